@@ -1,0 +1,92 @@
+//! Whether a step costs the same at the first and the millionth event: three histories in one
+//! interleaved run, so that a noisy machine disturbs all three alike.
+
+#![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
+
+#[path = "steps.rs"]
+mod steps;
+
+use std::time::Instant;
+
+use midcourse_core::{Checkpoint, Engine};
+use steps::{Kind, Step, engine_after, steps, take};
+
+const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
+const ROUNDS: usize = 400;
+const STEPS_A_ROUND: u64 = 100;
+
+struct Lane {
+    events: u64,
+    engine: Engine,
+    start: Checkpoint,
+    nanos: Vec<f64>,
+}
+
+fn main() {
+    // Without this flag nobody asked for anything to be measured.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
+    println!("median and p99 of a step in ns, over {ROUNDS} interleaved rounds");
+    println!("{:<10} {:>9} {:>9} {:>9} {:>12}", "kind", "events", "median", "p99", "checkpoint");
+    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    for kind in [Kind::Ordinary, Kind::Succeeding, Kind::Failing] {
+        let name = format!("{kind:?}").to_lowercase();
+        if wanted.as_ref().is_none_or(|wanted| *wanted == name) {
+            measure(kind);
+        }
+    }
+}
+
+fn measure(kind: Kind) {
+    let mut steps = steps(kind);
+    let mut lanes: Vec<Lane> = HISTORY
+        .into_iter()
+        .filter_map(|events| {
+            let engine = engine_after(events, &mut steps);
+            let start = engine.checkpoint().ok()?;
+            Some(Lane { events, engine, start, nanos: Vec::new() })
+        })
+        .collect();
+    for _ in 0..ROUNDS {
+        for lane in &mut lanes {
+            // Every round begins at the same history.
+            if lane.engine.restore(&lane.start).is_err() {
+                return;
+            }
+            lane.nanos.push(time(&mut lane.engine, &mut steps, lane.events / 3));
+        }
+    }
+    for lane in &mut lanes {
+        lane.nanos.sort_by(f64::total_cmp);
+        println!(
+            "{:<10} {:>9} {:>9.0} {:>9.0} {:>10} B",
+            format!("{kind:?}"),
+            lane.events,
+            quantile(&lane.nanos, 50),
+            quantile(&lane.nanos, 99),
+            lane.start.as_bytes().len(),
+        );
+    }
+    if let (Some(first), Some(last)) = (lanes.first(), lanes.last()) {
+        let ratio = quantile(&last.nanos, 50) / quantile(&first.nanos, 50);
+        println!("{:<10} 1,000,000 / 100 = {ratio:.3}", format!("{kind:?}"));
+    }
+}
+
+fn time(engine: &mut Engine, steps: &mut [Step], from: u64) -> f64 {
+    let count = steps.len() as u64;
+    let start = Instant::now();
+    for number in from..from + STEPS_A_ROUND {
+        let place = usize::try_from(number % count).unwrap_or(0);
+        if let Some(step) = steps.get_mut(place) {
+            std::hint::black_box(take(engine, step, number));
+        }
+    }
+    start.elapsed().as_nanos() as f64 / STEPS_A_ROUND as f64
+}
+
+fn quantile(sorted: &[f64], percent: usize) -> f64 {
+    let at = sorted.len() * percent / 100;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}

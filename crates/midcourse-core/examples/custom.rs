@@ -1,0 +1,194 @@
+//! What somebody else writes: a feedback provider, a detector and a classifier of their own.
+//!
+//! Run it with `cargo run -p midcourse-core --example custom`.
+
+use midcourse_core::{
+    Belief, Cause, ClassificationResult, Classifier, Confidence, DecisionPoint, Engine, Feedback,
+    FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceContext,
+    GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetail, PatternDetector,
+    PatternType, Prompt, PromptTemplate, ProviderError, SafeName, Severity, TrajectoryAnalysis,
+    TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryRecord, not, parse_notation,
+};
+
+/// Feedback on how many calls were made.
+pub(crate) struct ToolUsageMonitor {
+    /// More than this many is worth a word.
+    pub(crate) max_calls_without_progress: u64,
+}
+
+impl FeedbackProvider for ToolUsageMonitor {
+    fn name(&self) -> &str {
+        "ToolUsageMonitor"
+    }
+
+    fn should_run(&self, _: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
+        Ok(true)
+    }
+
+    fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
+        let count = context.tool_call_count();
+        if count > self.max_calls_without_progress {
+            return Ok(Feedback::new(self.name(), format!("You have made {count} tool calls."))?
+                .suggest("Review progress.")?
+                .severity(Severity::Caution));
+        }
+        Ok(Feedback::new(self.name(), "OK")?)
+    }
+}
+
+/// Sees one file edited again and again with nothing else in between.
+#[derive(Default)]
+pub(crate) struct EditedAgainAndAgain {
+    edits: u8,
+}
+
+/// The name of the pattern.
+pub(crate) const EDITED_AGAIN: &str = "edited_again";
+
+impl PatternDetector for EditedAgainAndAgain {
+    fn name(&self) -> &str {
+        EDITED_AGAIN
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
+        let before = trajectory.recent_tool_calls(2).next();
+        let same_file = call.writes()
+            && call.target().is_some()
+            && before.is_some_and(|before| before.target() == call.target());
+        self.edits = if same_file { self.edits.saturating_add(1) } else { 1 };
+        if self.edits < 4 {
+            return Belief::Gone;
+        }
+        let (Some(file), Some(digest)) = (call.target_name(), call.target()) else {
+            return Belief::Gone;
+        };
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::Custom { name: SafeName::of(EDITED_AGAIN), subject: Some(file.clone()) },
+            Confidence::clamped(0.7),
+            Cause::new(EDITED_AGAIN, digest),
+            u32::from(self.edits),
+            [call.ended_seq()],
+        ))
+    }
+
+    fn reset(&mut self) {
+        self.edits = 0;
+    }
+
+    fn save(&self) -> Vec<u8> {
+        vec![self.edits]
+    }
+
+    fn restore(&mut self, state: &[u8]) {
+        self.edits = state.first().copied().unwrap_or(0);
+    }
+}
+
+/// Applies while the agent has not run a test.
+pub(crate) struct RanATest;
+
+impl Classifier for RanATest {
+    fn name(&self) -> &str {
+        "ran_a_test"
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        let mut calls = context.trajectory().recent_tool_calls(8);
+        let ran = calls.any(|call| call.is_shell() && call.args_excerpt().contains("test"));
+        Ok(if ran { ClassificationResult::yes() } else { ClassificationResult::no() })
+    }
+}
+
+/// Suggests a test after many edits of one file, unless one was run.
+pub(crate) struct TestAfterEdits;
+
+impl GuidanceProvider for TestAfterEdits {
+    fn name(&self) -> &str {
+        "test_after_edits"
+    }
+
+    fn category(&self) -> &str {
+        "testing"
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        let edited = PatternType::Custom(SafeName::of(EDITED_AGAIN));
+        if !context.trajectory().has_pattern(&edited) {
+            return Ok(ClassificationResult::no());
+        }
+        not(RanATest).classify(context)
+    }
+
+    fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
+        let edited = PatternType::Custom(SafeName::of(EDITED_AGAIN));
+        let pattern = context.trajectory().pattern(&edited).ok_or("nothing was edited again")?;
+        let PatternDetail::Custom { subject: Some(file), .. } = pattern.detail() else {
+            return Err("the pattern names no file".into());
+        };
+        let text = format!(
+            "{file} was edited {} times in a row. A test would tell whether it is \
+                            getting better.",
+            pattern.occurrences()
+        );
+        Ok(GuidanceInjection::new("testing.run-one", text)?.about(context.why(pattern)))
+    }
+}
+
+/// All three on one engine.
+pub(crate) fn engine() -> Result<Engine, ProviderError> {
+    let template = PromptTemplate::new("example", "custom")?
+        .with_feedback_provider(FeedbackProviderConfig::new(
+            ToolUsageMonitor { max_calls_without_progress: 4 },
+            FeedbackTrigger::every_n_calls(5)?,
+        ))
+        .with_guidance_provider(GuidanceProviderConfig::new(TestAfterEdits));
+    Ok(Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
+        .with_detector(EditedAgainAndAgain::default()))
+}
+
+/// What is said about five edits of one file.
+pub(crate) fn said() -> Result<Vec<String>, ProviderError> {
+    let mut engine = engine()?;
+    let mut said = Vec::new();
+    let records = parse_notation(
+        r#"
+        edit {"path": "parser.rs", "old": "a", "new": "b"} -> ok
+        edit {"path": "parser.rs", "old": "c", "new": "d"} -> ok
+        edit {"path": "parser.rs", "old": "e", "new": "f"} -> ok
+        edit {"path": "parser.rs", "old": "g", "new": "h"} -> ok
+        edit {"path": "parser.rs", "old": "i", "new": "j"} -> ok
+        "#,
+    )?;
+    for record in &records {
+        engine.take_in(record);
+        if engine.call_just_ended().is_none() {
+            continue;
+        }
+        let feedback = engine.feedback(record.at());
+        said.extend(feedback.text());
+        for piece in feedback.said {
+            engine.confirm(piece, record.seq, record.at());
+        }
+        let guidance = engine.guidance(DecisionPoint::PreToolSelection, record.at());
+        said.extend(guidance.text());
+        for piece in guidance.said {
+            engine.confirm(piece, record.seq, record.at());
+        }
+    }
+    Ok(said)
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what it does")]
+fn main() -> Result<(), ProviderError> {
+    for text in said()? {
+        println!("{text}\n");
+    }
+    Ok(())
+}

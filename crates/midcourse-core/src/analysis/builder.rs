@@ -1,0 +1,167 @@
+//! The fold with its detectors: what holds now, and what has just begun to hold.
+
+use std::sync::Arc;
+
+use super::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern};
+use crate::detect::{Belief, BuiltIn, PatternDetector, SavedDetector};
+use crate::fault::{Fault, guard_mut};
+use crate::record::TrajectoryRecord;
+
+/// The most other people's detectors: one byte numbers them together with the built-in ones.
+const CUSTOM_DETECTORS_MAX: usize = 128;
+
+/// Builds the analysis of a run, record by record.
+///
+/// ```
+/// use midcourse_core::{TrajectoryAnalysisConfig, TrajectoryBuilder, parse_notation};
+///
+/// let mut builder = TrajectoryBuilder::new(TrajectoryAnalysisConfig::shipped());
+/// let records = parse_notation("
+///     bash make  !! error: missing separator
+///     bash make  !! error: missing separator
+///     bash make  !! error: missing separator
+/// ")?;
+/// for record in &records {
+///     builder.push(record);
+/// }
+/// assert_eq!(builder.analysis().consecutive_errors(), 3);
+/// assert_eq!(builder.analysis().patterns()[0].pattern_type().as_str(), "doom_loop");
+/// # Ok::<(), midcourse_core::NotationError>(())
+/// ```
+pub struct TrajectoryBuilder {
+    analysis: TrajectoryAnalysis,
+    built_in: BuiltIn,
+    custom: Vec<Box<dyn PatternDetector>>,
+}
+
+/// What one record changed.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    /// Patterns that did not hold before, or hold for another cause.
+    pub(crate) begun: Vec<TrajectoryPattern>,
+    /// Detectors that failed.
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl TrajectoryBuilder {
+    /// A run that has not begun, watched by the built-in detectors.
+    pub fn new(config: TrajectoryAnalysisConfig) -> Self {
+        Self {
+            analysis: TrajectoryAnalysis::new(Arc::new(config)),
+            built_in: BuiltIn::default(),
+            custom: Vec::new(),
+        }
+    }
+
+    /// The same, watched by one more detector. The 129th and later ones are not asked.
+    #[must_use]
+    pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
+        if self.custom.len() < CUSTOM_DETECTORS_MAX {
+            self.custom.push(Box::new(detector));
+        }
+        self
+    }
+
+    /// Takes in one record and returns the patterns that begin to hold with it.
+    pub fn push(&mut self, record: &TrajectoryRecord) -> Vec<TrajectoryPattern> {
+        self.take_in(record, 0).begun
+    }
+
+    /// The analysis so far.
+    pub const fn analysis(&self) -> &TrajectoryAnalysis {
+        &self.analysis
+    }
+
+    pub(crate) fn analysis_mut(&mut self) -> &mut TrajectoryAnalysis {
+        &mut self.analysis
+    }
+
+    pub(crate) fn take_in(&mut self, record: &TrajectoryRecord, prompt: u8) -> Noticed {
+        self.analysis.apply(record, prompt);
+        self.look(record)
+    }
+
+    /// Lets the detectors look at what the latest record made of the run. The built-in ones look
+    /// only where somebody did or said something; others see every record.
+    pub(crate) fn look(&mut self, record: &TrajectoryRecord) -> Noticed {
+        let Self { analysis, built_in, custom } = self;
+        let mut noticed = Noticed::default();
+        let mut number = 0_u8;
+        let has_news = analysis.has_news();
+        let custom = custom.iter_mut().map(|boxed| -> &mut dyn PatternDetector { &mut **boxed });
+        let all = built_in.each().into_iter().zip(std::iter::repeat(has_news));
+        for (detector, is_asked) in all.chain(custom.zip(std::iter::repeat(true))) {
+            if !is_asked {
+                number = number.wrapping_add(1);
+                continue;
+            }
+            let looked = guard_mut(|| detector.detect(analysis, record));
+            match looked {
+                Ok(Belief::Unchanged) => {}
+                Ok(Belief::Gone) => analysis.forget_pattern(number),
+                Ok(Belief::Holds(pattern)) => {
+                    if let Some(begun) = analysis.believe(number, pattern) {
+                        noticed.begun.push(begun);
+                    }
+                }
+                Err(failure) => {
+                    noticed.faults.push(failure.of(detector.name()));
+                    // Its state may be half-changed.
+                    detector.reset();
+                    analysis.forget_pattern(number);
+                }
+            }
+            number = number.wrapping_add(1);
+        }
+        noticed
+    }
+
+    pub(crate) fn save(&self) -> (&TrajectoryAnalysis, &BuiltIn, Vec<SavedDetector>) {
+        let custom = self.custom.iter().map(|detector| SavedDetector::of(&**detector)).collect();
+        (&self.analysis, &self.built_in, custom)
+    }
+
+    /// Goes on from what [`Self::save`] gave, with this builder's own configuration.
+    pub(crate) fn restore(
+        &mut self,
+        mut analysis: TrajectoryAnalysis,
+        built_in: BuiltIn,
+        custom: &[SavedDetector],
+    ) {
+        analysis.config = Arc::clone(&self.analysis.config);
+        while analysis.calls.len() > analysis.config.window.get() {
+            analysis.calls.pop_front();
+        }
+        self.analysis = analysis;
+        self.built_in = built_in;
+        for detector in &mut self.custom {
+            if let Some(saved) = custom.iter().find(|saved| saved.is_of(&**detector)) {
+                detector.restore(saved.state());
+            }
+        }
+    }
+}
+
+impl TrajectoryAnalysis {
+    fn forget_pattern(&mut self, detector: u8) {
+        self.patterns.retain(|pattern| pattern.detector != detector);
+    }
+
+    /// Keeps one belief per detector; returns it if it is news.
+    fn believe(&mut self, detector: u8, mut new: TrajectoryPattern) -> Option<TrajectoryPattern> {
+        new.detector = detector;
+        new.first_seen = self.latest_at;
+        new.first_seq = self.latest_seq;
+        let Some(held) = self.patterns.iter_mut().find(|held| held.detector == detector) else {
+            self.patterns.push(new.clone());
+            return Some(new);
+        };
+        let same = held.cause() == new.cause();
+        if same {
+            new.first_seen = held.first_seen;
+            new.first_seq = held.first_seq;
+        }
+        *held = new;
+        (!same).then(|| held.clone())
+    }
+}

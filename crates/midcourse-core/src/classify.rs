@@ -1,0 +1,129 @@
+//! Classifiers: whether guidance applies, as a small pure question to the context.
+//!
+//! Each looks at the analysis and answers in well under a microsecond; they are asked at every
+//! decision. Built from parameters that are checked where they are made, and from one another
+//! with [`all_of`], [`any_of`], [`not`] and [`threshold`].
+
+mod built_in;
+mod compose;
+
+pub use built_in::{
+    DoomLoopClassifier, ErrorStreakClassifier, HighToolCountClassifier, LargeOutputClassifier,
+    ProgressStallClassifier, SensitiveContentClassifier, SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+};
+pub use compose::{AllOf, AnyOf, Not, Threshold, all_of, any_of, not, threshold};
+
+use std::collections::BTreeMap;
+
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use crate::confidence::Confidence;
+use crate::fault::ProviderError;
+use crate::guidance::GuidanceContext;
+
+/// The most facts that go with a classification.
+pub const METADATA_MAX: usize = 8;
+
+/// The longest reason and the longest fact, in bytes.
+const NOTE_MAX: usize = 200;
+
+/// Whether guidance applies, and how sure one is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassificationResult {
+    relevant: bool,
+    confidence: Confidence,
+    #[serde(default)]
+    reason: Option<CompactString>,
+    #[serde(default)]
+    metadata: BTreeMap<CompactString, CompactString>,
+}
+
+impl ClassificationResult {
+    const fn new(relevant: bool, confidence: Confidence) -> Self {
+        Self { relevant, confidence, reason: None, metadata: BTreeMap::new() }
+    }
+
+    /// It applies, for sure.
+    pub const fn yes() -> Self {
+        Self::new(true, Confidence::ONE)
+    }
+
+    /// It does not apply.
+    pub const fn no() -> Self {
+        Self::new(false, Confidence::ZERO)
+    }
+
+    /// It applies, as far as this confidence goes.
+    pub const fn maybe(confidence: Confidence) -> Self {
+        Self::new(true, confidence)
+    }
+
+    /// Adds why, for the record; a long reason is cut.
+    #[must_use]
+    pub fn because(mut self, reason: impl AsRef<str>) -> Self {
+        self.reason = Some(cut(reason.as_ref()));
+        self
+    }
+
+    /// Adds a fact for the record; the ninth and later ones are left out.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl ToString) -> Self {
+        if self.metadata.len() < METADATA_MAX {
+            self.metadata.insert(cut(key), cut(&value.to_string()));
+        }
+        self
+    }
+
+    /// Whether guidance applies.
+    pub const fn relevant(&self) -> bool {
+        self.relevant
+    }
+
+    /// How sure one is.
+    pub const fn confidence(&self) -> Confidence {
+        self.confidence
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Facts that go with it.
+    pub const fn metadata(&self) -> &BTreeMap<CompactString, CompactString> {
+        &self.metadata
+    }
+}
+
+fn cut(text: &str) -> CompactString {
+    text.get(..text.floor_char_boundary(NOTE_MAX)).unwrap_or_default().into()
+}
+
+/// Decides whether guidance applies.
+///
+/// An implementation depends on the context alone: no clock, no disk, no state of its own.
+pub trait Classifier: Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &str;
+
+    /// Whether guidance applies now.
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError>;
+}
+
+impl<T: Classifier + ?Sized> Classifier for Box<T> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        (**self).classify(context)
+    }
+}

@@ -1,0 +1,96 @@
+//! How sure somebody is: a number from 0 to 1 that can be nothing else.
+
+use serde::{Deserialize, Serialize};
+
+/// How sure a detector or classifier is, from 0 to 1.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Confidence(f64);
+
+impl Confidence {
+    /// Not at all.
+    pub const ZERO: Self = Self(0.0);
+    /// As likely as not.
+    pub const HALF: Self = Self(0.5);
+    /// Entirely.
+    pub const ONE: Self = Self(1.0);
+
+    /// The nearest confidence to any number, in thousandths; not-a-number gives none.
+    pub const fn clamped(value: f64) -> Self {
+        if value.is_nan() {
+            Self::ZERO
+        } else {
+            Self((value.clamp(0.0, 1.0) * 1_000.0).round() / 1_000.0)
+        }
+    }
+
+    /// The number.
+    pub const fn value(self) -> f64 {
+        self.0
+    }
+
+    /// How sure one is of the opposite.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        Self(1.0 - self.0)
+    }
+}
+
+/// A confidence is never not-a-number, so any two compare.
+impl Ord for Confidence {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Confidence {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Confidence {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Confidence {}
+
+impl TryFrom<f64> for Confidence {
+    type Error = InvalidConfidence;
+
+    fn try_from(value: f64) -> Result<Self, InvalidConfidence> {
+        // Adding zero makes minus zero zero.
+        if (0.0..=1.0).contains(&value) {
+            Ok(Self(value + 0.0))
+        } else {
+            Err(InvalidConfidence(value))
+        }
+    }
+}
+
+impl From<Confidence> for f64 {
+    fn from(confidence: Confidence) -> Self {
+        confidence.0
+    }
+}
+
+/// A number that is no confidence.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("{0} is not a confidence: give a number from 0 to 1")]
+pub struct InvalidConfidence(pub f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_zero_to_one_and_nothing_else() {
+        for bad in [1.5, -0.1, f64::NAN, f64::INFINITY] {
+            assert!(Confidence::try_from(bad).is_err(), "{bad} was taken for a confidence");
+        }
+        assert!(serde_json::from_str::<Confidence>("1.5").is_err());
+        assert_eq!(Confidence::try_from(1.0).unwrap(), Confidence::ONE);
+    }
+}

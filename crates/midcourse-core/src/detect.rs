@@ -1,0 +1,179 @@
+//! Detectors: each looks for one kind of trouble, in one file, with its words and its tests.
+//!
+//! A detector sees the analysis after each record and says what it believes. It keeps little state
+//! of its own, all of it saved in the checkpoint. To add a built-in one: a file, a field in
+//! [`BuiltIn`], a variant in [`PatternDetail`](crate::PatternDetail) and its words in [`words`].
+
+#[cfg(test)]
+mod check;
+mod context_degradation;
+mod doom_loop;
+mod drift;
+mod error_cascade;
+mod monologue;
+mod outage;
+mod progress_stall;
+mod repeated_error;
+mod stagnation;
+mod tool_avoidance;
+mod waiting;
+mod write_thrash;
+
+pub use doom_loop::LONGEST_CYCLE;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::{Cause, Rung};
+use crate::record::TrajectoryRecord;
+
+/// The most that a detector's own state may take in a checkpoint, in bytes.
+pub const DETECTOR_STATE_MAX: usize = 1024;
+
+/// What a detector says after a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Belief {
+    /// This record changes nothing.
+    Unchanged,
+    /// The pattern holds. Saying so again is not news, unless the cause is another.
+    Holds(TrajectoryPattern),
+    /// The pattern does not hold, or no longer.
+    Gone,
+}
+
+impl From<Option<TrajectoryPattern>> for Belief {
+    fn from(pattern: Option<TrajectoryPattern>) -> Self {
+        pattern.map_or(Self::Gone, Self::Holds)
+    }
+}
+
+/// Looks at the trajectory after each record and may believe in a pattern.
+///
+/// An implementation is a pure function of what it was shown: backtests call it on stored runs and
+/// must get the answers it gave live. It asks no clock. If it keeps state, it saves and restores
+/// it, because in a hook every call is a new process.
+pub trait PatternDetector: Send + Sync {
+    /// What it is called in faults and checkpoints.
+    fn name(&self) -> &str;
+
+    /// Looks at what the latest record made of the run.
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief;
+
+    /// Forgets everything.
+    fn reset(&mut self);
+
+    /// Its state, at most [`DETECTOR_STATE_MAX`] bytes; a larger one is not saved.
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Goes on from a saved state.
+    fn restore(&mut self, _state: &[u8]) {}
+}
+
+/// A detector's state in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedDetector {
+    name: String,
+    state: Vec<u8>,
+}
+
+impl SavedDetector {
+    pub(crate) fn of(detector: &dyn PatternDetector) -> Self {
+        let mut state = detector.save();
+        if state.len() > DETECTOR_STATE_MAX {
+            state.clear();
+        }
+        Self { name: detector.name().to_owned(), state }
+    }
+
+    pub(crate) fn is_of(&self, detector: &dyn PatternDetector) -> bool {
+        self.name == detector.name()
+    }
+
+    pub(crate) fn state(&self) -> &[u8] {
+        &self.state
+    }
+}
+
+/// The built-in detectors, in the order in which they are asked.
+///
+/// A struct and not a list of boxes: saving it is one derive, and none can be forgotten.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BuiltIn {
+    waiting: waiting::Waiting,
+    outage: outage::Outage,
+    doom_loop: doom_loop::DoomLoop,
+    repeated_error: repeated_error::RepeatedError,
+    error_cascade: error_cascade::ErrorCascade,
+    stagnation: stagnation::Stagnation,
+    write_thrash: write_thrash::WriteThrash,
+    progress_stall: progress_stall::ProgressStall,
+    context_degradation: context_degradation::ContextDegradation,
+    tool_avoidance: tool_avoidance::ToolAvoidance,
+    monologue: monologue::Monologue,
+    drift: drift::Drift,
+}
+
+impl BuiltIn {
+    pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; 12] {
+        let Self {
+            waiting,
+            outage,
+            doom_loop,
+            repeated_error,
+            error_cascade,
+            stagnation,
+            write_thrash,
+            progress_stall,
+            context_degradation,
+            tool_avoidance,
+            monologue,
+            drift,
+        } = self;
+        [
+            waiting,
+            outage,
+            doom_loop,
+            repeated_error,
+            error_cascade,
+            stagnation,
+            write_thrash,
+            progress_stall,
+            context_degradation,
+            tool_avoidance,
+            monologue,
+            drift,
+        ]
+    }
+}
+
+/// What the latest failures in a row are about, if they are all the same error.
+pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
+    let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
+    let latest = errors.next()?;
+    errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
+}
+
+/// What to say about a pattern on a rung of its ladder; nothing when the ladder is at its end, or
+/// when the pattern is no trouble.
+///
+/// The words name a diagnosis and something else to do. They hold no byte of tool output and do
+/// not quote the repeated call, which would only keep it in mind.
+pub(crate) fn words(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
+    let ladder = match pattern.detail() {
+        PatternDetail::DoomLoop { .. } => doom_loop::words,
+        PatternDetail::RepeatedError { .. } => repeated_error::words,
+        PatternDetail::ProgressStall { .. } => progress_stall::words,
+        PatternDetail::ToolAvoidance { .. } => tool_avoidance::words,
+        PatternDetail::ContextDegradation { .. } => context_degradation::words,
+        PatternDetail::ErrorCascade { .. } => error_cascade::words,
+        PatternDetail::Stagnation { .. } => stagnation::words,
+        PatternDetail::WriteThrash { .. } => write_thrash::words,
+        PatternDetail::Outage { .. } => outage::words,
+        PatternDetail::Monologue { .. } => monologue::words,
+        PatternDetail::Drift { .. } => drift::words,
+        PatternDetail::Waiting { .. } | PatternDetail::Custom { .. } => return None,
+    };
+    ladder(pattern.detail(), rung)
+}

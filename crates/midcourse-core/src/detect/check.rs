@@ -1,0 +1,50 @@
+//! How the detectors' tests ask: a trajectory in, the patterns that begin out.
+
+use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig, TrajectoryBuilder};
+use crate::notation::parse_notation;
+
+/// The shipped detectors see these patterns begin, and no others.
+#[track_caller]
+pub(super) fn check(notation: &str, expected: &[&str]) {
+    check_with(TrajectoryAnalysisConfig::shipped(), notation, expected);
+}
+
+#[track_caller]
+pub(super) fn check_with(config: TrajectoryAnalysisConfig, notation: &str, expected: &[&str]) {
+    let mut builder = TrajectoryBuilder::new(config);
+    let mut seen = Vec::new();
+    for record in parse_notation(notation).expect("the test's trajectory can be read") {
+        for pattern in builder.push(&record) {
+            let call = builder.analysis().tool_call_count();
+            seen.push(format!("call {call}: {}", describe(pattern.detail())));
+        }
+    }
+    assert_eq!(seen, expected);
+}
+
+fn describe(detail: &PatternDetail) -> String {
+    let name = detail.pattern_type();
+    match detail {
+        PatternDetail::DoomLoop { cycle_length, repetitions, .. } => {
+            format!("{name} of {cycle_length}, {repetitions} times")
+        }
+        PatternDetail::RepeatedError { signature, count, .. } => {
+            format!("{name} of class {}, {count} times", signature.class.words())
+        }
+        PatternDetail::ProgressStall { actions, .. } => format!("{name} of {actions} calls"),
+        PatternDetail::ToolAvoidance { answers } => format!("{name} of {answers}"),
+        PatternDetail::ContextDegradation { repeated, of } => {
+            format!("{name} of {repeated} in {of}")
+        }
+        PatternDetail::ErrorCascade { failures, .. } => format!("{name} of {failures}"),
+        PatternDetail::Stagnation { questions, .. } => format!("{name} of {questions}"),
+        PatternDetail::WriteThrash { file, .. } => {
+            format!("{name} of {}", file.as_ref().map_or("?", |file| file.as_str()))
+        }
+        PatternDetail::Waiting { polls, .. } => format!("{name} for {polls} polls"),
+        PatternDetail::Outage { failures } => format!("{name} of {failures}"),
+        PatternDetail::Monologue { repetitions } => format!("{name} of {repetitions}"),
+        PatternDetail::Drift { calls } => format!("{name} of {calls}"),
+        PatternDetail::Custom { .. } => name.to_string(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Sees questions asked again that were answered before, not in a circle but all over the place:
+//! the context no longer holds what the agent has read.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Belief, PatternDetector};
+use crate::analysis::{
+    PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
+};
+use crate::cause::{Cause, Rung};
+use crate::confidence::Confidence;
+use crate::record::TrajectoryRecord;
+
+/// The calls that are looked at: half of them asked again is far from chance.
+const LATEST: usize = 12;
+const REPEATED: usize = 6;
+
+/// Asking one thing again and again is a loop; forgetting shows in several questions.
+const DIFFERENT: usize = 2;
+
+/// The detector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ContextDegradation;
+
+impl PatternDetector for ContextDegradation {
+    fn name(&self) -> &str {
+        "context_degradation"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.distinct_call_just_ended().is_none() {
+            return Belief::Unchanged;
+        }
+        let forgotten = |call: &&ToolInvoked| {
+            call.repeats() && !call.is_error() && !call.writes() && !call.waits()
+        };
+        let latest = || trajectory.recent_tool_calls(LATEST).filter(forgotten);
+        if latest().count() < REPEATED {
+            return Belief::Gone;
+        }
+        let mut questions: Vec<_> = latest().map(ToolInvoked::question).collect();
+        let repeated = questions.len();
+        questions.sort_unstable();
+        questions.dedup();
+        if questions.len() < DIFFERENT
+            || trajectory.has_pattern(&PatternType::DoomLoop)
+            || trajectory.has_pattern(&PatternType::Waiting)
+        {
+            return Belief::Gone;
+        }
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::ContextDegradation {
+                repeated: narrow(repeated),
+                of: narrow(trajectory.recent_tool_calls(LATEST).count()),
+            },
+            Confidence::clamped(0.6),
+            Cause::only("context_degradation"),
+            narrow(repeated),
+            latest().map(ToolInvoked::ended_seq),
+        ))
+    }
+
+    fn reset(&mut self) {}
+}
+
+pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::ContextDegradation { repeated, of } = detail else { return None };
+    match rung.0 {
+        1 => Some(format!(
+            "{repeated} of the last {of} calls asked for what an earlier call had already \
+             answered. Short notes of what is known would save looking it up again."
+        )),
+        _ => None,
+    }
+}

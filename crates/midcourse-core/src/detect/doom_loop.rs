@@ -1,0 +1,283 @@
+//! Sees the same calls with the same answers, round and round: cycles of one to eight calls.
+//!
+//! For each cycle length the number of calls in a row is kept that equal the one a cycle earlier,
+//! so a call costs eight comparisons however long the run. Two calls are the same if tool and
+//! question agree, or the arguments are nearly equal, *and* the answer is the same: new bytes, an
+//! error that moved or a new target is progress. Spaced polls are waiting, not looping.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Belief, PatternDetector, repeated_error};
+use crate::analysis::{
+    PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
+};
+use crate::cause::{Cause, Rung};
+use crate::confidence::Confidence;
+use crate::digest::Digest;
+use crate::record::TrajectoryRecord;
+use crate::text::likeness;
+
+/// The longest cycle that is looked for, in calls.
+pub const LONGEST_CYCLE: usize = 8;
+
+/// Rounds that are named as evidence.
+const ROUNDS_SHOWN: usize = 3;
+
+/// How the calls compare with those one cycle length earlier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Lag {
+    /// Calls in a row that were the same.
+    matched: u32,
+    /// How alike the least alike of them were.
+    similarity: f64,
+}
+
+/// The detector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DoomLoop {
+    lags: [Lag; LONGEST_CYCLE],
+}
+
+impl PatternDetector for DoomLoop {
+    fn name(&self) -> &str {
+        "doom_loop"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.person_just_spoke() {
+            self.reset();
+            return Belief::Gone;
+        }
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let mut earlier = trajectory.earlier_distinct_calls();
+        for lag in &mut self.lags {
+            let same = earlier.next().and_then(|old| sameness(call, old, trajectory.config()));
+            *lag = match same {
+                Some(similarity) if lag.matched > 0 => Lag {
+                    matched: lag.matched.saturating_add(1),
+                    similarity: similarity.min(lag.similarity),
+                },
+                Some(similarity) => Lag { matched: 1, similarity },
+                None => Lag::default(),
+            };
+        }
+        self.shortest_cycle(trajectory).into()
+    }
+
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl DoomLoop {
+    fn shortest_cycle(&self, trajectory: &TrajectoryAnalysis) -> Option<TrajectoryPattern> {
+        let config = trajectory.config();
+        let shortest = config.shortest_cycle.get();
+        (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
+            |(length, lag): (u32, &Lag)| {
+                let repetitions = lag.matched / length + 1;
+                (repetitions >= config.cycle_threshold.get())
+                    .then(|| describe(trajectory, length, repetitions, lag.similarity))
+            },
+        )
+    }
+}
+
+/// How alike two calls are, if they count as the same.
+fn sameness(
+    call: &ToolInvoked,
+    old: &ToolInvoked,
+    config: &TrajectoryAnalysisConfig,
+) -> Option<f64> {
+    if call.tool() != old.tool() || !call.same_answer(old) {
+        return None;
+    }
+    let is_poll = call.started_at().since(old.ended_at()) >= config.poll_gap
+        || (call.waits() && !call.is_error());
+    if is_poll {
+        return None;
+    }
+    if call.question() == old.question() {
+        return Some(1.0);
+    }
+    // Another change, or another file, is another step even where the answer is a bare "ok".
+    if call.writes() || call.is_bare() || call.target() != old.target() {
+        return None;
+    }
+    if call.args_excerpt().is_empty() || old.args_excerpt().is_empty() {
+        return None;
+    }
+    let alike = likeness(call.args_excerpt(), old.args_excerpt());
+    (alike >= config.similarity.value()).then_some(alike)
+}
+
+fn describe(
+    trajectory: &TrajectoryAnalysis,
+    length: u32,
+    repetitions: u32,
+    similarity: f64,
+) -> TrajectoryPattern {
+    let length_calls = length as usize;
+    let distinct = || trajectory.calls().rev().filter(|call| !call.is_duplicate());
+    let mut round: Vec<&ToolInvoked> = distinct().take(length_calls).collect();
+    round.reverse();
+    let detail = PatternDetail::DoomLoop {
+        cycle_length: length,
+        repetitions,
+        cycle_actions: round.iter().map(|call| call.safe_tool()).collect(),
+        similarity: Confidence::clamped(similarity),
+    };
+    let shown = length_calls * ROUNDS_SHOWN.min(repetitions as usize);
+    let evidence = distinct().take(shown).map(ToolInvoked::ended_seq);
+    TrajectoryPattern::new(
+        detail,
+        Confidence::clamped(0.9 * similarity),
+        cause_of(&round),
+        repetitions,
+        evidence,
+    )
+}
+
+/// The same for every rotation of a cycle; a cycle around one error is about that error.
+fn cause_of(round: &[&ToolInvoked]) -> Cause {
+    let mut errors = round.iter().filter_map(|call| call.status().error());
+    if let Some(error) = errors.next()
+        && errors.all(|other| other.digest == error.digest)
+    {
+        return repeated_error::cause_of(error);
+    }
+    let mut calls: Vec<Digest> = round
+        .iter()
+        .map(|call| {
+            let what = if call.is_bare() { call.question() } else { call.answer() };
+            Digest::of(call.tool().as_bytes()).with(what)
+        })
+        .collect();
+    calls.sort_unstable();
+    let id = calls.into_iter().fold(Digest::default(), Digest::with);
+    Cause::new("doom_loop", id)
+}
+
+pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::DoomLoop { cycle_length, repetitions, .. } = detail else { return None };
+    match (rung.0, cycle_length) {
+        (1, 1) => Some(format!(
+            "The last {repetitions} calls asked the same thing and got the same answer. Asking \
+             again will not change it; a different source or a smaller step might."
+        )),
+        (1, _) => Some(format!(
+            "The same {cycle_length} steps have run {repetitions} times with the same results. \
+             Something outside this circle has to change first: look for what the steps take for \
+             granted."
+        )),
+        (2, _) => Some(
+            "Still going round in a circle. It may help to write down what was tried, what each \
+             try showed, and which one assumption has not been checked yet."
+                .to_owned(),
+        ),
+        (3, _) => Some(
+            "This circle has not moved for a while. If another part of the task can go on without \
+             it, go on there and note this as the open point."
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    #[test]
+    fn a_call_repeated_to_the_letter() {
+        check(
+            "3x bash make !! error: missing separator",
+            &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of class syntax, 3 times"],
+        );
+        check("2x bash make !! error: missing separator", &[]);
+    }
+
+    #[test]
+    fn longer_of_the_same_is_not_news() {
+        check("9x bash ls -> a.txt and b.txt and c.txt", &["call 3: doom_loop of 1, 3 times"]);
+    }
+
+    #[test]
+    fn a_cycle_of_three() {
+        check(
+            "
+            3x {
+                read a.rs -> fn a() {} and so on and on
+                read b.rs -> fn b() {} and so on and on
+                bash make test -> 3 tests are red, 4 are green
+            }
+            ",
+            &["call 9: doom_loop of 3, 3 times"],
+        );
+    }
+
+    #[test]
+    fn nearly_equal_arguments_with_one_answer() {
+        check(
+            "
+            bash cargo test --all --no-fail-fast -- first_case  !! error: linker not found
+            bash cargo test --all --no-fail-fast -- first_case1 !! error: linker not found
+            bash cargo test --all --no-fail-fast -- first_case2 !! error: linker not found
+            ",
+            &[
+                "call 3: doom_loop of 1, 3 times",
+                "call 3: repeated_error of class not-found, 3 times",
+            ],
+        );
+    }
+
+    #[test]
+    fn new_bytes_for_the_same_question_are_no_loop() {
+        check(
+            "
+            bash tail log -> step 1 of 9, warming up the cache
+            bash tail log -> step 2 of 9, reading all the files
+            bash tail log -> step 3 of 9, building the index
+            bash tail log -> step 4 of 9, writing the index
+            ",
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_result_that_differs_only_in_its_clock_is_the_same() {
+        check(
+            "
+            bash status -> 2026-11-15T08:00:01Z nothing to do for anybody
+            bash status -> 2026-11-15T08:00:02Z nothing to do for anybody
+            bash status -> 2026-11-15T08:00:03Z nothing to do for anybody
+            ",
+            &["call 3: doom_loop of 1, 3 times"],
+        );
+    }
+
+    #[test]
+    fn parallel_duplicates_count_once() {
+        check(
+            "
+            bash ls -> a.txt and b.txt and c.txt
+            & bash ls -> a.txt and b.txt and c.txt
+            & bash ls -> a.txt and b.txt and c.txt
+            & bash ls -> a.txt and b.txt and c.txt
+            ",
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_word_of_the_person_begins_anew() {
+        check(
+            "
+            2x bash ls -> a.txt and b.txt and c.txt
+            user: again, please
+            2x bash ls -> a.txt and b.txt and c.txt
+            ",
+            &[],
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Sees that the network or a service is down, which no change to the work will mend.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Belief, PatternDetector};
+use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::{Cause, Rung};
+use crate::confidence::Confidence;
+use crate::record::TrajectoryRecord;
+use crate::text::ErrorClass;
+
+/// Failures of this class, with no success in between, that are an outage.
+const FAILURES: u32 = 3;
+
+/// The detector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outage {
+    failures: u32,
+    turn: u64,
+    evidence: [u64; FAILURES as usize],
+}
+
+impl PatternDetector for Outage {
+    fn name(&self) -> &str {
+        "outage"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        match call.error_class() {
+            None if call.waits() => return Belief::Unchanged,
+            None => {
+                self.reset();
+                return Belief::Gone;
+            }
+            Some(ErrorClass::Outage) => {}
+            Some(_) => return Belief::Unchanged,
+        }
+        // What fails together fails once.
+        if self.failures > 0 && self.turn == call.turn() {
+            return Belief::Unchanged;
+        }
+        self.turn = call.turn();
+        self.failures = self.failures.saturating_add(1);
+        self.evidence.rotate_left(1);
+        if let Some(last) = self.evidence.last_mut() {
+            *last = call.ended_seq();
+        }
+        if self.failures < FAILURES {
+            return Belief::Gone;
+        }
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::Outage { failures: self.failures },
+            Confidence::clamped(0.85),
+            Cause::only("outage"),
+            self.failures,
+            self.evidence,
+        ))
+    }
+
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::Outage { failures } = detail else { return None };
+    match rung.0 {
+        1 => Some(format!(
+            "{failures} calls failed because a service or the network does not answer. Changes to \
+             the work will not mend that: wait longer between tries, or go on with what needs no \
+             network."
+        )),
+        2 => Some(
+            "The service is still not answering. Work that does not depend on it can go on; note \
+             what has to be repeated once it is back."
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    #[test]
+    fn an_outage_is_named_an_outage() {
+        check(
+            "
+            fetch a !! connect ECONNREFUSED: connection refused
+            fetch b !! HTTP status 503: service unavailable
+            fetch c !! upstream server: connection reset
+            ",
+            &["call 3: outage of 3"],
+        );
+    }
+
+    #[test]
+    fn a_success_ends_it() {
+        check(
+            "
+            2x fetch a !! HTTP status 503: service unavailable
+            fetch a -> here is the page that was asked for
+            2x fetch a !! HTTP status 503: service unavailable
+            ",
+            &[],
+        );
+    }
+}

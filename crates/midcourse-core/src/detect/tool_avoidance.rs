@@ -1,0 +1,87 @@
+//! Sees a model that has tools and only talks: it announces and does not act.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Belief, PatternDetector};
+use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::{Cause, Rung};
+use crate::confidence::Confidence;
+use crate::record::TrajectoryRecord;
+
+/// Answers in a row without a call, and without a word from a person who could have wanted them.
+const ANSWERS: u32 = 4;
+
+/// The detector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ToolAvoidance;
+
+impl PatternDetector for ToolAvoidance {
+    fn name(&self) -> &str {
+        "tool_avoidance"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
+        let answers = trajectory.answers_without_call();
+        if answers < ANSWERS || !trajectory.has_tools() {
+            return Belief::Gone;
+        }
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::ToolAvoidance { answers },
+            Confidence::clamped(0.7),
+            Cause::only("tool_avoidance"),
+            answers,
+            [record.seq],
+        ))
+    }
+
+    fn reset(&mut self) {}
+}
+
+pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::ToolAvoidance { answers } = detail else { return None };
+    match rung.0 {
+        1 => Some(format!(
+            "{answers} answers in a row used no tool. If there is a next step, one tool call takes \
+             it; if the work is done, a final answer ends it."
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    #[test]
+    fn announcing_without_acting() {
+        check(
+            "
+            bash ls -> a.txt and b.txt and c.txt
+            assistant: Now I will read the file.
+            assistant: Next, I am going to read the file.
+            assistant: Let me read the file.
+            assistant: I shall now begin to read the file.
+            ",
+            &["call 1: tool_avoidance of 4"],
+        );
+    }
+
+    #[test]
+    fn talking_with_a_person_is_none() {
+        check(
+            "
+            bash ls -> a.txt and b.txt and c.txt
+            assistant: Which file?
+            user: the first
+            assistant: And which line?
+            user: the third
+            assistant: What for?
+            user: curiosity
+            assistant: Good.
+            user: thanks
+            assistant: You are welcome.
+            ",
+            &[],
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Sees a file that keeps returning to an earlier state: written, undone, written again.
+//!
+//! One return is an undo and often right. The second return of the same file is a flip-flop.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Belief, PatternDetector};
+use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::{Cause, Rung};
+use crate::confidence::Confidence;
+use crate::digest::Digest;
+use crate::record::TrajectoryRecord;
+
+/// Returns of one file that are a flip-flop.
+const RETURNS: u32 = 2;
+
+/// Files whose returns are counted at the same time; the one counted longest ago goes first.
+const FILES_MAX: usize = 8;
+
+/// The detector.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WriteThrash {
+    returns: Vec<(Digest, u32)>,
+}
+
+impl PatternDetector for WriteThrash {
+    fn name(&self) -> &str {
+        "write_thrash"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.person_just_spoke() {
+            self.reset();
+            return Belief::Gone;
+        }
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(file) = call.target().filter(|_| call.change().is_some() && !call.is_error())
+        else {
+            return Belief::Unchanged;
+        };
+        if !returns(trajectory, call, file) {
+            // A state the file was never in: this is going somewhere.
+            self.returns.retain(|(known, _)| *known != file);
+            return Belief::Gone;
+        }
+        let count = self.count(file);
+        if count < RETURNS {
+            return Belief::Unchanged;
+        }
+        let writes = trajectory.calls().rev().filter(|old| is_write_to(old, file));
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::WriteThrash { file: call.target_name().cloned(), returns: count },
+            Confidence::clamped(0.85),
+            Cause::new("write_thrash", file),
+            count,
+            writes.map(ToolInvoked::ended_seq),
+        ))
+    }
+
+    fn reset(&mut self) {
+        self.returns.clear();
+    }
+}
+
+impl WriteThrash {
+    fn count(&mut self, file: Digest) -> u32 {
+        let before = self.returns.iter().position(|(known, _)| *known == file);
+        let count = before.map_or(0, |at| self.returns.remove(at).1).saturating_add(1);
+        if self.returns.len() == FILES_MAX {
+            self.returns.remove(0);
+        }
+        self.returns.push((file, count));
+        count
+    }
+}
+
+fn is_write_to(call: &ToolInvoked, file: Digest) -> bool {
+    call.target() == Some(file) && call.change().is_some() && !call.is_error()
+}
+
+/// Whether a write brings its file back to where it was before another write.
+fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) -> bool {
+    let Some(now) = call.change() else { return false };
+    let mut left_since = false;
+    for old in trajectory.earlier_distinct_calls().filter(|old| is_write_to(old, file)) {
+        let Some(then) = old.change() else { continue };
+        if then.from == Some(now.to) || (left_since && then.to == now.to) {
+            return true;
+        }
+        left_since |= then.to != now.to;
+    }
+    false
+}
+
+pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::WriteThrash { file, returns } = detail else { return None };
+    let file = file.as_ref().map_or("A file", |name| name.as_str());
+    match rung.0 {
+        1 => Some(format!(
+            "{file} has returned to an earlier state {returns} times. Each version seems to break \
+             what the other fixes: find the case both have to satisfy before the next edit."
+        )),
+        2 => Some(
+            "The same change is still being made and unmade. Writing down which check fails with \
+             which version would show what a third version needs."
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    #[test]
+    fn made_unmade_made_again() {
+        check(
+            r#"
+            edit {"path":"a.rs","old":"x","new":"y"} -> ok
+            edit {"path":"a.rs","old":"y","new":"x"} -> ok
+            edit {"path":"a.rs","old":"x","new":"y"} -> ok
+            "#,
+            &["call 3: write_thrash of a.rs"],
+        );
+    }
+
+    #[test]
+    fn one_undo_is_fine() {
+        check(
+            r#"
+            edit {"path":"a.rs","old":"x","new":"y"} -> ok
+            edit {"path":"a.rs","old":"y","new":"x"} -> ok
+            edit {"path":"a.rs","old":"x","new":"z"} -> ok
+            edit {"path":"a.rs","old":"z","new":"w"} -> ok
+            "#,
+            &[],
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Digests: 64-bit names for texts that are too long, or too hostile, to keep.
+//!
+//! XXH3 has one published definition, so a digest in a checkpoint means the same to the next
+//! release and on another machine.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The 64-bit XXH3 digest of some bytes.
+///
+/// In JSON it is sixteen hexadecimal digits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(xxh3_64(bytes))
+    }
+
+    /// The digest of `bytes` in the light of an earlier digest: order matters.
+    #[must_use]
+    pub fn then(self, bytes: &[u8]) -> Self {
+        Self(xxh3_64_with_seed(bytes, self.0))
+    }
+
+    /// The digest of this digest and another one, in this order.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        self.then(&other.0.to_le_bytes())
+    }
+
+    pub(crate) const fn from_value(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The digest as a number.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            // Eight plain bytes: as an integer the variable-length form would take ten.
+            self.0.to_le_bytes().serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            u64::from_str_radix(&text, 16).map(Self).map_err(D::Error::custom)
+        } else {
+            <[u8; 8]>::deserialize(deserializer).map(|bytes| Self(u64::from_le_bytes(bytes)))
+        }
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,97 @@
+//! What is to be said, and the fact that it was.
+
+use crate::cause::Why;
+use crate::fault::Fault;
+use crate::feedback::Feedback;
+use crate::guidance::{GuidanceDelivered, format_guidance};
+use crate::record::{CallId, TrajectoryPayload};
+
+/// The answer to a question to the providers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked<T> {
+    /// What is to be said, in order.
+    pub said: Vec<T>,
+    /// Providers that failed and were skipped.
+    pub faults: Vec<Fault>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self { said: Vec::new(), faults: Vec::new() }
+    }
+}
+
+impl Asked<Feedback> {
+    /// The words for the host, if there are any.
+    pub fn text(&self) -> Option<String> {
+        let texts: Vec<String> = self.said.iter().map(Feedback::render).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+}
+
+impl Asked<GuidanceDelivered> {
+    /// The words for the host, if there are any.
+    pub fn text(&self) -> Option<String> {
+        let text = format_guidance(self.said.iter().map(|piece| &piece.injection));
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Something that reached the host.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delivery {
+    /// Feedback, and the call whose result carried it.
+    Feedback(Feedback, Option<CallId>),
+    /// Guidance.
+    Guidance(GuidanceDelivered),
+}
+
+impl Delivery {
+    /// Who said it.
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::Feedback(feedback, _) => feedback.provider_name(),
+            Self::Guidance(guidance) => &guidance.provider_name,
+        }
+    }
+
+    /// What it is about.
+    pub const fn why(&self) -> Option<&Why> {
+        match self {
+            Self::Feedback(feedback, _) => feedback.why(),
+            Self::Guidance(guidance) => guidance.injection.why(),
+        }
+    }
+
+    /// Its words.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Feedback(feedback, _) => feedback.render(),
+            Self::Guidance(guidance) => guidance.injection.content().to_owned(),
+        }
+    }
+
+    pub(super) fn into_payload(self, shadow: bool) -> TrajectoryPayload {
+        match self {
+            Self::Feedback(feedback, tool_call_id) => TrajectoryPayload::FeedbackDelivered {
+                text: feedback.render(),
+                feedback,
+                tool_call_id,
+                shadow,
+            },
+            Self::Guidance(guidance) => TrajectoryPayload::GuidanceDelivered { guidance, shadow },
+        }
+    }
+}
+
+impl From<Feedback> for Delivery {
+    fn from(feedback: Feedback) -> Self {
+        Self::Feedback(feedback, None)
+    }
+}
+
+impl From<GuidanceDelivered> for Delivery {
+    fn from(guidance: GuidanceDelivered) -> Self {
+        Self::Guidance(guidance)
+    }
+}

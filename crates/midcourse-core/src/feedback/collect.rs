@@ -1,0 +1,69 @@
+//! Asking the providers after a tool call.
+
+use super::{Feedback, FeedbackContext, FeedbackProviderConfig};
+use crate::engine::Asked;
+use crate::fault::{Fault, guard};
+
+/// Who speaks when several have something to say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FeedbackPolicy {
+    /// The first, in the order of declaration; the next one due speaks after the next call.
+    #[default]
+    FirstMatch,
+    /// All of them.
+    AllMatching,
+}
+
+/// Asks the providers that are due, in order, and returns what they have to say.
+///
+/// Asking changes nothing: what was delivered is dispatched to the session by whoever delivered
+/// it, and only then does the provider's cadence begin anew.
+pub fn collect_feedback(
+    providers: &[FeedbackProviderConfig],
+    context: &FeedbackContext<'_>,
+    policy: FeedbackPolicy,
+) -> Asked<Feedback> {
+    let mut asked = Asked::default();
+    for config in providers {
+        if !config.trigger.is_due(context, config.provider.name()) {
+            continue;
+        }
+        match ask(config, context) {
+            // Two voices about one cause are one too many.
+            Ok(Some(feedback)) if asked.said.iter().any(|said| same_cause(said, &feedback)) => {
+                continue;
+            }
+            Ok(Some(feedback)) => asked.said.push(feedback),
+            Ok(None) => continue,
+            Err(fault) => {
+                asked.faults.push(fault);
+                continue;
+            }
+        }
+        if policy == FeedbackPolicy::FirstMatch {
+            break;
+        }
+    }
+    asked
+}
+
+fn same_cause(a: &Feedback, b: &Feedback) -> bool {
+    a.why().zip(b.why()).is_some_and(|(a, b)| a.cause == b.cause)
+}
+
+fn ask(
+    config: &FeedbackProviderConfig,
+    context: &FeedbackContext<'_>,
+) -> Result<Option<Feedback>, Fault> {
+    let provider = &*config.provider;
+    let feedback = guard(|| {
+        if provider.should_run(context)? { provider.provide(context).map(Some) } else { Ok(None) }
+    })
+    .map_err(|failure| failure.of(provider.name()))?;
+    Ok(feedback.map(|feedback| feedback.stamp(context)).filter(|feedback| {
+        feedback.why().is_none_or(|why| {
+            context.may_speak(&why.cause)
+                && !context.session().ledger().has_said(&why.cause, &feedback.render())
+        })
+    }))
+}

@@ -1,0 +1,128 @@
+//! The observer names: the same mechanism in the words of trajectory observers.
+//!
+//! Aliases and one adapter. An observer's assessments have their own heading and are otherwise
+//! feedback: one runner, one cadence, one ledger.
+
+use super::{
+    DeadlineFeedback, Feedback, FeedbackContext, FeedbackPolicy, FeedbackProvider,
+    FeedbackProviderConfig, FeedbackTrigger, Heading, collect_feedback,
+};
+use crate::fault::ProviderError;
+use crate::prompt::Prompt;
+use crate::session::Session;
+use crate::time::Timestamp;
+
+/// Feedback, in the words of observers.
+pub type Assessment = Feedback;
+
+/// When an observer is due.
+pub type ObserverTrigger = FeedbackTrigger;
+
+/// What an observer sees.
+pub type ObserverContext<'a> = FeedbackContext<'a>;
+
+/// Says how much time is left.
+pub type DeadlineObserver = DeadlineFeedback;
+
+/// Tells a session that an assessment was delivered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordAssessment(pub Assessment);
+
+/// Assesses a run after tool calls.
+pub trait TrajectoryObserver: Send + Sync {
+    /// What it is called in what it says.
+    fn name(&self) -> &str;
+
+    /// Whether it has something to say, once its trigger is due.
+    fn should_run(
+        &self,
+        session: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<bool, ProviderError>;
+
+    /// What it has to say.
+    fn observe(
+        &self,
+        session: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<Assessment, ProviderError>;
+}
+
+impl TrajectoryObserver for DeadlineFeedback {
+    fn name(&self) -> &str {
+        FeedbackProvider::name(self)
+    }
+
+    fn should_run(
+        &self,
+        _: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<bool, ProviderError> {
+        FeedbackProvider::should_run(self, context)
+    }
+
+    fn observe(
+        &self,
+        _: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<Assessment, ProviderError> {
+        self.provide(context)
+    }
+}
+
+/// An observer as a provider, under the observers' heading.
+struct Adapter<T>(T);
+
+impl<T: TrajectoryObserver> FeedbackProvider for Adapter<T> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
+        self.0.should_run(context.session(), context)
+    }
+
+    fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
+        let mut assessment = self.0.observe(context.session(), context)?;
+        assessment.heading = Heading::Assessment;
+        Ok(assessment)
+    }
+}
+
+/// An observer and when to ask it.
+#[derive(Debug)]
+pub struct ObserverConfig(FeedbackProviderConfig);
+
+impl ObserverConfig {
+    /// Asks `observer` whenever `trigger` is due.
+    pub fn new(observer: impl TrajectoryObserver + 'static, trigger: ObserverTrigger) -> Self {
+        let mut config = FeedbackProviderConfig::new(Adapter(observer), trigger);
+        config.is_observer = true;
+        Self(config)
+    }
+}
+
+impl From<ObserverConfig> for FeedbackProviderConfig {
+    fn from(config: ObserverConfig) -> Self {
+        config.0
+    }
+}
+
+/// Asks the observers that are due and returns the words of the first that has something to say.
+///
+/// The words are for delivery right away, so the session is told of the assessment here.
+pub fn run_observers(
+    observers: &[ObserverConfig],
+    session: &mut Session,
+    prompt: &Prompt,
+    now: Timestamp,
+) -> Option<String> {
+    let context = ObserverContext::new(session, prompt, now);
+    let assessment = observers.iter().find_map(|ObserverConfig(config)| {
+        let one = std::slice::from_ref(config);
+        collect_feedback(one, &context, FeedbackPolicy::FirstMatch).said.pop()
+    })?;
+    let text = assessment.render();
+    session.dispatch(RecordAssessment(assessment));
+    Some(text)
+}

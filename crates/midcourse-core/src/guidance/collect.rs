@@ -1,0 +1,105 @@
+//! Asking the providers at a decision point, and putting what they say into words.
+
+use super::{GuidanceContext, GuidanceDelivered, GuidanceInjection, GuidanceProviderConfig};
+use crate::engine::Asked;
+use crate::fault::{Fault, guard};
+
+/// How many pieces of guidance one decision gets at the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuidanceChoice {
+    /// The number of pieces.
+    pub max_per_decision: usize,
+}
+
+impl Default for GuidanceChoice {
+    fn default() -> Self {
+        Self { max_per_decision: 3 }
+    }
+}
+
+/// Asks every provider and returns what is to be said here, most important first.
+///
+/// Asking changes nothing: what was delivered is dispatched to the session by whoever delivered
+/// it.
+pub fn collect_guidance(
+    providers: &[GuidanceProviderConfig],
+    context: &GuidanceContext<'_>,
+    choice: GuidanceChoice,
+) -> Asked<GuidanceDelivered> {
+    let mut asked = Asked::default();
+    for config in providers {
+        if !config.points.contains(context.decision_point()) || !config.may_fire(context) {
+            continue;
+        }
+        match ask(config, context) {
+            Ok(Some(piece)) => keep_best(&mut asked.said, piece),
+            Ok(None) => {}
+            Err(fault) => asked.faults.push(fault),
+        }
+    }
+    // The sort is stable: pieces of one priority stay in the order of declaration.
+    asked.said.sort_by_key(|piece| piece.injection.rank());
+    asked.said.truncate(choice.max_per_decision);
+    asked
+}
+
+fn ask(
+    config: &GuidanceProviderConfig,
+    context: &GuidanceContext<'_>,
+) -> Result<Option<GuidanceDelivered>, Fault> {
+    let provider = &*config.provider;
+    let piece = guard(|| {
+        let classification = provider.classify(context)?;
+        if !classification.relevant() || classification.confidence() < config.min_confidence {
+            return Ok(None);
+        }
+        let mut injection = provider.provide(context)?;
+        if injection.group().is_empty() {
+            injection = injection.category(provider.category());
+        }
+        Ok(Some(GuidanceDelivered {
+            provider_name: provider.name().into(),
+            injection,
+            decision_point: context.decision_point(),
+            classification,
+            timestamp: context.now(),
+        }))
+    })
+    .map_err(|failure| failure.of(provider.name()))?;
+    Ok(piece.filter(|piece| {
+        piece.injection.why().is_none_or(|why| {
+            context.may_speak(&why.cause)
+                && !context.session().ledger().has_said(&why.cause, piece.injection.content())
+        })
+    }))
+}
+
+/// Keeps one piece a category, and one a cause: the most important, then the surest, then the
+/// first.
+fn keep_best(kept: &mut Vec<GuidanceDelivered>, piece: GuidanceDelivered) {
+    let rivals = |other: &GuidanceDelivered| {
+        let cause = |piece: &GuidanceDelivered| piece.injection.why().map(|why| why.cause.clone());
+        other.injection.group() == piece.injection.group()
+            || (cause(other).is_some() && cause(other) == cause(&piece))
+    };
+    let rank = |piece: &GuidanceDelivered| {
+        (piece.injection.rank(), std::cmp::Reverse(piece.classification.confidence()))
+    };
+    if kept.iter().filter(|other| rivals(other)).all(|other| rank(&piece) < rank(other)) {
+        kept.retain(|other| !rivals(other));
+        kept.push(piece);
+    }
+}
+
+/// The words of one decision: a heading, then the pieces with a blank line between two.
+pub fn format_guidance<'a>(pieces: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        if text.is_empty() {
+            text.push_str("[Guidance]");
+        }
+        text.push_str("\n\n");
+        text.push_str(piece.content());
+    }
+    text
+}

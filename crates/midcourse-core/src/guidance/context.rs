@@ -1,0 +1,105 @@
+//! What classifiers and guidance providers see.
+
+use crate::analysis::{PendingToolCall, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::{Cause, Why};
+use crate::guidance::DecisionPoint;
+use crate::prompt::{Prompt, RenderedPrompt};
+use crate::session::Session;
+use crate::time::Timestamp;
+
+/// What classifiers and guidance providers see at a decision point.
+#[derive(Clone, Copy)]
+pub struct GuidanceContext<'a> {
+    session: &'a Session,
+    prompt: &'a Prompt,
+    rendered_prompt: Option<&'a RenderedPrompt>,
+    last_response: Option<&'a str>,
+    point: DecisionPoint,
+    now: Timestamp,
+}
+
+impl<'a> GuidanceContext<'a> {
+    /// The view of a session at a decision point.
+    pub const fn new(
+        session: &'a Session,
+        prompt: &'a Prompt,
+        point: DecisionPoint,
+        now: Timestamp,
+    ) -> Self {
+        Self { session, prompt, rendered_prompt: None, last_response: None, point, now }
+    }
+
+    /// The same, with the prompt as it was rendered.
+    #[must_use]
+    pub const fn with_rendered_prompt(mut self, rendered: &'a RenderedPrompt) -> Self {
+        self.rendered_prompt = Some(rendered);
+        self
+    }
+
+    /// The same, with what the model said last where the caller knows all of it.
+    #[must_use]
+    pub const fn with_last_response(mut self, response: &'a str) -> Self {
+        self.last_response = Some(response);
+        self
+    }
+
+    /// The run's state.
+    pub const fn session(&self) -> &'a Session {
+        self.session
+    }
+
+    /// The prompt the run works on.
+    pub const fn prompt(&self) -> &'a Prompt {
+        self.prompt
+    }
+
+    /// The prompt as it was rendered, where the caller has it.
+    pub const fn rendered_prompt(&self) -> Option<&'a RenderedPrompt> {
+        self.rendered_prompt
+    }
+
+    /// The analysis of the run.
+    pub const fn trajectory(&self) -> &'a TrajectoryAnalysis {
+        self.session.trajectory()
+    }
+
+    /// Calls that are about to run, or running.
+    pub fn pending_tool_calls(&self) -> impl ExactSizeIterator<Item = PendingToolCall<'a>> {
+        self.session.trajectory().pending_tool_calls()
+    }
+
+    /// What the model said last; its beginning, where only the records know it.
+    pub fn last_response(&self) -> Option<&'a str> {
+        self.last_response.or_else(|| self.session.trajectory().last_response())
+    }
+
+    /// Where the agent is in its turn.
+    pub const fn decision_point(&self) -> DecisionPoint {
+        self.point
+    }
+
+    /// The moment of asking.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Turns so far.
+    pub const fn turn_count(&self) -> u64 {
+        self.session.trajectory().turn_count()
+    }
+
+    /// Calls so far.
+    pub const fn tool_call_count(&self) -> u64 {
+        self.session.trajectory().tool_call_count()
+    }
+
+    /// Why one would speak of a pattern now: its cause, the next rung, and what shows it.
+    pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
+        self.session.why(pattern)
+    }
+
+    /// Whether a cause may be spoken of now.
+    pub fn may_speak(&self, cause: &Cause) -> bool {
+        self.session.may_speak(cause, self.prompt.delivery().ledger)
+    }
+}

@@ -1,0 +1,104 @@
+//! Speaks at errors in a row: look at them before going on.
+
+use std::num::NonZeroU32;
+
+use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
+use crate::cause::Cause;
+use crate::classify::{ClassificationResult, Classifier, ErrorStreakClassifier};
+use crate::detect::error_cause;
+use crate::fault::ProviderError;
+use crate::text::SafeName;
+
+/// A tool to name: always if the user named it, else only if this run has used it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ToolMention {
+    name: SafeName,
+    is_configured: bool,
+}
+
+impl ToolMention {
+    pub(super) fn usual(name: &str) -> Self {
+        Self { name: SafeName::of(name), is_configured: false }
+    }
+
+    pub(super) fn configured(name: &str) -> Self {
+        Self { name: SafeName::of(name), is_configured: true }
+    }
+
+    pub(super) fn get(&self, context: &GuidanceContext<'_>) -> Option<&SafeName> {
+        let exists = self.is_configured || context.trajectory().has_seen_tool(self.name.as_str());
+        exists.then_some(&self.name)
+    }
+}
+
+/// What errors in a row are about: the one error they all are, or the streak as such.
+pub(super) fn streak_cause(context: &GuidanceContext<'_>) -> Cause {
+    error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
+}
+
+/// Points at errors in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiagnosticSignalProvider {
+    streak: ErrorStreakClassifier,
+    log_tool: ToolMention,
+}
+
+impl Default for DiagnosticSignalProvider {
+    /// Speaks at three errors; names `view_logs` if this run has used it.
+    fn default() -> Self {
+        Self { streak: ErrorStreakClassifier::default(), log_tool: ToolMention::usual("view_logs") }
+    }
+}
+
+impl DiagnosticSignalProvider {
+    /// Speaks at this many errors in a row.
+    pub fn new(error_threshold: NonZeroU32) -> Self {
+        Self { streak: ErrorStreakClassifier { errors: error_threshold }, ..Self::default() }
+    }
+
+    /// The same, naming a tool that shows errors.
+    #[must_use]
+    pub fn with_log_tool(mut self, name: &str) -> Self {
+        self.log_tool = ToolMention::configured(name);
+        self
+    }
+}
+
+impl GuidanceProvider for DiagnosticSignalProvider {
+    fn name(&self) -> &str {
+        "diagnostic_signal"
+    }
+
+    fn category(&self) -> &str {
+        "diagnostic"
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        self.streak.classify(context)
+    }
+
+    fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
+        let errors = context.trajectory().consecutive_failures();
+        let shown = usize::try_from(errors).unwrap_or(usize::MAX);
+        let evidence = context.trajectory().recent_errors(shown);
+        let why = context.session().why_of(streak_cause(context), evidence);
+        let text = match (why.rung.0, self.log_tool.get(context)) {
+            (1, Some(tool)) => format!(
+                "Found {errors} new console errors. Use the {tool} tool to examine before \
+                 continuing."
+            ),
+            (1, None) => {
+                format!("Found {errors} new console errors. Examine them before continuing.")
+            }
+            (rung, _) => format!(
+                "{errors} errors in a row now, pointed out {} times before. Comparing the first \
+                 with the latest shows whether anything has moved.",
+                rung - 1
+            ),
+        };
+        Ok(GuidanceInjection::new("diagnostic.errors", text)?.about(why))
+    }
+}

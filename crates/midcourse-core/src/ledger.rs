@@ -1,0 +1,167 @@
+//! The ledger of causes: what a run was told about what, by whomever.
+//!
+//! Feedback and guidance share it, so one cause has one ladder. A cause that was spoken of waits
+//! before it is spoken of again, each time twice as long, and is never told twice in the same
+//! words. Nothing on the ladder ever stops a run.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Rung};
+use crate::digest::Digest;
+
+/// Causes that are remembered; beyond it the one spoken of longest ago is forgotten.
+pub const CAUSES_MAX: usize = 64;
+
+/// The latest words about one cause that are remembered, so as not to be said again.
+pub const WORDS_MAX: usize = 16;
+
+/// Calls before which nothing is said about how a run is going: too early to tell.
+const SETTLING_CALLS: u64 = 3;
+
+/// Causes that are states of the world and not trouble; a trigger paces them, not a ladder.
+const STANDING: [&str; 2] = ["deadline", "budget"];
+
+/// Causes that show in what is said, not in calls, and so are not too early to tell.
+const ABOUT_SPEECH: [&str; 2] = ["monologue", "tool_avoidance"];
+
+/// How long a cause waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerPolicy {
+    /// Calls between the first and the second word; later waits double.
+    pub cool_down_calls: NonZeroU32,
+}
+
+impl Default for LedgerPolicy {
+    fn default() -> Self {
+        Self { cool_down_calls: NonZeroU32::MIN.saturating_add(2) }
+    }
+}
+
+/// What was said about which cause.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Least recently spoken of first.
+    entries: VecDeque<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    cause: Digest,
+    rung: u8,
+    told_at_call: u64,
+    /// The host has thrown away what was said.
+    is_wiped: bool,
+    words: VecDeque<Digest>,
+}
+
+/// Whether a cause is a state of the world and not trouble.
+pub(crate) fn is_standing(cause: &Cause) -> bool {
+    STANDING.contains(&cause.kind())
+}
+
+impl Ledger {
+    fn entry(&self, cause: &Cause) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.cause == cause.id())
+    }
+
+    /// The rung that the next word about a cause is on.
+    pub fn next_rung(&self, cause: &Cause) -> Rung {
+        Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
+    }
+
+    /// Whether a cause may be spoken of after this many calls of the run.
+    pub fn may_speak(&self, cause: &Cause, calls: u64, policy: LedgerPolicy) -> bool {
+        if is_standing(cause) {
+            return true;
+        }
+        if calls < SETTLING_CALLS && !ABOUT_SPEECH.contains(&cause.kind()) {
+            return false;
+        }
+        let Some(entry) = self.entry(cause) else { return true };
+        let doublings = u32::from(entry.rung.saturating_sub(1)).min(20);
+        let wait = u64::from(policy.cool_down_calls.get()) << doublings;
+        entry.is_wiped || calls >= entry.told_at_call.saturating_add(wait)
+    }
+
+    /// Whether a cause was spoken of in these very words.
+    pub fn has_said(&self, cause: &Cause, words: &str) -> bool {
+        let digest = Digest::of(words.as_bytes());
+        self.entry(cause).is_some_and(|entry| entry.words.contains(&digest))
+    }
+
+    pub(crate) fn told(&mut self, cause: &Cause, rung: Rung, words: &str, calls: u64) {
+        let known = self.entries.iter().position(|entry| entry.cause == cause.id());
+        let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
+            cause: cause.id(),
+            rung: 0,
+            told_at_call: 0,
+            is_wiped: false,
+            words: VecDeque::new(),
+        });
+        entry.rung = entry.rung.max(rung.0);
+        entry.told_at_call = calls;
+        entry.is_wiped = false;
+        if entry.words.len() == WORDS_MAX {
+            entry.words.pop_front();
+        }
+        entry.words.push_back(Digest::of(words.as_bytes()));
+        if self.entries.len() == CAUSES_MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The agent no longer has what it was told: what still holds may be said without a wait.
+    pub(crate) fn wipe(&mut self) {
+        for entry in &mut self.entries {
+            entry.is_wiped = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles() {
+        let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
+        let cause = Cause::only("doom_loop");
+        let mut told = Vec::new();
+        for call in 0..60 {
+            if ledger.may_speak(&cause, call, policy) {
+                let rung = ledger.next_rung(&cause);
+                ledger.told(&cause, rung, &format!("word {}", rung.0), call);
+                told.push(call);
+            }
+        }
+        assert_eq!(told, [3, 6, 12, 24, 48]);
+    }
+
+    #[test]
+    fn the_least_recent_cause_is_forgotten_first() {
+        let mut ledger = Ledger::default();
+        let cause = |n: usize| Cause::new("x", Digest::of(&n.to_le_bytes()));
+        for n in 0..=CAUSES_MAX {
+            ledger.told(&cause(n), Rung::FIRST, "word", 3);
+        }
+        assert_eq!(ledger.next_rung(&cause(0)), Rung(1));
+        assert_eq!(ledger.next_rung(&cause(1)), Rung(2));
+        assert!(ledger.has_said(&cause(1), "word"));
+        assert!(!ledger.has_said(&cause(1), "other word"));
+    }
+
+    #[test]
+    fn after_a_compaction_there_is_no_wait() {
+        let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
+        let cause = Cause::only("doom_loop");
+        ledger.told(&cause, Rung::FIRST, "word", 10);
+        assert!(!ledger.may_speak(&cause, 11, policy));
+        ledger.wipe();
+        assert!(ledger.may_speak(&cause, 11, policy));
+        assert_eq!(ledger.next_rung(&cause), Rung(2));
+    }
+}

@@ -1,0 +1,82 @@
+//! The pure engine of midcourse: an agent's events in, short useful words out.
+//!
+//! Data flows one way: a [`TrajectoryRecord`] is folded into the bounded [`Session`] of its run,
+//! detectors see patterns in the fold, and providers say something after a tool call (feedback) or
+//! at a decision point (guidance). [`Engine`] puts these together and is the one way in.
+//!
+//! Nothing here touches a disk, a clock, the environment, the network or a runtime, and nothing
+//! fails on strange input. What is said at a record depends on nothing after it, and a checkpoint
+//! anywhere changes nothing. Everything public is listed here, once.
+
+mod analysis;
+mod cause;
+mod classify;
+mod confidence;
+mod detect;
+mod digest;
+mod engine;
+mod fault;
+mod feedback;
+mod guidance;
+mod ledger;
+mod money;
+mod notation;
+mod prompt;
+mod record;
+mod session;
+mod text;
+mod time;
+
+pub use analysis::{
+    CALL_IDS_MAX, CallStatus, EVIDENCE_MAX, ErrorCount, FREQUENCY_MAX_NAMES, Frequency,
+    InvalidWindow, OPEN_CALLS_MAX, PatternDetail, PatternType, PendingToolCall, ToolInvoked,
+    ToolSetting, ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder,
+    TrajectoryPattern, WindowSize,
+};
+pub use cause::{Cause, Rung, Why};
+pub use classify::{
+    AllOf, AnyOf, ClassificationResult, Classifier, DoomLoopClassifier, ErrorStreakClassifier,
+    HighToolCountClassifier, LargeOutputClassifier, METADATA_MAX, Not, ProgressStallClassifier,
+    SensitiveContentClassifier, SequentialWhenParallelClassifier, SingleToolRepeatedClassifier,
+    Threshold, all_of, any_of, not, threshold,
+};
+pub use confidence::{Confidence, InvalidConfidence};
+pub use detect::{Belief, DETECTOR_STATE_MAX, LONGEST_CYCLE, PatternDetector};
+pub use digest::Digest;
+pub use engine::{Asked, Delivery, Engine, Goals, Mode, shipped_template};
+pub use fault::{Failure, Fault, ProviderError};
+pub use feedback::{
+    Assessment, Budget, BudgetFeedback, Deadline, DeadlineFeedback, DeadlineObserver,
+    DriftDetector, ErrorCascadeDetector, FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES, Feedback,
+    FeedbackContext, FeedbackPolicy, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
+    InvalidBudget, InvalidFeedback, InvalidTrigger, Observation, ObserverConfig, ObserverContext,
+    ObserverTrigger, RecordAssessment, Severity, StallDetector, StaticFeedback, TrajectoryObserver,
+    collect_feedback, run_observers,
+};
+pub use guidance::{
+    ConsultationPromptProvider, CourseCorrection, DecisionPoint, DecisionPoints,
+    DiagnosticSignalProvider, DoomLoopDetector, GuidanceChoice, GuidanceContext, GuidanceDelivered,
+    GuidanceInjection, GuidanceKey, GuidanceProvider, GuidanceProviderConfig, GuidanceText,
+    InjectionPosition, InvalidGuidance, ParallelToolReminder, collect_guidance, format_guidance,
+};
+pub use ledger::{CAUSES_MAX, Ledger, LedgerPolicy, WORDS_MAX};
+pub use money::{InvalidMoney, MicroUsd};
+pub use notation::{NotationError, parse_notation, write_notation};
+pub use prompt::{
+    DeliveryPolicy, Filesystem, InvalidPrompt, Prompt, PromptTemplate, RenderedPrompt, Resources,
+};
+pub use record::{
+    AgentMessage, AssistantBlock, AssistantContent, CallId, GapReason, ImageContent,
+    ReasoningDetailsContent, RunId, RunIdentity, RunOutcome, StopReason, TRAJECTORY_SCHEMA_VERSION,
+    TextContent, ToolCallBlock, ToolResult, ToolResultBlock, ToolResultContent, TrajectoryPayload,
+    TrajectoryRecord, Usage, UserBlock, UserContent,
+};
+pub use session::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointError, FILES_MAX, Fired, Intake, Outcome,
+    OutcomeVerdict, PROMPTS_MAX, Session, SessionEvent, Slice, SliceItem, Spent,
+};
+pub use text::{
+    EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt, InvalidText, SAFE_NAME_MAX, SafeName,
+    Text, likeness,
+};
+pub use time::{InvalidSeconds, Seconds, Timestamp};

@@ -1,0 +1,151 @@
+//! Writing the notation: what [`super::parse_notation`] reads comes out again as it was read.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use super::parse::has_mark;
+use super::{STEP_MS, plain_args, plain_key};
+use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
+use crate::time::Timestamp;
+
+/// Writes a trajectory, one line an event. What the notation has no words for becomes a comment.
+///
+/// Call ids and seqs are not written. A result with images or structured data loses them.
+pub fn write_notation(records: &[TrajectoryRecord]) -> String {
+    let mut writer = Writer { text: String::new(), now: None, turn_begun: false };
+    let mut ends: Ends = records.iter().filter_map(end_of).collect();
+    for record in records {
+        writer.write(record, &mut ends);
+    }
+    writer.text
+}
+
+/// The ends of calls, by id, in order.
+type Ends<'a> = VecDeque<(&'a CallId, &'a TrajectoryRecord)>;
+
+fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
+    match &record.payload {
+        TrajectoryPayload::ToolEnded { tool_call_id, .. }
+        | TrajectoryPayload::Denied { tool_call_id, .. } => Some((tool_call_id, record)),
+        _ => None,
+    }
+}
+
+struct Writer {
+    text: String,
+    now: Option<Timestamp>,
+    turn_begun: bool,
+}
+
+impl Writer {
+    fn write(&mut self, record: &TrajectoryRecord, ends: &mut Ends<'_>) {
+        let line = match &record.payload {
+            TrajectoryPayload::TurnStarted => {
+                self.turn_begun = true;
+                return;
+            }
+            TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => return,
+            TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args } => {
+                return self.call(record.at(), tool_call_id, tool_name, args, ends);
+            }
+            TrajectoryPayload::MessageAppended { message } => match message {
+                AgentMessage::User { content: UserContent::Text(text), .. } => {
+                    format!("user: {}", quoted(text))
+                }
+                AgentMessage::Assistant { content, .. } => {
+                    format!("assistant: {}", quoted(&content.plain_text()))
+                }
+                _ => "# message_appended".to_owned(),
+            },
+            TrajectoryPayload::ContextCompacted { .. } => "compaction".to_owned(),
+            TrajectoryPayload::Resumed => "resume".to_owned(),
+            TrajectoryPayload::DeadlineSet { at_unix_ms: None } => "deadline none".to_owned(),
+            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {
+                format!("deadline {}ms", at.since(record.at()).as_millis())
+            }
+            TrajectoryPayload::FileCreated { path } => format!("file {}", quoted(path)),
+            TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
+                format!("prompt {}", quoted(name))
+            }
+            TrajectoryPayload::RunEnded { outcome, .. } => {
+                format!("end {}", quoted(outcome.as_str()))
+            }
+            other => format!("# {}", other.kind()),
+        };
+        if line.starts_with('#') {
+            self.text.push_str(&line);
+            self.text.push('\n');
+        } else {
+            self.line(record.at(), &line);
+        }
+    }
+
+    fn line(&mut self, at: Timestamp, line: &str) {
+        let since = match self.now.replace(at) {
+            Some(before) => at.since(before).as_millis(),
+            None => u128::from(STEP_MS),
+        };
+        if since != u128::from(STEP_MS) {
+            self.text.push_str(&format!("+{since}ms "));
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn call(&mut self, at: Timestamp, id: &CallId, tool: &str, args: &Value, ends: &mut Ends<'_>) {
+        let end = ends.iter().position(|(known, _)| *known == id);
+        let end = end.and_then(|place| ends.remove(place)).map(|(_, record)| record);
+        let ended_at = end.map_or(at, TrajectoryRecord::at);
+        let mut line = String::new();
+        let took = ended_at.since(at).as_millis();
+        if took > 0 {
+            line.push_str(&format!("~{took}ms "));
+        }
+        if !std::mem::take(&mut self.turn_begun) {
+            line.push_str("& ");
+        }
+        line.push_str(tool);
+        let words = args.get(plain_key(tool)).and_then(Value::as_str).unwrap_or_default();
+        if plain_args(tool, words) == *args && is_plain(words) {
+            if !words.is_empty() {
+                line.push(' ');
+                line.push_str(words);
+            }
+        } else {
+            line.push(' ');
+            line.push_str(&args.to_string());
+        }
+        let (mark, text) = match end.map(|record| &record.payload) {
+            Some(TrajectoryPayload::ToolEnded { result, is_error, .. }) => {
+                (if *is_error { "!!" } else { "->" }, quoted(&result.comparable_text()))
+            }
+            Some(TrajectoryPayload::Denied { reason, .. }) => {
+                ("xx", reason.as_deref().map(quoted).unwrap_or_default())
+            }
+            _ => ("..", String::new()),
+        };
+        line.push(' ');
+        line.push_str(mark);
+        if !text.is_empty() {
+            line.push(' ');
+            line.push_str(&text);
+        }
+        self.line(at, &line);
+        self.now = Some(ended_at);
+    }
+}
+
+/// Whether words read back as they are.
+fn is_plain(words: &str) -> bool {
+    words.trim() == words && !words.starts_with('{') && !words.contains('\n') && !has_mark(words)
+}
+
+/// A text as it reads back: in quotes if it would not without.
+fn quoted(text: &str) -> String {
+    let is_safe = text.trim() == text
+        && !text.starts_with('"')
+        && !text.contains(['\n', '\r'])
+        && !has_mark(text);
+    if is_safe { text.to_owned() } else { Value::from(text).to_string() }
+}

@@ -1,0 +1,105 @@
+//! Sections: minijinja templates, rendered in order.
+
+use minijinja::value::{Serde, merge_maps};
+use minijinja::{AutoEscape, Environment, Error, Value, context};
+
+use crate::guidance::{GuidanceInjection, format_guidance};
+
+/// The name under which sections see guidance.
+pub(super) const GUIDANCE: &str = "guidance";
+
+/// A prompt's sections.
+#[derive(Debug)]
+pub(super) struct Sections {
+    environment: Environment<'static>,
+    keys: Vec<String>,
+    /// The first section that looks at guidance; all behind it do or come after one that does.
+    first_guided: Option<usize>,
+}
+
+impl Default for Sections {
+    fn default() -> Self {
+        let mut environment = Environment::new();
+        // Prompts are plain text, whatever their sections are called.
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        Self { environment, keys: Vec::new(), first_guided: None }
+    }
+}
+
+impl Sections {
+    /// Adds a section at the end. `Ok(false)` if it does not look at guidance but one before does.
+    pub(super) fn push(&mut self, key: &str, source: &str) -> Result<bool, Error> {
+        self.environment.add_template_owned(key.to_owned(), source.to_owned())?;
+        let template = self.environment.get_template(key)?;
+        if template.undeclared_variables(false).contains(GUIDANCE) {
+            self.first_guided.get_or_insert(self.keys.len());
+        } else if self.first_guided.is_some() {
+            return Ok(false);
+        }
+        self.keys.push(key.to_owned());
+        Ok(true)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+
+    pub(super) fn render(
+        &self,
+        values: &Value,
+        guidance: &[GuidanceInjection],
+    ) -> Result<RenderedPrompt, Error> {
+        let contents: Vec<&str> = guidance.iter().map(GuidanceInjection::content).collect();
+        let contents = Value::from(Serde(contents));
+        let plain = if values.is_undefined() {
+            context! {}
+        } else {
+            values.clone()
+        };
+        let guided = merge_maps([plain.clone(), context! { guidance => contents }]);
+        let mut rendered = RenderedPrompt::default();
+        for (index, key) in self.keys.iter().enumerate() {
+            let sees_guidance = self.first_guided.is_some_and(|first| index >= first);
+            let values = if sees_guidance { &guided } else { &plain };
+            let text = self.environment.get_template(key)?.render(values.clone())?;
+            rendered.append(text.trim());
+            if !sees_guidance {
+                rendered.fixed = rendered.text.len();
+            }
+        }
+        if self.first_guided.is_none() {
+            rendered.append(&format_guidance(guidance));
+        }
+        Ok(rendered)
+    }
+}
+
+/// A prompt as the model gets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    text: String,
+    fixed: usize,
+}
+
+impl RenderedPrompt {
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The part that is the same whatever guidance there is.
+    pub fn fixed_part(&self) -> &str {
+        self.text.get(..self.fixed).unwrap_or_default()
+    }
+
+    /// Sections that come out empty are left out.
+    fn append(&mut self, section: &str) {
+        if section.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(section);
+    }
+}

@@ -1,0 +1,383 @@
+//! The session: the bounded state of one run.
+//!
+//! It holds the analysis, what was said and when, the ledger of causes and what the outside told.
+//! Everything changes through [`Session::take_in`] (a record) or [`Session::dispatch`] (an event);
+//! what is kept is bounded, totals are counters and stay exact when the window has moved on.
+//! Slices are scoped to the prompt the run works on.
+
+mod cadence;
+mod checkpoint;
+mod outcome;
+mod slice;
+
+pub use cadence::Fired;
+pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
+pub use outcome::{Outcome, OutcomeVerdict};
+pub use slice::{SessionEvent, Slice, SliceItem};
+
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::{
+    ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder, TrajectoryPattern,
+};
+use crate::cause::{Cause, Why};
+use crate::detect::PatternDetector;
+use crate::digest::Digest;
+use crate::fault::Fault;
+use crate::feedback::{Deadline, Feedback};
+use crate::guidance::GuidanceDelivered;
+use crate::ledger::{Ledger, LedgerPolicy};
+use crate::record::{RunIdentity, TrajectoryPayload, TrajectoryRecord};
+use crate::time::Timestamp;
+use cadence::Cadence;
+use outcome::Outcomes;
+use slice::{Kept, Totals};
+
+/// Prompts that a run tells apart; later ones count as the last of these.
+pub const PROMPTS_MAX: usize = 16;
+
+/// Files whose appearance is remembered; beyond it the oldest is forgotten.
+pub const FILES_MAX: usize = 16;
+
+/// The bounded state of one run.
+pub struct Session {
+    builder: TrajectoryBuilder,
+    state: State,
+}
+
+/// All of a session but the analysis and its detectors.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct State {
+    #[serde(with = "checkpoint::identity")]
+    identity: Option<RunIdentity>,
+    prompts: Vec<CompactString>,
+    prompt: u8,
+    totals: Totals,
+    feedback: Kept<Feedback>,
+    guidance: Kept<GuidanceDelivered>,
+    patterns: Kept<TrajectoryPattern>,
+    cadence: Cadence,
+    ledger: Ledger,
+    outcomes: Outcomes,
+    deadline: Option<(Deadline, u64)>,
+    files: Vec<CreatedFile>,
+    spent: Spent,
+}
+
+/// A file that appeared, and who has spoken of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct CreatedFile {
+    path: CompactString,
+    announced_by: Vec<Digest>,
+}
+
+/// What was said over the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// How often.
+    pub deliveries: u64,
+    /// How many characters.
+    pub chars: u64,
+}
+
+/// What one record changed.
+#[derive(Debug, Default)]
+pub struct Intake {
+    /// Patterns that begin to hold.
+    pub patterns: Vec<TrajectoryPattern>,
+    /// What followed things that were said.
+    pub outcomes: Vec<Outcome>,
+    /// Detectors that failed and were skipped.
+    pub faults: Vec<Fault>,
+}
+
+impl Session {
+    /// A run that has not begun, on a prompt.
+    pub fn new(config: TrajectoryAnalysisConfig, prompt_name: &str) -> Self {
+        let mut state = State::default();
+        state.enter_prompt(prompt_name);
+        Self { builder: TrajectoryBuilder::new(config), state }
+    }
+
+    /// The same, watched by one more detector.
+    #[must_use]
+    pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
+        self.builder = self.builder.with_detector(detector);
+        self
+    }
+
+    /// Takes in one record.
+    pub fn take_in(&mut self, record: &TrajectoryRecord) -> Intake {
+        let calls = self.trajectory().tool_call_count();
+        let noticed = self.builder.take_in(record, self.state.prompt);
+        self.state.count_calls(self.builder.analysis().tool_call_count() - calls);
+        self.hear(record);
+        let mut intake = self.settle(noticed.begun);
+        intake.faults = noticed.faults;
+        intake
+    }
+
+    /// Takes in an event that came without a record.
+    pub fn dispatch(&mut self, event: impl Into<SessionEvent>) -> Intake {
+        match event.into() {
+            SessionEvent::ToolInvoked(call) => self.invoke(call),
+            SessionEvent::Feedback(feedback) => {
+                let seq = self.trajectory().latest_seq();
+                self.spoke(feedback, seq);
+                Intake::default()
+            }
+            SessionEvent::GuidanceDelivered(guidance) => {
+                let seq = self.trajectory().latest_seq();
+                self.guided(guidance, seq);
+                Intake::default()
+            }
+            SessionEvent::Pattern(pattern) => {
+                self.state.totals.patterns.add(self.state.prompt);
+                self.state.patterns.push(self.state.prompt, pattern);
+                Intake::default()
+            }
+        }
+    }
+
+    fn invoke(&mut self, call: ToolInvoked) -> Intake {
+        // Detectors look at records, so the call becomes one.
+        let record = TrajectoryRecord::new(
+            self.trajectory().latest_seq(),
+            call.ended_at(),
+            TrajectoryPayload::ToolEnded {
+                tool_call_id: "".into(),
+                tool_name: call.tool().into(),
+                result: crate::record::ToolResult::text(call.result_excerpt()),
+                is_error: call.is_error(),
+            },
+        );
+        let prompt = self.state.prompt;
+        if !self.builder.analysis_mut().push_invoked(call.in_prompt(prompt)) {
+            return Intake::default();
+        }
+        self.state.count_calls(1);
+        let noticed = self.builder.look(&record);
+        let mut intake = self.settle(noticed.begun);
+        intake.faults = noticed.faults;
+        intake
+    }
+
+    /// What a record means beyond the analysis.
+    fn hear(&mut self, record: &TrajectoryRecord) {
+        match &record.payload {
+            TrajectoryPayload::RunStarted { identity } => {
+                if let Some(at) = identity.deadline_unix_ms {
+                    self.state.deadline = Some((Deadline::new(at, record.at()), record.seq));
+                }
+                self.state.identity = Some(identity.clone());
+            }
+            TrajectoryPayload::FeedbackDelivered { feedback, .. } => {
+                self.spoke(feedback.clone(), record.seq);
+            }
+            TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
+                self.guided(guidance.clone(), record.seq);
+            }
+            TrajectoryPayload::DeadlineSet { at_unix_ms } => {
+                let deadline = |at| (Deadline::new(at, record.at()), record.seq);
+                self.state.deadline = at_unix_ms.map(deadline);
+            }
+            TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
+                self.state.enter_prompt(name);
+            }
+            TrajectoryPayload::FileCreated { path } => self.state.file_created(path),
+            TrajectoryPayload::ContextCompacted { .. } => self.state.ledger.wipe(),
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, begun: Vec<TrajectoryPattern>) -> Intake {
+        let Self { builder, state } = self;
+        for pattern in &begun {
+            state.totals.patterns.add(state.prompt);
+            state.patterns.push(state.prompt, pattern.clone());
+        }
+        let outcomes = state.outcomes.settle(builder.analysis());
+        Intake { patterns: begun, outcomes, faults: Vec::new() }
+    }
+
+    fn spoke(&mut self, feedback: Feedback, seq: u64) {
+        let text = feedback.render();
+        let provider = Digest::of(feedback.provider_name().as_bytes());
+        let calls = self.trajectory().tool_call_count();
+        let state = &mut self.state;
+        let prompt = state.prompt_number(feedback.prompt_name());
+        state.totals.feedback.add(prompt);
+        state.cadence.spoke(
+            feedback.provider_name(),
+            prompt,
+            feedback.timestamp(),
+            feedback.call_index(),
+        );
+        for file in &mut state.files {
+            if !file.announced_by.contains(&provider) {
+                file.announced_by.push(provider);
+            }
+        }
+        state.said(&text, feedback.why(), seq, calls);
+        state.feedback.push(prompt, feedback);
+    }
+
+    fn guided(&mut self, guidance: GuidanceDelivered, seq: u64) {
+        let (calls, turn) = (self.trajectory().tool_call_count(), self.trajectory().turn_count());
+        let state = &mut self.state;
+        state.totals.guidance.add(state.prompt);
+        state.cadence.fired(&guidance.provider_name, turn);
+        state.said(guidance.injection.content(), guidance.injection.why(), seq, calls);
+        state.guidance.push(state.prompt, guidance);
+    }
+
+    /// The run, once it is known.
+    pub const fn identity(&self) -> Option<&RunIdentity> {
+        self.state.identity.as_ref()
+    }
+
+    /// The prompt the run works on.
+    pub fn prompt_name(&self) -> &str {
+        self.state.prompts.get(usize::from(self.state.prompt)).map_or("", |name| name)
+    }
+
+    /// The analysis of the run.
+    pub const fn trajectory(&self) -> &TrajectoryAnalysis {
+        self.builder.analysis()
+    }
+
+    /// What was said about which cause.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.state.ledger
+    }
+
+    /// What was said over the whole run.
+    pub const fn spent(&self) -> Spent {
+        self.state.spent
+    }
+
+    /// When the run has to be done, if it has to.
+    pub const fn deadline(&self) -> Option<Deadline> {
+        match self.state.deadline {
+            Some((deadline, _)) => Some(deadline),
+            None => None,
+        }
+    }
+
+    /// The record that set the deadline.
+    pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
+        self.state.deadline.iter().map(|(_, seq)| *seq).collect()
+    }
+
+    /// What is kept of one type, scoped to the prompt the run works on.
+    pub fn slice<T: SliceItem>(&self) -> Slice<'_, T> {
+        self.slice_of_prompt_number(self.state.prompt)
+    }
+
+    /// What is kept of one type for another prompt.
+    pub fn slice_of_prompt<T: SliceItem>(&self, prompt_name: &str) -> Slice<'_, T> {
+        let number = self.state.prompts.iter().position(|name| name == prompt_name);
+        let number = number.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX);
+        self.slice_of_prompt_number(number)
+    }
+
+    /// When a feedback provider last spoke on this prompt, and at which call.
+    pub(crate) fn last_spoke(&self, provider: &str) -> Option<(Timestamp, u64)> {
+        self.state.cadence.last_spoke(provider, self.state.prompt)
+    }
+
+    /// How often a guidance provider has spoken.
+    pub fn fired(&self, provider: &str) -> Fired {
+        self.state.cadence.guidance(provider)
+    }
+
+    /// Whether a file appeared that a provider has not spoken of.
+    pub(crate) fn has_unannounced_file(&self, provider: &str, file: &str) -> bool {
+        let provider = Digest::of(provider.as_bytes());
+        self.state
+            .files
+            .iter()
+            .any(|known| known.is(file) && !known.announced_by.contains(&provider))
+    }
+
+    /// Why one would speak of a pattern now.
+    pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
+        Why {
+            cause: pattern.cause().clone(),
+            rung: self.state.ledger.next_rung(pattern.cause()),
+            evidence: pattern.evidence().to_vec(),
+        }
+    }
+
+    /// Why one would speak of a cause that these calls show.
+    pub fn why_of<'a>(
+        &self,
+        cause: Cause,
+        calls: impl IntoIterator<Item = &'a ToolInvoked>,
+    ) -> Why {
+        let rung = self.state.ledger.next_rung(&cause);
+        let newest = calls.into_iter().take(crate::analysis::EVIDENCE_MAX);
+        let mut evidence: Vec<u64> = newest.map(ToolInvoked::ended_seq).collect();
+        evidence.sort_unstable();
+        Why { cause, rung, evidence }
+    }
+
+    /// Whether a cause may be spoken of now.
+    pub fn may_speak(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
+        self.state.ledger.may_speak(cause, self.trajectory().tool_call_count(), policy)
+    }
+}
+
+impl State {
+    fn enter_prompt(&mut self, name: &str) {
+        self.prompt = match self.prompts.iter().position(|known| known == name) {
+            Some(at) => u8::try_from(at).unwrap_or(0),
+            None if self.prompts.len() < PROMPTS_MAX => {
+                self.prompts.push(name.into());
+                u8::try_from(self.prompts.len() - 1).unwrap_or(0)
+            }
+            None => u8::try_from(PROMPTS_MAX - 1).unwrap_or(0),
+        };
+    }
+
+    /// The number of a prompt that has been entered; else of the current one.
+    fn prompt_number(&self, name: &str) -> u8 {
+        let known = self.prompts.iter().position(|known| known == name);
+        known.and_then(|at| u8::try_from(at).ok()).unwrap_or(self.prompt)
+    }
+
+    fn count_calls(&mut self, calls: u64) {
+        for _ in 0..calls {
+            self.totals.calls.add(self.prompt);
+        }
+    }
+
+    fn file_created(&mut self, path: &str) {
+        if self.files.iter().any(|known| known.path == path) {
+            return;
+        }
+        if self.files.len() == FILES_MAX {
+            self.files.remove(0);
+        }
+        self.files.push(CreatedFile { path: path.into(), announced_by: Vec::new() });
+    }
+
+    fn said(&mut self, text: &str, why: Option<&Why>, seq: u64, calls: u64) {
+        self.spent.deliveries += 1;
+        self.spent.chars += text.chars().count() as u64;
+        if let Some(why) = why {
+            self.ledger.told(&why.cause, why.rung, text, calls);
+            self.outcomes.open(&why.cause, seq, calls);
+        }
+    }
+}
+
+impl CreatedFile {
+    /// Whether this is the file of that path, or of that name in some folder.
+    fn is(&self, file: &str) -> bool {
+        self.path
+            .strip_suffix(file)
+            .is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
+    }
+}

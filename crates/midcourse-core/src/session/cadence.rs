@@ -1,0 +1,69 @@
+//! Cadence: when each provider last spoke. Per provider, because the second of two would starve
+//! otherwise, and for feedback per prompt.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::time::Timestamp;
+
+/// Providers whose cadence is kept; beyond it the one that spoke longest ago is forgotten.
+const PROVIDERS_MAX: usize = 64;
+
+/// How often a guidance provider has spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fired {
+    /// In the whole run.
+    pub total: u64,
+    /// The turn in which it last spoke.
+    pub turn: u64,
+    /// In that turn.
+    pub in_turn: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cadence {
+    /// By provider and prompt, the latest to speak last.
+    feedback: VecDeque<(Digest, u8, Timestamp, u64)>,
+    /// By provider, the latest to speak last.
+    guidance: VecDeque<(Digest, Fired)>,
+}
+
+impl Cadence {
+    pub(super) fn spoke(&mut self, provider: &str, prompt: u8, at: Timestamp, call: u64) {
+        let name = Digest::of(provider.as_bytes());
+        self.feedback.retain(|(known, of, ..)| (*known, *of) != (name, prompt));
+        if self.feedback.len() == PROVIDERS_MAX {
+            self.feedback.pop_front();
+        }
+        self.feedback.push_back((name, prompt, at, call));
+    }
+
+    pub(super) fn last_spoke(&self, provider: &str, prompt: u8) -> Option<(Timestamp, u64)> {
+        let name = Digest::of(provider.as_bytes());
+        let mut known = self.feedback.iter();
+        known
+            .find(|(known, of, ..)| (*known, *of) == (name, prompt))
+            .map(|(.., at, call)| (*at, *call))
+    }
+
+    pub(super) fn fired(&mut self, provider: &str, turn: u64) {
+        let name = Digest::of(provider.as_bytes());
+        let mut fired = self.guidance(provider);
+        self.guidance.retain(|(known, _)| *known != name);
+        fired.in_turn = if fired.total > 0 && fired.turn == turn { fired.in_turn + 1 } else { 1 };
+        fired.total += 1;
+        fired.turn = turn;
+        if self.guidance.len() == PROVIDERS_MAX {
+            self.guidance.pop_front();
+        }
+        self.guidance.push_back((name, fired));
+    }
+
+    pub(super) fn guidance(&self, provider: &str) -> Fired {
+        let name = Digest::of(provider.as_bytes());
+        let mut known = self.guidance.iter();
+        known.find(|(known, _)| *known == name).map_or_else(Fired::default, |(_, fired)| *fired)
+    }
+}

@@ -1,0 +1,122 @@
+//! Checkpoints: the whole fold in one small versioned value.
+//!
+//! A hook is a new process for every event; it loads this, takes one record in and saves it again.
+//! A checkpoint is a cache, never the truth: one of another version is refused with a typed error,
+//! and the caller folds the records again.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Session, State};
+use crate::analysis::TrajectoryAnalysis;
+use crate::detect::{BuiltIn, SavedDetector};
+
+/// The version of the checkpoint's form; raised with every change of it.
+pub const CHECKPOINT_VERSION: u8 = 1;
+
+/// A saved fold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Checkpoint(Vec<u8>);
+
+impl Checkpoint {
+    /// The checkpoint as stored.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Checkpoint {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+/// A checkpoint that cannot be gone on from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointError {
+    /// It was made by another release.
+    #[error(
+        "the checkpoint has version {found}, this release reads {CHECKPOINT_VERSION}: fold the records again"
+    )]
+    Version {
+        /// Its version.
+        found: u8,
+    },
+    /// It is damaged.
+    #[error("the checkpoint is damaged ({0}): fold the records again")]
+    Damaged(String),
+}
+
+#[derive(Serialize)]
+struct SaveWire<'a> {
+    state: &'a State,
+    analysis: &'a TrajectoryAnalysis,
+    built_in: &'a BuiltIn,
+    custom: Vec<SavedDetector>,
+}
+
+#[derive(Deserialize)]
+struct LoadWire {
+    state: State,
+    analysis: TrajectoryAnalysis,
+    built_in: BuiltIn,
+    custom: Vec<SavedDetector>,
+}
+
+impl Session {
+    /// Saves the whole fold.
+    pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
+        let (analysis, built_in, custom) = self.builder.save();
+        let wire = SaveWire { state: &self.state, analysis, built_in, custom };
+        postcard::to_extend(&wire, vec![CHECKPOINT_VERSION])
+            .map(Checkpoint)
+            .map_err(|error| CheckpointError::Damaged(error.to_string()))
+    }
+
+    /// Goes on from a checkpoint, with this session's own configuration and detectors.
+    pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        match checkpoint.0.split_first() {
+            Some((&CHECKPOINT_VERSION, rest)) => {
+                let wire: LoadWire = postcard::from_bytes(rest)
+                    .map_err(|error| CheckpointError::Damaged(error.to_string()))?;
+                self.builder.restore(wire.analysis, wire.built_in, &wire.custom);
+                self.state = wire.state;
+                Ok(())
+            }
+            Some((&found, _)) => Err(CheckpointError::Version { found }),
+            None => Err(CheckpointError::Damaged("it is empty".to_owned())),
+        }
+    }
+}
+
+/// A run's identity with all its fields written: its JSON leaves some out, which a form without
+/// field names cannot.
+pub(super) mod identity {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::record::{RunId, RunIdentity};
+    use crate::time::Timestamp;
+
+    type Wire = (RunId, Option<RunId>, usize, Option<String>, Option<Timestamp>);
+
+    pub(in crate::session) fn serialize<S: Serializer>(
+        identity: &Option<RunIdentity>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let wire = identity.as_ref().map(|run| {
+            let RunIdentity { run_id, parent_run_id, depth, conversation_id, deadline_unix_ms } =
+                run;
+            (run_id, parent_run_id, depth, conversation_id, deadline_unix_ms)
+        });
+        wire.serialize(serializer)
+    }
+
+    pub(in crate::session) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<RunIdentity>, D::Error> {
+        let wire: Option<Wire> = Deserialize::deserialize(deserializer)?;
+        Ok(wire.map(|(run_id, parent_run_id, depth, conversation_id, deadline_unix_ms)| {
+            RunIdentity { run_id, parent_run_id, depth, conversation_id, deadline_unix_ms }
+        }))
+    }
+}

@@ -1,0 +1,89 @@
+//! Outcomes: what followed something that was said.
+//!
+//! A word about trouble was heard if the trouble is gone within a few calls, and was not if it is
+//! still there. Words about a state of the world, such as a deadline, have no outcome.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::TrajectoryAnalysis;
+use crate::cause::Cause;
+use crate::digest::Digest;
+
+/// Calls within which trouble has to be gone.
+const OUTCOME_CALLS: u64 = 5;
+
+/// Words whose outcome is open at the same time; beyond it the oldest stays without one.
+const OPEN_MAX: usize = 8;
+
+/// What followed something that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeVerdict {
+    /// The trouble was gone within a few calls.
+    Cleared,
+    /// The trouble was still there.
+    Ignored,
+    /// The run ended before one could tell.
+    RunEnded,
+}
+
+/// What followed one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The record of what was said.
+    pub delivery_seq: u64,
+    /// What followed.
+    pub verdict: OutcomeVerdict,
+    /// Calls it took to tell.
+    pub after_calls: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Outcomes(VecDeque<Open>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Open {
+    cause: Digest,
+    seq: u64,
+    call: u64,
+}
+
+impl Outcomes {
+    pub(super) fn open(&mut self, cause: &Cause, seq: u64, call: u64) {
+        if crate::ledger::is_standing(cause) {
+            return;
+        }
+        if self.0.len() == OPEN_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(Open { cause: cause.id(), seq, call });
+    }
+
+    /// The outcomes that the latest record decides.
+    pub(super) fn settle(&mut self, trajectory: &TrajectoryAnalysis) -> Vec<Outcome> {
+        let mut settled = Vec::new();
+        if self.0.is_empty() {
+            return settled;
+        }
+        let calls = trajectory.tool_call_count();
+        let has_ended = trajectory.outcome().is_some();
+        self.0.retain(|open| {
+            let after_calls = calls.saturating_sub(open.call);
+            let holds = trajectory.patterns().iter().any(|held| held.cause().id() == open.cause);
+            let verdict = if !holds && after_calls > 0 {
+                OutcomeVerdict::Cleared
+            } else if holds && after_calls >= OUTCOME_CALLS {
+                OutcomeVerdict::Ignored
+            } else if has_ended {
+                OutcomeVerdict::RunEnded
+            } else {
+                return true;
+            };
+            settled.push(Outcome { delivery_seq: open.seq, verdict, after_calls });
+            false
+        });
+        settled
+    }
+}

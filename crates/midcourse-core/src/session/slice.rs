@@ -1,0 +1,194 @@
+//! Slices: what a session keeps of each type, newest last, with totals that stay exact.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use crate::analysis::{ToolInvoked, TrajectoryPattern};
+use crate::feedback::{Feedback, RecordAssessment};
+use crate::guidance::GuidanceDelivered;
+
+/// Items of one type that are kept besides calls: enough to look back on, little to save.
+const KEPT_MAX: usize = 4;
+
+/// The latest items of one type, each with the number of its prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Kept<T>(VecDeque<(u8, T)>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Kept<T> {
+    pub(super) fn push(&mut self, prompt: u8, item: T) {
+        if self.0.len() == KEPT_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((prompt, item));
+    }
+
+    fn of_prompt(&self, prompt: u8) -> impl DoubleEndedIterator<Item = &T> {
+        self.0.iter().filter(move |(of, _)| *of == prompt).map(|(_, item)| item)
+    }
+}
+
+/// A counter per prompt.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PerPrompt(Vec<u64>);
+
+impl PerPrompt {
+    pub(super) fn add(&mut self, prompt: u8) {
+        let at = usize::from(prompt);
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        if let Some(count) = self.0.get_mut(at) {
+            *count += 1;
+        }
+    }
+
+    fn get(&self, prompt: u8) -> u64 {
+        self.0.get(usize::from(prompt)).copied().unwrap_or(0)
+    }
+}
+
+/// The totals of all slices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Totals {
+    pub(super) calls: PerPrompt,
+    pub(super) feedback: PerPrompt,
+    pub(super) guidance: PerPrompt,
+    pub(super) patterns: PerPrompt,
+}
+
+/// What a session keeps of one type, scoped to one prompt.
+pub struct Slice<'a, T> {
+    session: &'a Session,
+    prompt: u8,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<'a, T: SliceItem> Slice<'a, T> {
+    /// What is kept, oldest first.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &'a T> + use<'a, T> {
+        T::kept(self.session, self.prompt)
+    }
+
+    /// The latest.
+    pub fn latest(&self) -> Option<&'a T> {
+        self.all().next_back()
+    }
+
+    /// How many there were in the whole run, kept or not.
+    pub fn total(&self) -> u64 {
+        T::total(self.session, self.prompt)
+    }
+}
+
+impl Session {
+    pub(super) const fn slice_of_prompt_number<T: SliceItem>(&self, prompt: u8) -> Slice<'_, T> {
+        Slice { session: self, prompt, of: std::marker::PhantomData }
+    }
+}
+
+/// A type of which a session keeps a slice.
+pub trait SliceItem: sealed::Sealed + Sized + 'static {
+    #[doc(hidden)]
+    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_>;
+    #[doc(hidden)]
+    fn total(session: &Session, prompt: u8) -> u64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::analysis::ToolInvoked {}
+    impl Sealed for crate::feedback::Feedback {}
+    impl Sealed for crate::guidance::GuidanceDelivered {}
+    impl Sealed for crate::analysis::TrajectoryPattern {}
+}
+
+impl SliceItem for ToolInvoked {
+    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+        Box::new(session.trajectory().calls().filter(move |call| call.prompt() == prompt))
+    }
+
+    fn total(session: &Session, prompt: u8) -> u64 {
+        session.state.totals.calls.get(prompt)
+    }
+}
+
+impl SliceItem for Feedback {
+    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+        Box::new(session.state.feedback.of_prompt(prompt))
+    }
+
+    fn total(session: &Session, prompt: u8) -> u64 {
+        session.state.totals.feedback.get(prompt)
+    }
+}
+
+impl SliceItem for GuidanceDelivered {
+    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+        Box::new(session.state.guidance.of_prompt(prompt))
+    }
+
+    fn total(session: &Session, prompt: u8) -> u64 {
+        session.state.totals.guidance.get(prompt)
+    }
+}
+
+impl SliceItem for TrajectoryPattern {
+    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+        Box::new(session.state.patterns.of_prompt(prompt))
+    }
+
+    fn total(session: &Session, prompt: u8) -> u64 {
+        session.state.totals.patterns.get(prompt)
+    }
+}
+
+/// Something a session can be told without a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionEvent {
+    /// A tool call has ended.
+    ToolInvoked(ToolInvoked),
+    /// Feedback reached the agent.
+    Feedback(Feedback),
+    /// Guidance reached the agent.
+    GuidanceDelivered(GuidanceDelivered),
+    /// A pattern was seen.
+    Pattern(TrajectoryPattern),
+}
+
+impl From<ToolInvoked> for SessionEvent {
+    fn from(call: ToolInvoked) -> Self {
+        Self::ToolInvoked(call)
+    }
+}
+
+impl From<Feedback> for SessionEvent {
+    fn from(feedback: Feedback) -> Self {
+        Self::Feedback(feedback)
+    }
+}
+
+impl From<RecordAssessment> for SessionEvent {
+    fn from(RecordAssessment(assessment): RecordAssessment) -> Self {
+        Self::Feedback(assessment)
+    }
+}
+
+impl From<GuidanceDelivered> for SessionEvent {
+    fn from(guidance: GuidanceDelivered) -> Self {
+        Self::GuidanceDelivered(guidance)
+    }
+}
+
+impl From<TrajectoryPattern> for SessionEvent {
+    fn from(pattern: TrajectoryPattern) -> Self {
+        Self::Pattern(pattern)
+    }
+}

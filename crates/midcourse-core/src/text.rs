@@ -1,0 +1,23 @@
+//! Looking at text without believing it: excerpts, canonical arguments, stripped forms, error
+//! signatures, likeness, and names that are safe to say.
+//!
+//! All of it is hand-written byte scanning: compiling regular expressions costs a fresh hook
+//! process more than everything else it does. Nothing here fails on any input.
+
+mod bounded;
+mod byte;
+mod canonical;
+mod error;
+mod excerpt;
+mod likeness;
+mod name;
+mod scan;
+mod token;
+
+pub use bounded::{InvalidText, Text};
+pub(crate) use canonical::{ArgsView, write_canonical};
+pub use error::{ErrorClass, ErrorSignature};
+pub use excerpt::{EXCERPT_MAX_BYTES, Excerpt};
+pub use likeness::likeness;
+pub use name::{SAFE_NAME_MAX, SafeName};
+pub(crate) use scan::strip_volatile;

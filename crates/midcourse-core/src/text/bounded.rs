@@ -1,0 +1,58 @@
+//! Text with a limit: what does not fit cannot be built, so nobody checks again.
+
+use serde::{Deserialize, Serialize};
+
+/// A text of 1 to `MAX` characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Text<const MAX: usize>(String);
+
+impl<const MAX: usize> Text<MAX> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> TryFrom<String> for Text<MAX> {
+    type Error = InvalidText;
+
+    fn try_from(text: String) -> Result<Self, InvalidText> {
+        let chars = text.chars().count();
+        if (1..=MAX).contains(&chars) {
+            Ok(Self(text))
+        } else {
+            Err(InvalidText { chars, max: MAX })
+        }
+    }
+}
+
+impl<const MAX: usize> TryFrom<&str> for Text<MAX> {
+    type Error = InvalidText;
+
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
+        text.to_owned().try_into()
+    }
+}
+
+impl<const MAX: usize> From<Text<MAX>> for String {
+    fn from(text: Text<MAX>) -> Self {
+        text.0
+    }
+}
+
+impl<const MAX: usize> std::fmt::Display for Text<MAX> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that is empty or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a text of {chars} characters does not fit: give 1 to {max}")]
+pub struct InvalidText {
+    /// What it has.
+    pub chars: usize,
+    /// What it may have.
+    pub max: usize,
+}

@@ -1,0 +1,186 @@
+//! Arguments in one form, whatever order the host wrote them in, and what they are about.
+
+use serde_json::Value;
+
+/// Lines of a patch that name the file it changes.
+const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+
+/// Writes `args` with its keys in order and without the top-level keys that `skip` names.
+pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
+    match args {
+        // An argument object is read as its text where it is only text.
+        Value::String(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Object(map) => {
+            out.push(b'{');
+            write_entries(map, skip, out);
+            out.push(b'}');
+        }
+        other => write_value(other, out),
+    }
+}
+
+fn write_entries(
+    map: &serde_json::Map<String, Value>,
+    skip: impl Fn(&str) -> bool,
+    out: &mut Vec<u8>,
+) {
+    let mut write = |key: &String, value: &Value| {
+        if skip(key) {
+            return;
+        }
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        write_text(key, out);
+        out.push(b':');
+        write_value(value, out);
+    };
+    // The map is ordered by key, unless some other crate in the build has asked serde_json to
+    // keep the written order.
+    if map.keys().is_sorted() {
+        map.iter().for_each(|(key, value)| write(key, value));
+    } else {
+        let mut entries: Vec<_> = map.iter().collect();
+        entries.sort_unstable_by_key(|(key, _)| key.as_str());
+        entries.into_iter().for_each(|(key, value)| write(key, value));
+    }
+}
+
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Object(map) => {
+            out.push(b'{');
+            write_entries(map, |_| false, out);
+            out.push(b'}');
+        }
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_value(item, out);
+            }
+            out.push(b']');
+        }
+        Value::String(text) => write_text(text, out),
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+    }
+}
+
+/// Quotes are doubled, so that no text can pass for the end of itself.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+        let (head, tail) = rest.split_at(at + 1);
+        out.extend_from_slice(head);
+        out.push(b'"');
+        rest = tail;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// What a call's arguments say about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ArgsView<'a> {
+    /// The command of a shell call.
+    pub(crate) command: Option<&'a str>,
+    /// The file, address or other thing the call works on.
+    pub(crate) target: Option<&'a str>,
+    /// What a writing call replaces.
+    pub(crate) old_text: Option<&'a str>,
+    /// What a writing call writes.
+    pub(crate) new_text: Option<&'a str>,
+}
+
+impl<'a> ArgsView<'a> {
+    /// Looks at every top-level argument once.
+    pub(crate) fn of(args: &'a Value) -> Self {
+        let mut view = Self::default();
+        match args {
+            Value::String(text) => view.target = patched_file(text),
+            Value::Object(map) => {
+                for (key, value) in map {
+                    if let Value::String(text) = value {
+                        view.see(key, text);
+                    }
+                }
+            }
+            _ => {}
+        }
+        view
+    }
+
+    fn see(&mut self, key: &str, text: &'a str) {
+        match key {
+            "command" | "cmd" | "script" => self.command = Some(text),
+            "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
+            | "url" | "uri" | "target" | "relative_path" => {
+                // The keys come in alphabetical order; the most specific one comes first.
+                self.target.get_or_insert(text);
+            }
+            "old_string" | "old_str" | "old" => self.old_text = Some(text),
+            "new_string" | "new_str" | "new" | "content" | "file_text" | "text" => {
+                self.new_text = Some(text);
+            }
+            _ => {}
+        }
+        if let Some(file) = patched_file(text) {
+            self.target = Some(file);
+            self.new_text = Some(text);
+        }
+    }
+}
+
+fn patched_file(text: &str) -> Option<&str> {
+    if !text.starts_with("*** Begin Patch") {
+        return None;
+    }
+    text.lines()
+        .find_map(|line| PATCH_HEADERS.iter().find_map(|header| line.strip_prefix(header)))
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn canonical(args: &Value) -> String {
+        let mut out = Vec::new();
+        write_canonical(args, |key| key == "description", &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn key_order_and_volatile_keys_do_not_count() {
+        let a: Value =
+            serde_json::from_str(r#"{"b":[1,{"y":2,"x":null}],"a":"t","description":"p"}"#)
+                .unwrap();
+        let b: Value = serde_json::from_str(r#"{"a":"t","b":[1,{"x":null,"y":2}]}"#).unwrap();
+        assert_eq!(canonical(&a), canonical(&b));
+        assert_eq!(canonical(&a), r#"{"a":"t","b":[1,{"x":null,"y":2}]}"#);
+    }
+
+    #[test]
+    fn a_text_cannot_pass_for_structure() {
+        let one = json!({"a": "1\",\"b\":\"2"});
+        let two = json!({"a": "1", "b": "2"});
+        assert_ne!(canonical(&one), canonical(&two));
+    }
+
+    #[test]
+    fn targets() {
+        let target = |args: Value| ArgsView::of(&args).target.map(str::to_owned);
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(target(json!({"file_path": "a.rs", "content": "x"})), some("a.rs"));
+        let patch = "*** Begin Patch\n*** Update File: src/lib.rs\n@@\n";
+        assert_eq!(target(json!({"command": patch})), some("src/lib.rs"));
+        assert_eq!(target(json!({"command": "make"})), None);
+    }
+}

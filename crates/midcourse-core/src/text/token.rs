@@ -1,0 +1,229 @@
+//! One token of a text: what of it changes from run to run, and what carries meaning.
+//!
+//! Over-normalising is as bad as not normalising: a bare number always stays, so "12 errors" and
+//! "7 errors" are different. What goes is what a machine made up: ids, addresses, clocks.
+
+use super::byte::{Kinds, count};
+
+/// Stands where something volatile stood.
+pub(super) const HOLE: u8 = b'#';
+
+/// The shortest hexadecimal word that is taken for an id: a short commit hash.
+const ID_MIN: usize = 7;
+
+/// Which text is being stripped; they differ in what is volatile in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Arguments: a duration or a position is part of the question.
+    Question,
+    /// A result: how long it took is not part of the answer.
+    Answer,
+    /// An error: where exactly it happened is not part of what it is.
+    Error,
+}
+
+/// The token without the punctuation behind it, and that punctuation.
+pub(super) fn split_tail(token: &[u8]) -> (&[u8], &[u8]) {
+    let end = token
+        .iter()
+        .rposition(|byte| !matches!(byte, b'.' | b':' | b'-' | b'/' | b'\\'))
+        .map_or(0, |last| last + 1);
+    token.split_at(end)
+}
+
+/// Whether a token with a digit is worth a closer look: most are short numbers and names.
+pub(super) fn may_be_volatile(token: &[u8]) -> bool {
+    if matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'] | [b'0', b'x', ..]) {
+        return true;
+    }
+    if token.len() < ID_MIN {
+        return token.contains(&b':');
+    }
+    const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
+    let mut run = 0;
+    token.iter().any(|byte| {
+        let kind = Kinds::of(*byte);
+        run = if kind.has(HEX) { run + 1 } else { 0 };
+        run >= ID_MIN || kind == Kinds::COLON
+    }) || is_date(token)
+}
+
+/// Writes a token as it looks without what is volatile in it.
+pub(super) fn write_token(token: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+    if !kinds.has(Kinds::SLASH) {
+        return write_component(token, kinds, form, out);
+    }
+    let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
+    let is_url = token.windows(3).any(|three| three == b"://");
+    if form == Form::Error && !is_url {
+        let name = token.rsplit(is_slash).next().unwrap_or(token);
+        return write_component(name, Kinds::of_all(name), form, out);
+    }
+    for (index, component) in token.split(is_slash).enumerate() {
+        if index > 0 {
+            out.push(b'/');
+        }
+        write_component(component, Kinds::of_all(component), form, out);
+    }
+}
+
+/// Writes what stands between two slashes: a name, perhaps with a position behind it.
+fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+    if !kinds.has(Kinds::DIGIT) {
+        out.extend_from_slice(component);
+        return;
+    }
+    if is_date(component) {
+        out.push(HOLE);
+        return;
+    }
+    if !kinds.has(Kinds::COLON) {
+        return write_part(component, kinds, form, out);
+    }
+    if is_clock(component, kinds, form) {
+        out.push(HOLE);
+        return;
+    }
+    for (index, part) in component.split(|byte| *byte == b':').enumerate() {
+        let kinds = Kinds::of_all(part);
+        if index > 0 {
+            if form == Form::Error && kinds == Kinds::DIGIT {
+                continue;
+            }
+            out.push(b':');
+        }
+        write_part(part, kinds, form, out);
+    }
+}
+
+fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+    if !kinds.has(Kinds::JOINT) {
+        let is_hole = is_made_up(part, kinds) || (form != Form::Question && is_duration(part));
+        if is_hole {
+            out.push(HOLE)
+        } else {
+            out.extend_from_slice(part)
+        }
+        return;
+    }
+    if is_uuid(part) || (form != Form::Question && is_duration(part)) {
+        out.push(HOLE);
+        return;
+    }
+    if part.len() < ID_MIN {
+        out.extend_from_slice(part);
+        return;
+    }
+    // A name such as `job-1a2b3c4d5e.log` may hold an id between its dashes and dots.
+    for (index, word) in part.split(|byte| Kinds::of(*byte) == Kinds::JOINT).enumerate() {
+        if index > 0 {
+            // Which joint it was does not matter for telling names apart.
+            out.push(b'-');
+        }
+        if word.len() >= ID_MIN && is_made_up(word, Kinds::of_all(word)) {
+            out.push(HOLE);
+        } else {
+            out.extend_from_slice(word);
+        }
+    }
+}
+
+/// Ids and addresses: hexadecimal with both letters and digits, `0x…`, seconds since the epoch.
+fn is_made_up(word: &[u8], kinds: Kinds) -> bool {
+    const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
+    if kinds == Kinds::DIGIT {
+        return matches!(word.len(), 10 | 13) && word.first() == Some(&b'1');
+    }
+    if kinds.is_within(HEX) {
+        let digits = || word.iter().filter(|byte| byte.is_ascii_digit()).count();
+        return word.len() >= ID_MIN && digits() >= 2;
+    }
+    match word {
+        [b'0', b'x' | b'X', hex @ ..] => !hex.is_empty() && Kinds::of_all(hex).is_within(HEX),
+        _ => false,
+    }
+}
+
+fn is_uuid(word: &[u8]) -> bool {
+    word.len() == 36
+        && word.iter().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// `2026-11-15`, alone or with a time behind it.
+fn is_date(token: &[u8]) -> bool {
+    token.len() >= 10
+        && token.get(4) == Some(&b'-')
+        && token.iter().take(10).enumerate().all(|(index, byte)| match index {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+        && token.get(10).is_none_or(|next| matches!(next, b'T' | b'_' | b'-' | b':'))
+}
+
+/// `08:12:34`, with or without a fraction; in an error also `12:34`, which may be a position.
+fn is_clock(component: &[u8], kinds: Kinds, form: Form) -> bool {
+    const CLOCK: Kinds =
+        Kinds::DIGIT.and(Kinds::COLON).and(Kinds::JOINT).and(Kinds::OTHER).and(Kinds::LETTER);
+    if !kinds.is_within(CLOCK) || !component.first().is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let least = if form == Form::Error { 2 } else { 3 };
+    let mut parts = 0;
+    component.split(|byte| *byte == b':').all(|part| {
+        parts += 1;
+        let whole = part.split(|byte| matches!(byte, b'.' | b'Z' | b'+')).next().unwrap_or(part);
+        Kinds::of_all(whole) == Kinds::DIGIT && (form == Form::Error || whole.len() == 2)
+    }) && parts >= least
+}
+
+/// `0.03s`, `12ms`, `1h2m3s`.
+fn is_duration(part: &[u8]) -> bool {
+    let ends_in_unit = matches!(part.last(), Some(b's' | b'm' | b'h' | b'n' | b'c'));
+    if !ends_in_unit || !part.first().is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let mut rest = part;
+    while !rest.is_empty() {
+        let number = count(rest, |byte| byte.is_ascii_digit() || byte == b'.');
+        let (_, behind) = rest.split_at(number);
+        let (unit, behind) = behind.split_at(count(behind, |byte| !byte.is_ascii_digit()));
+        if number == 0 || !is_unit(unit) {
+            return false;
+        }
+        rest = behind;
+    }
+    true
+}
+
+/// Whether this word is a unit of time.
+pub(super) fn is_unit(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"s" | b"ms"
+            | b"us"
+            | b"\xc2\xb5s"
+            | b"ns"
+            | b"m"
+            | b"h"
+            | b"min"
+            | b"mins"
+            | b"sec"
+            | b"secs"
+            | b"second"
+            | b"seconds"
+            | b"minute"
+            | b"minutes"
+            | b"hour"
+            | b"hours"
+            | b"milliseconds"
+    )
+}
+
+/// Whether these bytes are a whole or decimal number.
+pub(super) fn is_decimal(token: &[u8]) -> bool {
+    token.first().is_some_and(u8::is_ascii_digit)
+        && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+}

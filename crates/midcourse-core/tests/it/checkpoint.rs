@@ -1,0 +1,69 @@
+//! Checkpoints: small, versioned, and refused when they cannot be read.
+
+use midcourse_core::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointError, Engine, Goals, parse_notation,
+};
+
+use crate::replay::replay;
+
+/// A run as coding agents make them, long enough for every window to be full.
+fn mid_run() -> Engine {
+    let mut text = String::from("user: fix the failing tests\ndeadline 2h\n");
+    for n in 0..200 {
+        text.push_str(&format!(
+            "Read {{\"file_path\": \"/home/agent/project/crates/core/src/module_{}/file_{n}.rs\", \
+             \"limit\": 200}} -> {n} lines of code that differ from file to file\n",
+            n % 9
+        ));
+        text.push_str(&format!(
+            "Bash {{\"command\": \"cargo test -p core --test it -- case_{n} --nocapture 2>&1 | \
+             tail -40\", \"description\": \"Run case {n}\"}} !! error: case {n} failed\n"
+        ));
+        text.push_str(&format!(
+            "Edit {{\"file_path\": \"/home/agent/project/crates/core/src/file_{n}.rs\", \
+             \"old_string\": \"let value = compute({n});\", \
+             \"new_string\": \"let value = compute({n}).unwrap_or_default();\"}} -> ok\n"
+        ));
+        if n % 40 == 39 {
+            text.push_str("4x Bash cargo build !! error: linker failed\n");
+        }
+    }
+    let mut engine = Engine::shipped(Goals::default());
+    let said = replay(&mut engine, &parse_notation(&text).unwrap());
+    assert!(said.len() > 3, "a run in which nothing is said would be too easy");
+    engine
+}
+
+#[test]
+fn the_shipped_configuration_fits_into_eight_kib_in_mid_run() {
+    let size = mid_run().checkpoint().unwrap().as_bytes().len();
+    assert!(size <= 8 * 1024, "{size} bytes");
+}
+
+#[test]
+fn another_version_is_refused_with_what_to_do() {
+    let mut bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
+    bytes[0] = CHECKPOINT_VERSION + 1;
+    let error = Engine::shipped(Goals::default()).restore(&Checkpoint::from(bytes)).unwrap_err();
+    assert_eq!(error, CheckpointError::Version { found: CHECKPOINT_VERSION + 1 });
+    assert!(error.to_string().ends_with("fold the records again"), "{error}");
+}
+
+#[test]
+fn a_damaged_one_is_an_error_and_never_a_panic() {
+    let bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
+    let restore = |bytes: Vec<u8>| Engine::shipped(Goals::default()).restore(&bytes.into());
+    assert!(restore(Vec::new()).is_err());
+    for cut in 0..bytes.len() {
+        assert!(restore(bytes[..cut].to_vec()).is_err(), "cut at {cut} was read");
+    }
+    for at in 1..bytes.len() {
+        let mut bent = bytes.clone();
+        bent[at] ^= 0x55;
+        // A bent byte may still read; what counts is that nothing panics, now or later.
+        let mut engine = Engine::shipped(Goals::default());
+        if engine.restore(&bent.into()).is_ok() {
+            replay(&mut engine, &parse_notation("2x bash make !! error: x").unwrap());
+        }
+    }
+}

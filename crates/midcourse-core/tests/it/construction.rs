@@ -1,0 +1,114 @@
+//! Bad values are typed errors where they are made, not surprises later.
+
+use midcourse_core::{
+    Budget, Confidence, DeadlineFeedback, ErrorCascadeDetector, Feedback, FeedbackTrigger,
+    GuidanceInjection, InvalidBudget, InvalidFeedback, InvalidGuidance, InvalidPrompt,
+    InvalidTrigger, Observation, Prompt, PromptTemplate, StaticFeedback, WindowSize,
+};
+
+#[test]
+fn a_confidence_is_from_zero_to_one() {
+    assert_eq!(
+        Confidence::try_from(1.5).unwrap_err().to_string(),
+        "1.5 is not a confidence: give a number from 0 to 1"
+    );
+}
+
+#[test]
+fn guidance_has_one_to_five_hundred_characters_and_a_key() {
+    let of = |chars: usize| GuidanceInjection::new("key", "ü".repeat(chars));
+    assert!(of(1).is_ok() && of(500).is_ok());
+    for chars in [0, 501] {
+        assert!(matches!(of(chars), Err(InvalidGuidance::Text(_))), "{chars}");
+    }
+    assert_eq!(
+        of(501).unwrap_err().to_string(),
+        "a text of 501 characters does not fit: give 1 to 500"
+    );
+    for key in ["", "a key", "Key", "-key", ".key", "ké", &"k".repeat(65)] {
+        assert!(
+            matches!(GuidanceInjection::new(key, "text"), Err(InvalidGuidance::Key(_))),
+            "{key:?} was taken for a key"
+        );
+    }
+    for key in ["k", "0", "a.b_c-d", &"k".repeat(64)] {
+        assert!(GuidanceInjection::new(key, "text").is_ok(), "{key:?}");
+    }
+}
+
+#[test]
+fn what_is_stored_is_held_to_the_same_limits() {
+    let good = serde_json::to_value(GuidanceInjection::new("key", "text").unwrap()).unwrap();
+    let read = |change: fn(&mut serde_json::Value)| {
+        let mut json = good.clone();
+        change(&mut json);
+        serde_json::from_value::<GuidanceInjection>(json)
+    };
+    assert!(read(|_| ()).is_ok());
+    assert!(read(|json| json["key"] = "a key".into()).is_err());
+    assert!(read(|json| json["content"] = "".into()).is_err());
+}
+
+#[test]
+fn triggers_are_possible() {
+    assert_eq!(FeedbackTrigger::every_n_calls(0), Err(InvalidTrigger::ZeroCalls));
+    for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(
+            FeedbackTrigger::every_n_seconds(seconds),
+            Err(InvalidTrigger::Seconds(_))
+        ));
+        assert!(DeadlineFeedback::new(seconds).is_err());
+    }
+    assert_eq!(FeedbackTrigger::on_file_created(""), Err(InvalidTrigger::EmptyPath));
+    assert!(ErrorCascadeDetector::new(0).is_err());
+}
+
+#[test]
+fn budgets_are_more_than_nothing() {
+    assert_eq!(Budget::default().with_calls(0), Err(InvalidBudget::Nothing));
+    assert_eq!(Budget::default().with_tokens(0), Err(InvalidBudget::Nothing));
+    for dollars in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(Budget::default().with_cost_usd(dollars).is_err(), "{dollars}");
+    }
+}
+
+#[test]
+fn windows_hold_one_call_to_two_hundred() {
+    assert!(WindowSize::try_from(0).is_err());
+    assert!(WindowSize::try_from(201).is_err());
+    assert!(WindowSize::try_from(1).is_ok() && WindowSize::try_from(200).is_ok());
+}
+
+#[test]
+fn feedback_is_short() {
+    assert!(matches!(Feedback::new("Name", ""), Err(InvalidFeedback::Text(_))));
+    assert!(Feedback::new("Name", "x".repeat(501)).is_err());
+    assert!(StaticFeedback::new("Name", "").is_err());
+    assert!(Observation::new("", "x").is_err());
+    let mut feedback = Feedback::new("Name", "x").unwrap();
+    for _ in 0..5 {
+        feedback = feedback.suggest("y").unwrap();
+    }
+    assert_eq!(
+        feedback.suggest("y").unwrap_err().to_string(),
+        "feedback has room for 5 suggestions"
+    );
+}
+
+#[test]
+fn prompts_have_names_and_sections_that_parse() {
+    assert!(matches!(PromptTemplate::new("a b", "c"), Err(InvalidPrompt::Name(_))));
+    let template = || PromptTemplate::new("a", "b").unwrap();
+    let error = template().with_section("intro", "{% if %}").unwrap_err();
+    assert!(error.to_string().starts_with("section \"intro\": syntax error"), "{error}");
+    let twice = template().with_section("s", "x").unwrap().with_section("s", "y").unwrap_err();
+    assert_eq!(twice.to_string(), "there are two sections \"s\": give each its own key");
+    let behind = template()
+        .with_section("hints", "{{ guidance }}")
+        .unwrap()
+        .with_section("body", "text")
+        .unwrap_err();
+    assert!(matches!(behind, InvalidPrompt::BehindGuidance(_)));
+    let broken = Prompt::new(template().with_section("s", "{{ 1 / 0 }}").unwrap()).render(&[]);
+    assert!(matches!(broken, Err(InvalidPrompt::Render(_))), "{broken:?}");
+}

@@ -1,0 +1,162 @@
+//! What is plugged in may fail: it is skipped and reported, and the rest still work.
+
+use midcourse_core::{
+    Belief, ClassificationResult, Classifier, DecisionPoint, Engine, Failure, Feedback,
+    FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceContext,
+    GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetector, PatternType,
+    Prompt, PromptTemplate, ProviderError, StaticFeedback, TrajectoryAnalysis,
+    TrajectoryAnalysisConfig, TrajectoryRecord, any_of, parse_notation,
+};
+
+#[derive(Clone, Copy)]
+enum Fails {
+    WithAPanic,
+    WithAnError,
+}
+
+impl Fails {
+    fn fail<T>(self) -> Result<T, ProviderError> {
+        match self {
+            Self::WithAPanic => panic!("oh no"),
+            Self::WithAnError => Err("not today".into()),
+        }
+    }
+}
+
+impl FeedbackProvider for Fails {
+    fn name(&self) -> &str {
+        "failing_feedback"
+    }
+
+    fn should_run(&self, _: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
+        Ok(true)
+    }
+
+    fn provide(&self, _: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
+        self.fail()
+    }
+}
+
+impl Classifier for Fails {
+    fn name(&self) -> &str {
+        "failing_classifier"
+    }
+
+    fn classify(&self, _: &GuidanceContext<'_>) -> Result<ClassificationResult, ProviderError> {
+        self.fail()
+    }
+}
+
+/// Guidance behind a classifier.
+struct Gated(Box<dyn Classifier>, &'static str);
+
+impl GuidanceProvider for Gated {
+    fn name(&self) -> &str {
+        self.1
+    }
+
+    fn category(&self) -> &str {
+        self.1
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        self.0.classify(context)
+    }
+
+    fn provide(&self, _: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
+        Ok(GuidanceInjection::new("k", format!("Words of {}.", self.1))?)
+    }
+}
+
+struct Always;
+
+impl Classifier for Always {
+    fn name(&self) -> &str {
+        "always"
+    }
+
+    fn classify(&self, _: &GuidanceContext<'_>) -> Result<ClassificationResult, ProviderError> {
+        Ok(ClassificationResult::yes())
+    }
+}
+
+struct PanickingDetector {
+    looks: u32,
+}
+
+impl PatternDetector for PanickingDetector {
+    fn name(&self) -> &str {
+        "panicking_detector"
+    }
+
+    fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        self.looks += 1;
+        panic!("look {}", self.looks)
+    }
+
+    fn reset(&mut self) {
+        self.looks = 0;
+    }
+}
+
+fn engine(fails: Fails) -> Engine {
+    let each_call = || FeedbackTrigger::every_n_calls(1).unwrap();
+    let fixed = StaticFeedback::new("fixed", "Still here.").unwrap();
+    let guided = |classifier: Box<dyn Classifier>, name| {
+        GuidanceProviderConfig::new(Gated(classifier, name))
+    };
+    let template = PromptTemplate::new("a", "b")
+        .unwrap()
+        .with_feedback_provider(FeedbackProviderConfig::new(fails, each_call()))
+        .with_feedback_provider(FeedbackProviderConfig::new(fixed, each_call()))
+        .with_guidance_provider(guided(Box::new(fails), "bare"))
+        .with_guidance_provider(guided(
+            Box::new(any_of(vec![Box::new(Always), Box::new(fails)])),
+            "composed",
+        ))
+        .with_guidance_provider(guided(Box::new(Always), "good"));
+    Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
+        .with_detector(PanickingDetector { looks: 0 })
+}
+
+#[test]
+fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
+    // The panics below are meant; their traces would only be noise.
+    std::panic::set_hook(Box::new(|_| ()));
+    for (fails, failure) in [
+        (Fails::WithAPanic, Failure::Panic("oh no".into())),
+        (Fails::WithAnError, Failure::Error("not today".into())),
+    ] {
+        let mut engine = engine(fails);
+        let mut detector_faults = Vec::new();
+        let records = parse_notation("3x bash ls -> a.txt and b.txt and c.txt").unwrap();
+        for record in &records {
+            detector_faults.extend(engine.take_in(record).faults);
+        }
+        // The detector was reset after each panic, so every look was its first.
+        assert_eq!(detector_faults.len(), records.len());
+        assert_eq!(
+            detector_faults[0].to_string(),
+            "panicking_detector was skipped: it panicked: look 1"
+        );
+        assert!(detector_faults.iter().all(|fault| *fault == detector_faults[0]));
+        assert!(engine.trajectory().has_pattern(&PatternType::DoomLoop));
+
+        let now = records.last().unwrap().at();
+        let feedback = engine.feedback(now);
+        assert_eq!(feedback.text().unwrap(), "[Feedback - fixed]\n\nStill here.");
+        assert_eq!(feedback.faults.len(), 1);
+        assert_eq!(feedback.faults[0].name, "failing_feedback");
+        assert_eq!(feedback.faults[0].failure, failure);
+
+        let guidance = engine.guidance(DecisionPoint::PreResponse, now);
+        assert_eq!(guidance.text().unwrap(), "[Guidance]\n\nWords of good.");
+        let names: Vec<_> = guidance.faults.iter().map(|fault| fault.name.as_str()).collect();
+        assert_eq!(names, ["bare", "composed"]);
+        assert!(guidance.faults.iter().all(|fault| fault.failure == failure));
+    }
+    let _ = std::panic::take_hook();
+}

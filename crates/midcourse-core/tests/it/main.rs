@@ -1,0 +1,21 @@
+//! The crate's integration tests, one binary: what users and other crates can see.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+mod checkpoint;
+mod construction;
+mod custom;
+mod faults;
+mod model;
+mod notation;
+mod prompts;
+mod properties;
+mod records;
+mod replay;
+mod spoken;
+mod tidy;

@@ -1,0 +1,132 @@
+//! Records keep the wire format that other tools read and write.
+
+use midcourse_core::{
+    AgentMessage, GapReason, RunIdentity, RunOutcome, TRAJECTORY_SCHEMA_VERSION, Timestamp,
+    TrajectoryPayload, TrajectoryRecord,
+};
+use serde_json::{Value, json};
+
+/// One record of every kind and shape, written by clark-agent 0.4 itself.
+const CLARK_AGENT: &str = include_str!("../../testdata/clark-agent-0.4.jsonl");
+
+#[test]
+fn records_of_clark_agent_read_and_write_without_loss() {
+    let mut kinds = Vec::new();
+    for line in CLARK_AGENT.lines() {
+        let record: TrajectoryRecord = serde_json::from_str(line).expect(line);
+        kinds.push(record.payload.kind());
+        let (theirs, ours): (Value, Value) =
+            (serde_json::from_str(line).unwrap(), serde_json::to_value(&record).unwrap());
+        assert_eq!(theirs, ours);
+        assert_eq!(ours["payload"]["kind"], record.payload.kind());
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "context_transform_applied",
+            "message_appended",
+            "output_tokens_escalation",
+            "provider_request_prepared",
+            "run_ended",
+            "run_started",
+            "tool_ended",
+            "tool_gate_applied",
+            "tool_gate_conflict_resolved",
+            "tool_started",
+            "turn_ended",
+            "turn_started",
+        ]
+    );
+}
+
+#[test]
+fn a_record_without_a_version_reads_as_version_zero() {
+    let old = json!({"seq": 7, "recorded_at_unix_ms": 123, "payload": {"kind": "turn_started"}});
+    let record: TrajectoryRecord = serde_json::from_value(old).unwrap();
+    assert_eq!((record.schema_version, record.seq, record.depth), (0, 7, 0));
+    let new = TrajectoryRecord::new(0, Timestamp::default(), TrajectoryPayload::TurnStarted);
+    assert_eq!(new.schema_version, TRAJECTORY_SCHEMA_VERSION);
+}
+
+#[test]
+fn the_kinds_of_this_product() {
+    let at = Timestamp::from_unix_ms(5);
+    for (payload, expected) in [
+        (
+            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) },
+            json!({"kind": "deadline_set", "at_unix_ms": 5}),
+        ),
+        (
+            TrajectoryPayload::ConfigApplied { config: "c".into(), prompt_name: Some("p".into()) },
+            json!({"kind": "config_applied", "config": "c", "prompt_name": "p"}),
+        ),
+        (
+            TrajectoryPayload::FileCreated { path: "a.md".into() },
+            json!({"kind": "file_created", "path": "a.md"}),
+        ),
+        (
+            TrajectoryPayload::ExternalAnswer {
+                source: "host".into(),
+                question: "cost_usd".into(),
+                answer: json!(1.5),
+            },
+            json!({"kind": "external_answer", "source": "host", "question": "cost_usd",
+                   "answer": 1.5}),
+        ),
+        (TrajectoryPayload::Resumed, json!({"kind": "resumed"})),
+        (
+            TrajectoryPayload::Denied {
+                tool_call_id: "c".into(),
+                tool_name: "bash".into(),
+                reason: None,
+            },
+            json!({"kind": "denied", "tool_call_id": "c", "tool_name": "bash"}),
+        ),
+        (
+            TrajectoryPayload::ContextCompacted { trigger: Some("auto".into()) },
+            json!({"kind": "context_compacted", "trigger": "auto"}),
+        ),
+        (
+            TrajectoryPayload::Gap { lost: 3, reason: GapReason::Overload },
+            json!({"kind": "gap", "lost": 3, "reason": "overload"}),
+        ),
+        (
+            TrajectoryPayload::Unread { host: "h".into(), raw: "\u{fffd}".into() },
+            json!({"kind": "unread", "host": "h", "raw": "\u{fffd}"}),
+        ),
+        (
+            TrajectoryPayload::RunEnded {
+                outcome: RunOutcome::LimitReached,
+                new_messages: vec![AgentMessage::user("hi")],
+            },
+            json!({"kind": "run_ended", "outcome": "limit_reached",
+                   "new_messages": [{"role": "user", "content": "hi"}]}),
+        ),
+    ] {
+        assert_eq!(serde_json::to_value(&payload).unwrap(), expected);
+        assert_eq!(serde_json::from_value::<TrajectoryPayload>(expected).unwrap(), payload);
+    }
+}
+
+#[test]
+fn a_record_says_whose_it_is() {
+    let parent = RunIdentity::root("p").with_conversation_id("talk");
+    let child = RunIdentity::child_of(&parent, "p.worker");
+    let record =
+        TrajectoryRecord::new(0, Timestamp::default(), TrajectoryPayload::Resumed).in_run(&child);
+    let json = serde_json::to_value(&record).unwrap();
+    assert_eq!(
+        (&json["run_id"], &json["parent_run_id"], &json["depth"]),
+        (&json!("p.worker"), &json!("p"), &json!(1))
+    );
+    assert_eq!(child.conversation_id.as_deref(), Some("talk"));
+}
+
+#[test]
+fn an_unknown_outcome_keeps_its_word() {
+    let outcome: RunOutcome = serde_json::from_str("\"ended\"").unwrap();
+    assert_eq!(outcome, RunOutcome::Other("ended".into()));
+    assert_eq!(serde_json::to_string(&outcome).unwrap(), "\"ended\"");
+}

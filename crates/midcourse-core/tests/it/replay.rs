@@ -1,0 +1,133 @@
+//! How the tests ask the engine: take a trajectory in, note what is said and when.
+
+use midcourse_core::{
+    DecisionPoint, Delivery, Engine, Goals, TrajectoryRecord, parse_notation, write_notation,
+};
+
+/// One thing that was said.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Said {
+    /// After how many calls.
+    pub(crate) call: u64,
+    /// After which record.
+    pub(crate) seq: u64,
+    /// Who.
+    pub(crate) provider: String,
+    /// About what, on which rung.
+    pub(crate) why: Option<(String, u8)>,
+    /// The words.
+    pub(crate) text: String,
+}
+
+/// Takes one record in, asks for everything there is to ask, and confirms it.
+pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> {
+    engine.take_in(record);
+    let call = engine.trajectory().tool_call_count();
+    let mut said = Vec::new();
+    let mut confirm = |engine: &mut Engine, delivery: Delivery| {
+        said.push(Said {
+            call,
+            seq: record.seq,
+            provider: delivery.provider().to_owned(),
+            why: delivery.why().map(|why| (why.cause.to_string(), why.rung.0)),
+            text: delivery.text(),
+        });
+        engine.confirm(delivery, record.seq, record.at());
+    };
+    for feedback in engine.feedback(record.at()).said {
+        confirm(engine, feedback.into());
+    }
+    for guidance in engine.guidance(DecisionPoint::PreToolSelection, record.at()).said {
+        confirm(engine, guidance.into());
+    }
+    said
+}
+
+/// Everything that is said about a trajectory.
+pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<Said> {
+    records.iter().flat_map(|record| step(engine, record)).collect()
+}
+
+/// What the shipped engine says: `call N: text`, one line each.
+pub(crate) fn shipped(notation: &str) -> String {
+    let records = parse_notation(notation).unwrap();
+    let said = replay(&mut Engine::shipped(Goals::default()), &records);
+    said.iter().map(|said| format!("call {}: {}\n", said.call, said.text)).collect()
+}
+
+#[test]
+fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
+    insta::assert_snapshot!(shipped("
+        read a.rs   -> 120 lines of a file that is rather long
+        12x bash make   !! error: missing separator
+    "), @r"
+    call 4: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+    call 7: Still going round in a circle. It may help to write down what was tried, what each try showed, and which one assumption has not been checked yet.
+    call 13: This circle has not moved for a while. If another part of the task can go on without it, go on there and note this as the open point.
+    ");
+}
+
+#[test]
+fn another_loop_has_a_ladder_of_its_own() {
+    insta::assert_snapshot!(shipped("
+        3x bash make        !! error: missing separator
+        3x bash cat x.conf  !! error: stale file handle
+    "), @r"
+    call 3: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+    call 6: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+    ");
+}
+
+#[test]
+fn a_good_run_hears_nothing() {
+    assert_eq!(
+        shipped(
+            r#"
+            user: make the tests pass
+            read src/lib.rs -> pub fn add(a: i32, b: i32) -> i32 { a - b }
+            & read tests/add.rs -> assert_eq!(add(1, 2), 3)
+            bash cargo test !! error: test add failed, 1 failed, 0 passed
+            edit {"path": "src/lib.rs", "old": "a - b", "new": "a + b"} -> ok
+            bash cargo test -> test add passed, 1 passed, 0 failed
+            assistant: The sign was wrong. It is fixed.
+            end completed
+            "#
+        ),
+        ""
+    );
+}
+
+#[test]
+fn the_deadline_is_told_when_the_situation_has_changed() {
+    let calls: String =
+        (0..120).map(|n| format!("+1m read f{n}.rs -> the text of file {n}, long\n")).collect();
+    let told: Vec<String> = shipped(&format!("deadline 2h\n{calls}"))
+        .lines()
+        .filter(|line| line.starts_with("You have"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "You have 2.0 hours remaining.",
+            "You have 1.0 hours remaining.",
+            "You have 30 minutes remaining.",
+            "You have 12 minutes remaining.",
+            "You have 2 minutes remaining.",
+            "You have reached the time deadline.",
+        ]
+    );
+}
+
+#[test]
+fn a_deadline_in_the_past_has_been_reached() {
+    let text = shipped("deadline 0s\n+1s bash ls -> a.txt and b.txt and c.txt");
+    assert!(text.contains("You have reached the time deadline."), "{text}");
+}
+
+#[test]
+fn what_is_written_reads_back_as_the_same_run() {
+    let text = "3x bash make !! error: missing separator\nuser: stop\n+90s bash make -> built";
+    let records = parse_notation(text).unwrap();
+    assert_eq!(parse_notation(&write_notation(&records)).unwrap(), records);
+}
