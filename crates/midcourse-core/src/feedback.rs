@@ -206,7 +206,7 @@ impl Feedback {
     fn stamp(mut self, context: &FeedbackContext<'_>) -> Self {
         self.timestamp = context.now();
         self.call_index = context.tool_call_count();
-        self.prompt_name = context.prompt().name().into();
+        self.prompt_name = context.session().prompt_name().into();
         self
     }
 

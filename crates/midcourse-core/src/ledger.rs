@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{Cause, Rung};
 use crate::digest::Digest;
 
-/// Causes that are remembered; beyond it the one spoken of longest ago is forgotten.
+/// Causes that are remembered; beyond it the trouble spoken of longest ago is forgotten.
 pub const CAUSES_MAX: usize = 64;
 
 /// The latest words about one cause that are remembered, so as not to be said again.
@@ -54,6 +54,7 @@ struct Entry {
     told_at_call: u64,
     /// The host has thrown away what was said.
     is_wiped: bool,
+    is_standing: bool,
     words: VecDeque<Digest>,
 }
 
@@ -92,6 +93,11 @@ impl Ledger {
         self.entry(cause).is_some_and(|entry| entry.words.contains(&digest))
     }
 
+    /// Whether the agent no longer has what it was last told about a cause.
+    pub fn is_wiped(&self, cause: &Cause) -> bool {
+        self.entry(cause).is_some_and(|entry| entry.is_wiped)
+    }
+
     pub(crate) fn told(&mut self, cause: &Cause, rung: Rung, words: &str, calls: u64) {
         let known = self.entries.iter().position(|entry| entry.cause == cause.id());
         let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
@@ -99,6 +105,7 @@ impl Ledger {
             rung: 0,
             told_at_call: 0,
             is_wiped: false,
+            is_standing: is_standing(cause),
             words: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);
@@ -109,7 +116,9 @@ impl Ledger {
         }
         entry.words.push_back(Digest::of(words.as_bytes()));
         if self.entries.len() == CAUSES_MAX {
-            self.entries.pop_front();
+            // A deadline outlives any number of troubles.
+            let trouble = self.entries.iter().position(|entry| !entry.is_standing);
+            self.entries.remove(trouble.unwrap_or(0));
         }
         self.entries.push_back(entry);
     }

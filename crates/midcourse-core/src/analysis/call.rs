@@ -278,10 +278,12 @@ impl ToolInvoked {
         }
     }
 
-    /// Forgets what only recent calls remember.
-    pub(super) fn forget_excerpts(&mut self) {
-        self.args_excerpt = Excerpt::default();
+    pub(super) fn forget_result(&mut self) {
         self.result_excerpt = Excerpt::default();
+    }
+
+    pub(super) fn forget_args(&mut self) {
+        self.args_excerpt = Excerpt::default();
         self.target_name = None;
     }
 }

@@ -51,8 +51,9 @@ pub struct InvalidWindow(pub usize);
 pub struct TrajectoryAnalysisConfig {
     /// Calls that are kept.
     pub window: WindowSize,
-    /// Kept calls that also keep the beginning of arguments and result, at most 32.
-    pub excerpts: usize,
+    /// Kept calls that also keep the beginning of their arguments, and half as many that keep the
+    /// beginning of their results. Nearly equal calls are found within these.
+    pub excerpts: WindowSize,
     /// Repetitions that make a cycle a loop.
     pub cycle_threshold: NonZeroU32,
     /// The shortest cycle that can be a loop, 1 to 8 calls.
@@ -86,7 +87,7 @@ impl Default for TrajectoryAnalysisConfig {
     fn default() -> Self {
         Self {
             window: WindowSize(50),
-            excerpts: 8,
+            excerpts: WindowSize(8),
             cycle_threshold: at_least_one(3),
             shortest_cycle: at_least_one(2),
             similarity: Confidence::clamped(0.8),

@@ -183,13 +183,23 @@ impl TrajectoryAnalysis {
             self.calls.pop_front();
         }
         self.calls.push_back(call);
-        let fading = self.calls.len().checked_sub(self.config.excerpts.min(32) + 1);
-        if let Some(call) = fading.and_then(|at| self.calls.get_mut(at)) {
-            call.forget_excerpts();
-        }
+        self.fade();
         self.call_just_ended = true;
         if is_progress {
             self.moved();
+        }
+    }
+
+    /// Lets older calls forget their excerpts: results first, which nothing is compared by.
+    fn fade(&mut self) {
+        let excerpts = self.config.excerpts.get();
+        let back = |places: usize| self.calls.len().checked_sub(places + 1);
+        let (results, args) = (back(excerpts.div_ceil(2)), back(excerpts));
+        if let Some(call) = results.and_then(|at| self.calls.get_mut(at)) {
+            call.forget_result();
+        }
+        if let Some(call) = args.and_then(|at| self.calls.get_mut(at)) {
+            call.forget_args();
         }
     }
 

@@ -2,12 +2,13 @@
 //!
 //! By itself it speaks at its trigger's cadence. Where every word stays in the context for good,
 //! [`DeadlineFeedback::at_steps`] speaks only when the situation has changed: at the start, at
-//! half, a quarter and a tenth of the time, below the warning threshold, and when time is up.
+//! half, a quarter and a tenth of the time, below the warning threshold, when time is up, and
+//! again when the host has compacted away what was said.
 
 use std::time::Duration;
 
 use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
-use crate::cause::{Cause, Why};
+use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::fault::ProviderError;
 use crate::time::{InvalidSeconds, Seconds, Timestamp};
@@ -87,6 +88,11 @@ impl DeadlineFeedback {
     }
 }
 
+/// Another moment is another deadline.
+fn cause_of(deadline: Deadline) -> Cause {
+    Cause::new("deadline", Digest::of(&deadline.at.unix_ms().to_le_bytes()))
+}
+
 impl FeedbackProvider for DeadlineFeedback {
     fn name(&self) -> &str {
         "Deadline"
@@ -97,14 +103,18 @@ impl FeedbackProvider for DeadlineFeedback {
         if !self.at_steps {
             return Ok(true);
         }
-        let last = context.last_spoke(self.name()).filter(|at| *at >= deadline.set_at);
-        Ok(last.is_none_or(|at| self.step(deadline, context.now()) > self.step(deadline, at)))
+        let ledger = context.session().ledger();
+        let cause = cause_of(deadline);
+        let Some(last) = context.last_spoke(self.name()) else { return Ok(true) };
+        Ok(ledger.next_rung(&cause) == Rung::FIRST
+            || ledger.is_wiped(&cause)
+            || self.step(deadline, context.now()) > self.step(deadline, last))
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
         let deadline = context.deadline().ok_or("there is no deadline")?;
         let left = deadline.remaining(context.now());
-        let cause = Cause::new("deadline", Digest::of(&deadline.at.unix_ms().to_le_bytes()));
+        let cause = cause_of(deadline);
         let rung = context.session().ledger().next_rung(&cause);
         let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
         let feedback = if left.is_zero() {

@@ -33,6 +33,8 @@ pub(super) struct Cadence {
 impl Cadence {
     pub(super) fn spoke(&mut self, provider: &str, prompt: u8, at: Timestamp, call: u64) {
         let name = Digest::of(provider.as_bytes());
+        // A clock that stepped back does not make a later word an earlier one.
+        let at = self.last_spoke(provider, prompt).map_or(at, |(before, _)| before.max(at));
         self.feedback.retain(|(known, of, ..)| (*known, *of) != (name, prompt));
         if self.feedback.len() == PROVIDERS_MAX {
             self.feedback.pop_front();

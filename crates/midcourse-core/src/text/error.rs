@@ -276,6 +276,9 @@ impl Words {
     /// The bit of the word with which a text begins, in any case; most words have none.
     pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
         let token = text.get(..length).unwrap_or_default();
+        if length < 3 {
+            return Self::default();
+        }
         if length > 16 {
             return Self::of_ending(token);
         }
@@ -292,7 +295,9 @@ impl Words {
 
     /// The bits of names such as `FileNotFoundError`.
     fn of_ending(token: &[u8]) -> Self {
-        if !token.ends_with(b"rror") && !token.ends_with(b"xception") {
+        if !matches!(token.last(), Some(b'r' | b'n'))
+            || (!token.ends_with(b"rror") && !token.ends_with(b"xception"))
+        {
             Self::default()
         } else if token.ends_with(b"NotFoundError") || token.ends_with(b"NotFoundException") {
             Self(Self::ERROR.0 | Self::NO_SUCH.0)

@@ -113,9 +113,11 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], behind: &[u8]) ->
 pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> Words {
     let mut all = Words::default();
     let mut any_telling = false;
-    for line in text.split(|byte| *byte == b'\n') {
+    let mut rest = text;
+    while !rest.is_empty() {
         let start = out.len();
-        let words = plain_line(line, out);
+        let (words, length) = plain_line(rest, out);
+        rest = rest.get(length..).unwrap_or_default();
         all |= words;
         if words.is_telling() && !any_telling {
             any_telling = true;
@@ -128,52 +130,75 @@ pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> Words {
     all
 }
 
-fn plain_line(line: &[u8], out: &mut Vec<u8>) -> Words {
-    let mut words = Words::default();
+/// Writes the first line of a text; returns its telling words and its length.
+fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
+    const NOT_PLAIN: Kinds = Kinds::DIGIT.and(Kinds::SLASH);
+    let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let start = out.len();
-    let mut rest = line;
-    while let [first, ..] = rest {
-        if *first == 0x1b {
-            rest = behind_escape(rest);
-        } else if in_token(*first) {
-            let (token, behind) = rest.split_at(count(rest, in_token));
-            let (token, tail) = split_tail(token);
-            words |= Words::at_start_of(rest, token.len());
-            let before = line.split_at(line.len() - rest.len()).0;
-            if token.iter().any(|byte| byte.is_ascii_digit() || matches!(byte, b'/' | b'\\')) {
+    let mut words = Words::default();
+    // Everything before `written` is written: what is plain is copied in long stretches.
+    let (mut written, mut at) = (0, 0);
+    while let Some(byte) = text.get(at) {
+        let mut kinds = Kinds::of(*byte);
+        let from = at;
+        at += 1;
+        if kinds != Kinds::NONE {
+            while let Some(kind) = text.get(at).map(|byte| Kinds::of(*byte)) {
+                if kind == Kinds::NONE {
+                    break;
+                }
+                kinds = kinds.and(kind);
+                at += 1;
+            }
+            let (token, tail) = split_tail(span(from, at));
+            words |= Words::at_start_of(span(from, text.len()), token.len());
+            if kinds.has(NOT_PLAIN) {
+                out.extend_from_slice(span(written, from));
+                written = at;
+                let (before, behind) = (span(0, from), span(at, text.len()));
                 if tail.is_empty() && is_volatile_number(token, Form::Error, before, behind) {
                     out.push(HOLE);
                 } else {
                     write_token(token, Kinds::of_all(token), Form::Error, out);
                 }
-            } else {
-                out.extend_from_slice(token);
+                out.extend_from_slice(tail);
             }
-            out.extend_from_slice(tail);
-            rest = behind;
-        } else {
-            if !first.is_ascii_whitespace() {
-                out.push(*first);
-            } else if out.len() > start && out.last() != Some(&b' ') {
-                out.push(b' ');
+        } else if *byte == b'\n' {
+            out.extend_from_slice(span(written, from));
+            written = at;
+            break;
+        } else if byte.is_ascii_whitespace() {
+            at += count(span(at, text.len()), |next| next != b'\n' && next.is_ascii_whitespace());
+            if at - from > 1 || *byte != b' ' || out.len() + from - written == start {
+                out.extend_from_slice(span(written, from));
+                if out.len() > start {
+                    out.push(b' ');
+                }
+                written = at;
             }
-            rest = rest.get(1..).unwrap_or_default();
+        } else if *byte == 0x1b {
+            out.extend_from_slice(span(written, from));
+            at += escape_length(span(at, text.len()));
+            written = at;
         }
     }
+    out.extend_from_slice(span(written, at));
     if out.len() > start && out.last() == Some(&b' ') {
         out.pop();
     }
     if out.len() > start {
         out.push(b'\n');
     }
-    words
+    (words, at)
 }
 
-/// What follows a terminal's colour code.
-fn behind_escape(bytes: &[u8]) -> &[u8] {
-    let Some(sequence) = bytes.strip_prefix(b"\x1b[") else {
-        return bytes.get(1..).unwrap_or_default();
-    };
-    let length = count(sequence, |byte| !byte.is_ascii_alphabetic());
-    sequence.get(length + 1..).unwrap_or_default()
+/// How much of a terminal's colour code follows its first byte.
+fn escape_length(behind: &[u8]) -> usize {
+    match behind.strip_prefix(b"[") {
+        Some(code) => {
+            let parameters = count(code, |byte| byte.is_ascii_digit() || byte == b';');
+            behind.len().min(parameters + 2)
+        }
+        None => 0,
+    }
 }

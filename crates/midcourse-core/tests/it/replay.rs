@@ -120,6 +120,22 @@ fn the_deadline_is_told_when_the_situation_has_changed() {
 }
 
 #[test]
+fn what_a_compaction_wiped_is_told_again() {
+    let text = shipped(
+        "
+        deadline 2h
+        bash a -> one of a few long lines
+        +10m bash b -> two of a few long lines
+        compaction
+        +1m bash c -> three of a few long lines
+        bash d -> four of a few long lines
+        ",
+    );
+    let told: Vec<_> = text.lines().filter(|line| line.starts_with("You have")).collect();
+    assert_eq!(told, ["You have 2.0 hours remaining.", "You have 1.8 hours remaining."]);
+}
+
+#[test]
 fn a_deadline_in_the_past_has_been_reached() {
     let text = shipped("deadline 0s\n+1s bash ls -> a.txt and b.txt and c.txt");
     assert!(text.contains("You have reached the time deadline."), "{text}");

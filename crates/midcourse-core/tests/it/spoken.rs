@@ -123,6 +123,19 @@ fn a_fixed_text_when_a_file_appears() {
 }
 
 #[test]
+fn another_prompt_has_a_cadence_and_counts_of_its_own() {
+    let said = fed_back(
+        StaticFeedback::new("Two", "Two calls.").unwrap(),
+        FeedbackTrigger::every_n_calls(2).unwrap(),
+        TrajectoryAnalysisConfig::default(),
+        "3x bash a -> x\nprompt second\n2x bash a -> x\nprompt agent:main\nbash a -> x",
+    );
+    let calls: Vec<_> = said.iter().map(|said| said.split(':').next().unwrap()).collect();
+    // Two on the first prompt, two on the second, and the first one's next after its fourth.
+    assert_eq!(calls, ["call 2", "call 5", "call 6"]);
+}
+
+#[test]
 fn the_detectors_that_give_feedback() {
     let stall = fed_back(
         StallDetector,
