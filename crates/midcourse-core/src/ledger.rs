@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, Rung};
+use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 
 /// Causes that are remembered; beyond it the trouble spoken of longest ago is forgotten.
@@ -52,6 +52,7 @@ struct Entry {
     cause: Digest,
     rung: u8,
     told_at_call: u64,
+    told_at_seq: u64,
     /// The host has thrown away what was said.
     is_wiped: bool,
     is_standing: bool,
@@ -87,29 +88,35 @@ impl Ledger {
         entry.is_wiped || calls >= entry.told_at_call.saturating_add(wait)
     }
 
-    /// Whether a cause was spoken of in these very words.
-    pub fn has_said(&self, cause: &Cause, words: &str) -> bool {
-        let digest = Digest::of(words.as_bytes());
-        self.entry(cause).is_some_and(|entry| entry.words.contains(&digest))
-    }
-
     /// Whether the agent no longer has what it was last told about a cause.
     pub fn is_wiped(&self, cause: &Cause) -> bool {
         self.entry(cause).is_some_and(|entry| entry.is_wiped)
     }
 
-    pub(crate) fn told(&mut self, cause: &Cause, rung: Rung, words: &str, calls: u64) {
+    /// Whether there is something to say that was not said: other words, and for trouble also a
+    /// record that shows it and is newer than the last word about it.
+    pub fn is_news(&self, why: &Why, words: &str) -> bool {
+        let Some(entry) = self.entry(&why.cause) else { return true };
+        let shown_again = why.evidence.iter().any(|seq| *seq > entry.told_at_seq);
+        (shown_again || entry.is_standing || why.evidence.is_empty())
+            && !entry.words.contains(&Digest::of(words.as_bytes()))
+    }
+
+    pub(crate) fn told(&mut self, why: &Why, words: &str, seq: u64, calls: u64) {
+        let Why { cause, rung, .. } = why;
         let known = self.entries.iter().position(|entry| entry.cause == cause.id());
         let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
             cause: cause.id(),
             rung: 0,
             told_at_call: 0,
+            told_at_seq: 0,
             is_wiped: false,
             is_standing: is_standing(cause),
             words: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);
         entry.told_at_call = calls;
+        entry.told_at_seq = seq;
         entry.is_wiped = false;
         if entry.words.len() == WORDS_MAX {
             entry.words.pop_front();
@@ -135,6 +142,10 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    fn why(cause: Cause, rung: Rung, evidence: u64) -> Why {
+        Why { cause, rung, evidence: vec![evidence] }
+    }
+
     #[test]
     fn the_wait_doubles() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
@@ -142,8 +153,8 @@ mod tests {
         let mut told = Vec::new();
         for call in 0..60 {
             if ledger.may_speak(&cause, call, policy) {
-                let rung = ledger.next_rung(&cause);
-                ledger.told(&cause, rung, &format!("word {}", rung.0), call);
+                let why = why(cause.clone(), ledger.next_rung(&cause), call);
+                ledger.told(&why, &format!("word {}", why.rung.0), call, call);
                 told.push(call);
             }
         }
@@ -151,23 +162,33 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recent_cause_is_forgotten_first() {
+    fn news_is_other_words_and_newer_evidence() {
+        let mut ledger = Ledger::default();
+        let cause = || Cause::only("doom_loop");
+        ledger.told(&why(cause(), Rung(1), 9), "word", 9, 3);
+        assert!(ledger.is_news(&why(cause(), Rung(2), 10), "other word"));
+        assert!(!ledger.is_news(&why(cause(), Rung(2), 10), "word"));
+        assert!(!ledger.is_news(&why(cause(), Rung(2), 9), "other word"));
+    }
+
+    #[test]
+    fn the_trouble_spoken_of_longest_ago_is_forgotten_first() {
         let mut ledger = Ledger::default();
         let cause = |n: usize| Cause::new("x", Digest::of(&n.to_le_bytes()));
-        for n in 0..=CAUSES_MAX {
-            ledger.told(&cause(n), Rung::FIRST, "word", 3);
+        ledger.told(&why(Cause::only("deadline"), Rung(1), 0), "time", 0, 0);
+        for n in 0..CAUSES_MAX {
+            ledger.told(&why(cause(n), Rung(1), 0), "word", 0, 3);
         }
+        assert_eq!(ledger.next_rung(&Cause::only("deadline")), Rung(2));
         assert_eq!(ledger.next_rung(&cause(0)), Rung(1));
         assert_eq!(ledger.next_rung(&cause(1)), Rung(2));
-        assert!(ledger.has_said(&cause(1), "word"));
-        assert!(!ledger.has_said(&cause(1), "other word"));
     }
 
     #[test]
     fn after_a_compaction_there_is_no_wait() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
         let cause = Cause::only("doom_loop");
-        ledger.told(&cause, Rung::FIRST, "word", 10);
+        ledger.told(&why(cause.clone(), Rung(1), 9), "word", 9, 10);
         assert!(!ledger.may_speak(&cause, 11, policy));
         ledger.wipe();
         assert!(ledger.may_speak(&cause, 11, policy));

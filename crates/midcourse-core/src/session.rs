@@ -367,7 +367,7 @@ impl State {
         self.spent.deliveries += 1;
         self.spent.chars += text.chars().count() as u64;
         if let Some(why) = why {
-            self.ledger.told(&why.cause, why.rung, text, calls);
+            self.ledger.told(why, text, seq, calls);
             self.outcomes.open(&why.cause, seq, calls);
         }
     }

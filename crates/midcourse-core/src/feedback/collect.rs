@@ -63,7 +63,7 @@ fn ask(
     Ok(feedback.map(|feedback| feedback.stamp(context)).filter(|feedback| {
         feedback.why().is_none_or(|why| {
             context.may_speak(&why.cause)
-                && !context.session().ledger().has_said(&why.cause, &feedback.render())
+                && context.session().ledger().is_news(why, &feedback.render())
         })
     }))
 }

@@ -69,7 +69,7 @@ fn ask(
     Ok(piece.filter(|piece| {
         piece.injection.why().is_none_or(|why| {
             context.may_speak(&why.cause)
-                && !context.session().ledger().has_said(&why.cause, piece.injection.content())
+                && context.session().ledger().is_news(why, piece.injection.content())
         })
     }))
 }

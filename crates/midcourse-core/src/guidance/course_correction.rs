@@ -20,7 +20,9 @@ fn trouble<'a>(context: &GuidanceContext<'a>) -> Option<(&'a TrajectoryPattern, 
             continue;
         }
         let why = context.why(pattern);
-        if let Some(text) = words(pattern, why.rung) {
+        if let Some(text) = words(pattern, why.rung)
+            && context.session().ledger().is_news(&why, &text)
+        {
             best = Some((pattern, why, text));
         }
     }

@@ -1,7 +1,7 @@
 //! Outcomes: what followed something that was said.
 //!
-//! A word about trouble was heard if the trouble is gone within a few calls, and was not if it is
-//! still there. Words about a state of the world, such as a deadline, have no outcome.
+//! A word about trouble was heard if the trouble is gone within a few calls, or has not shown
+//! again by then. Words about a state of the world, such as a deadline, have no outcome.
 
 use std::collections::VecDeque;
 
@@ -71,11 +71,12 @@ impl Outcomes {
         let has_ended = trajectory.outcome().is_some();
         self.0.retain(|open| {
             let after_calls = calls.saturating_sub(open.call);
-            let holds = trajectory.patterns().iter().any(|held| held.cause().id() == open.cause);
-            let verdict = if !holds && after_calls > 0 {
+            let held = trajectory.patterns().iter().find(|held| held.cause().id() == open.cause);
+            let shown_again = held.is_some_and(|held| held.evidence().last() > Some(&open.seq));
+            let verdict = if after_calls > 0 && held.is_none() {
                 OutcomeVerdict::Cleared
-            } else if holds && after_calls >= OUTCOME_CALLS {
-                OutcomeVerdict::Ignored
+            } else if after_calls >= OUTCOME_CALLS {
+                if shown_again { OutcomeVerdict::Ignored } else { OutcomeVerdict::Cleared }
             } else if has_ended {
                 OutcomeVerdict::RunEnded
             } else {

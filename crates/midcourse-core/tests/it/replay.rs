@@ -68,6 +68,24 @@ fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
 }
 
 #[test]
+fn trouble_that_does_not_come_again_is_not_spoken_of_again() {
+    let said = shipped(
+        r#"
+        bash make !! error: undefined reference to main
+        edit {"path":"a.c","old":"1","new":"2"} -> ok
+        bash make all !! error: undefined reference to main
+        edit {"path":"b.c","old":"3","new":"4"} -> ok
+        bash cc -o a a.c !! error: undefined reference to main
+        read a.c -> the text of the first file, quite long
+        read b.c -> the text of the second file, quite long
+        read c.c -> the text of the third file, quite long
+        read d.c -> the text of the fourth file, quite long
+        "#,
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn another_loop_has_a_ladder_of_its_own() {
     insta::assert_snapshot!(shipped("
         3x bash make        !! error: missing separator
