@@ -317,9 +317,14 @@ impl TrajectoryAnalysis {
         self.progress.seq
     }
 
-    /// Turns in a row that called exactly one tool.
-    pub const fn single_call_turns(&self) -> u32 {
-        self.turns.single_call_turns
+    /// Turns in a row that called exactly one tool, the current one included once its call has
+    /// ended.
+    pub fn single_call_turns(&self) -> u32 {
+        match self.turns.calls_in_turn {
+            0 => self.turns.single_call_turns,
+            1 => self.turns.single_call_turns + u32::from(self.open.is_empty()),
+            _ => 0,
+        }
     }
 
     /// Answers of the model without a tool call, since the last call or word of a person.

@@ -11,6 +11,7 @@ mod checkpoint;
 mod construction;
 mod custom;
 mod faults;
+mod guidance;
 mod model;
 mod notation;
 mod prompts;
