@@ -52,6 +52,9 @@ pub struct TrajectoryAnalysis {
     /// The call that the latest record ended is the newest of the window.
     #[serde(skip)]
     call_just_ended: bool,
+    /// A call has ended, and nothing has happened since that feedback on it would come too late
+    /// for. Saved: a host may ask in another process.
+    awaits_feedback: bool,
     /// The latest record is a word of the person.
     #[serde(skip)]
     person_just_spoke: bool,
@@ -73,7 +76,7 @@ pub struct TrajectoryAnalysis {
     usage: Usage,
     cost: Option<MicroUsd>,
     patterns: Vec<TrajectoryPattern>,
-    ended: Option<EndMark>,
+    ended: Option<RunOutcome>,
 }
 
 /// Buffers that are reused from record to record and mean nothing between two.
@@ -116,6 +119,7 @@ struct Totals {
     consecutive_errors: u64,
     consecutive_failures: u64,
     compactions: u64,
+    answers: u64,
     lost_records: u64,
     unread: u64,
 }
@@ -138,12 +142,6 @@ struct Speech {
     text: Option<Digest>,
     excerpt: Excerpt,
     tools_offered: bool,
-}
-
-/// How and where the run ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct EndMark {
-    outcome: RunOutcome,
 }
 
 impl TrajectoryAnalysis {
@@ -266,7 +264,12 @@ impl TrajectoryAnalysis {
         self.calls.back().filter(|_| self.call_just_ended)
     }
 
-    /// The same, unless it repeats a sibling of its own round: asking twice at once is not asking
+    /// Whether feedback on the latest call would still come right behind its result.
+    pub const fn awaits_feedback(&self) -> bool {
+        self.awaits_feedback
+    }
+
+    /// The call that the latest record ended, unless it repeats a sibling of its own round: asking twice at once is not asking
     /// again.
     pub fn distinct_call_just_ended(&self) -> Option<&ToolInvoked> {
         self.call_just_ended().filter(|call| !call.is_duplicate())
@@ -332,6 +335,11 @@ impl TrajectoryAnalysis {
         self.speech.without_call
     }
 
+    /// Answers of the model with text, over the whole run.
+    pub const fn answer_count(&self) -> u64 {
+        self.totals.answers
+    }
+
     /// How often in a row the model has said the same thing without calling a tool.
     pub const fn same_answer_count(&self) -> u32 {
         self.speech.same_text
@@ -370,7 +378,7 @@ impl TrajectoryAnalysis {
 
     /// How the run ended, if it has.
     pub fn outcome(&self) -> Option<&RunOutcome> {
-        self.ended.as_ref().map(|mark| &mark.outcome)
+        self.ended.as_ref()
     }
 
     /// The patterns that hold now.

@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
+use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
+use crate::text::ErrorClass;
 
 /// The most that a detector's own state may take in a checkpoint, in bytes.
 pub const DETECTOR_STATE_MAX: usize = 1024;
@@ -62,7 +64,8 @@ pub trait PatternDetector: Send + Sync {
     /// Forgets everything.
     fn reset(&mut self);
 
-    /// Its state, at most [`DETECTOR_STATE_MAX`] bytes; a larger one is not saved.
+    /// Its state, at most [`DETECTOR_STATE_MAX`] bytes; a larger one is not saved, and the detector
+    /// begins anew in the next process.
     fn save(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -80,7 +83,7 @@ pub(crate) struct SavedDetector {
 
 impl SavedDetector {
     pub(crate) fn of(detector: &dyn PatternDetector) -> Self {
-        let mut state = detector.save();
+        let mut state = guard_mut(|| detector.save()).unwrap_or_default();
         if state.len() > DETECTOR_STATE_MAX {
             state.clear();
         }
@@ -116,7 +119,9 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
-    pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; 12] {
+    pub(crate) const COUNT: usize = 12;
+
+    pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {
         let Self {
             waiting,
             outage,
@@ -152,6 +157,9 @@ impl BuiltIn {
 pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
     let latest = errors.next()?;
+    if latest.class == ErrorClass::Outage {
+        return Some(Cause::only("outage"));
+    }
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
 }
 

@@ -79,9 +79,9 @@ impl Engine {
         self.session.take_in(record)
     }
 
-    /// What is to be said after the latest tool call. Nothing, if the latest record ended none.
+    /// What is to be said after the latest tool call; nothing once something new has begun.
     pub fn feedback(&self, now: Timestamp) -> Asked<Feedback> {
-        if self.trajectory().call_just_ended().is_none() || self.is_spent() {
+        if !self.trajectory().awaits_feedback() || self.is_spent() {
             return Asked::default();
         }
         let context = FeedbackContext::new(&self.session, &self.prompt, now);

@@ -33,7 +33,7 @@ pub use stall::StallDetector;
 pub use trigger::{FeedbackTrigger, InvalidTrigger};
 
 use compact_str::CompactString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cause::Why;
 use crate::text::{InvalidText, SafeName, Text};
@@ -95,9 +95,9 @@ pub(crate) enum Heading {
 pub struct Feedback {
     provider_name: SafeName,
     summary: Text<500>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "a_few")]
     observations: Vec<Observation>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "a_few")]
     suggestions: Vec<Text<200>>,
     severity: Severity,
     timestamp: Timestamp,
@@ -203,7 +203,8 @@ impl Feedback {
         self.why.as_ref()
     }
 
-    fn stamp(mut self, context: &FeedbackContext<'_>) -> Self {
+    fn stamp(mut self, provider: &str, context: &FeedbackContext<'_>) -> Self {
+        self.provider_name = SafeName::of(provider);
         self.timestamp = context.now();
         self.call_index = context.tool_call_count();
         self.prompt_name = context.session().prompt_name().into();
@@ -231,6 +232,13 @@ impl Feedback {
         }
         text
     }
+}
+
+/// As many lines as feedback can have; a stored one may claim more.
+fn a_few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(lines: D) -> Result<Vec<T>, D::Error> {
+    let mut lines = Vec::deserialize(lines)?;
+    lines.truncate(FEEDBACK_MAX_LINES);
+    Ok(lines)
 }
 
 /// Feedback that cannot be built.

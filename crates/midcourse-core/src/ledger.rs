@@ -30,7 +30,7 @@ const ABOUT_SPEECH: [&str; 2] = ["monologue", "tool_avoidance"];
 /// How long a cause waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerPolicy {
-    /// Calls between the first and the second word; later waits double.
+    /// Calls (or answers) between the first and the second word; later waits double.
     pub cool_down_calls: NonZeroU32,
 }
 
@@ -51,7 +51,8 @@ pub struct Ledger {
 struct Entry {
     cause: Digest,
     rung: u8,
-    told_at_call: u64,
+    /// The number of calls, or answers, by then.
+    told_at: u64,
     told_at_seq: u64,
     /// The host has thrown away what was said.
     is_wiped: bool,
@@ -59,8 +60,13 @@ struct Entry {
     words: VecDeque<Digest>,
 }
 
+/// Whether a cause shows in what the model says, and so is paced by answers and not by calls.
+pub(crate) fn is_about_speech(cause: &Cause) -> bool {
+    ABOUT_SPEECH.contains(&cause.kind())
+}
+
 /// Whether a cause is a state of the world and not trouble.
-pub(crate) fn is_standing(cause: &Cause) -> bool {
+fn is_standing(cause: &Cause) -> bool {
     STANDING.contains(&cause.kind())
 }
 
@@ -74,18 +80,19 @@ impl Ledger {
         Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
     }
 
-    /// Whether a cause may be spoken of after this many calls of the run.
-    pub fn may_speak(&self, cause: &Cause, calls: u64, policy: LedgerPolicy) -> bool {
+    /// Whether a cause may be spoken of after this many calls of the run, or answers of the model
+    /// for a cause that shows in those.
+    pub fn may_speak(&self, cause: &Cause, steps: u64, policy: LedgerPolicy) -> bool {
         if is_standing(cause) {
             return true;
         }
-        if calls < SETTLING_CALLS && !ABOUT_SPEECH.contains(&cause.kind()) {
+        if steps < SETTLING_CALLS && !is_about_speech(cause) {
             return false;
         }
         let Some(entry) = self.entry(cause) else { return true };
         let doublings = u32::from(entry.rung.saturating_sub(1)).min(20);
         let wait = u64::from(policy.cool_down_calls.get()) << doublings;
-        entry.is_wiped || calls >= entry.told_at_call.saturating_add(wait)
+        entry.is_wiped || steps >= entry.told_at.saturating_add(wait)
     }
 
     /// Whether the agent no longer has what it was last told about a cause.
@@ -102,20 +109,20 @@ impl Ledger {
             && !entry.words.contains(&Digest::of(words.as_bytes()))
     }
 
-    pub(crate) fn told(&mut self, why: &Why, words: &str, seq: u64, calls: u64) {
+    pub(crate) fn told(&mut self, why: &Why, words: &str, seq: u64, steps: u64) {
         let Why { cause, rung, .. } = why;
         let known = self.entries.iter().position(|entry| entry.cause == cause.id());
         let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
             cause: cause.id(),
             rung: 0,
-            told_at_call: 0,
+            told_at: 0,
             told_at_seq: 0,
             is_wiped: false,
             is_standing: is_standing(cause),
             words: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);
-        entry.told_at_call = calls;
+        entry.told_at = steps;
         entry.told_at_seq = seq;
         entry.is_wiped = false;
         if entry.words.len() == WORDS_MAX {

@@ -17,8 +17,10 @@
 //! edit {"path": "a.rs", "old": "x", "new": "y"} -> ok
 //! bash cat notes                -> "two\nlines"
 //! assistant: done
-//! deadline 2h
-//! file report.md
+//! deadline 2h                                       from now; `deadline none` lifts it
+//! file report.md                                    a file appeared
+//! prompt second                                     the run works on another prompt
+//! turn                                              a turn begins
 //! compaction
 //! resume
 //! end completed

@@ -27,10 +27,10 @@ use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::feedback::{Deadline, Feedback};
 use crate::guidance::GuidanceDelivered;
-use crate::ledger::{Ledger, LedgerPolicy};
+use crate::ledger::{Ledger, LedgerPolicy, is_about_speech};
 use crate::record::{RunIdentity, TrajectoryPayload, TrajectoryRecord};
 use crate::time::Timestamp;
-use cadence::Cadence;
+use cadence::{Cadence, provider_digest};
 use outcome::Outcomes;
 use slice::{Kept, Totals};
 
@@ -39,6 +39,9 @@ pub const PROMPTS_MAX: usize = 16;
 
 /// Files whose appearance is remembered; beyond it the oldest is forgotten.
 pub const FILES_MAX: usize = 16;
+
+/// What is kept of a file's or a prompt's name, in bytes.
+const NAME_MAX: usize = 256;
 
 /// The bounded state of one run.
 pub struct Session {
@@ -124,6 +127,7 @@ impl Session {
             SessionEvent::ToolInvoked(call) => self.invoke(call),
             SessionEvent::Feedback(feedback) => {
                 let seq = self.trajectory().latest_seq();
+                self.builder.analysis_mut().feedback_given();
                 self.spoke(feedback, seq);
                 Intake::default()
             }
@@ -168,7 +172,7 @@ impl Session {
         match &record.payload {
             TrajectoryPayload::RunStarted { identity } => {
                 if let Some(at) = identity.deadline_unix_ms {
-                    self.state.deadline = Some((Deadline::new(at, record.at()), record.seq));
+                    self.state.set_deadline(at, record);
                 }
                 self.state.identity = Some(identity.clone());
             }
@@ -178,10 +182,10 @@ impl Session {
             TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
                 self.guided(guidance.clone(), record.seq);
             }
-            TrajectoryPayload::DeadlineSet { at_unix_ms } => {
-                let deadline = |at| (Deadline::new(at, record.at()), record.seq);
-                self.state.deadline = at_unix_ms.map(deadline);
+            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {
+                self.state.set_deadline(*at, record);
             }
+            TrajectoryPayload::DeadlineSet { at_unix_ms: None } => self.state.deadline = None,
             TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
                 self.state.enter_prompt(name);
             }
@@ -202,9 +206,8 @@ impl Session {
     }
 
     fn spoke(&mut self, feedback: Feedback, seq: u64) {
-        let text = feedback.render();
-        let provider = Digest::of(feedback.provider_name().as_bytes());
-        let calls = self.trajectory().tool_call_count();
+        self.said(&feedback.render(), feedback.why(), seq);
+        let provider = provider_digest(feedback.provider_name());
         let state = &mut self.state;
         let prompt = state.prompt_number(feedback.prompt_name());
         state.totals.feedback.add(prompt);
@@ -219,17 +222,30 @@ impl Session {
                 file.announced_by.push(provider);
             }
         }
-        state.said(&text, feedback.why(), seq, calls);
         state.feedback.push(prompt, feedback);
     }
 
     fn guided(&mut self, guidance: GuidanceDelivered, seq: u64) {
-        let (calls, turn) = (self.trajectory().tool_call_count(), self.trajectory().turn_count());
+        self.said(guidance.injection.content(), guidance.injection.why(), seq);
+        let turn = self.trajectory().turn_count();
         let state = &mut self.state;
         state.totals.guidance.add(state.prompt);
         state.cadence.fired(&guidance.provider_name, turn);
-        state.said(guidance.injection.content(), guidance.injection.why(), seq, calls);
         state.guidance.push(state.prompt, guidance);
+    }
+
+    /// Notes that something was said, and about what.
+    fn said(&mut self, text: &str, why: Option<&Why>, seq: u64) {
+        self.state.spent.deliveries += 1;
+        self.state.spent.chars += text.chars().count() as u64;
+        let Some(why) = why else { return };
+        let steps = self.steps(&why.cause);
+        self.state.ledger.told(why, text, seq, steps);
+        // What followed can be told only of trouble that a detector sees come and go.
+        let is_seen = self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
+        if is_seen {
+            self.state.outcomes.open(&why.cause, seq, steps);
+        }
     }
 
     /// The run, once it is known.
@@ -287,6 +303,11 @@ impl Session {
         self.state.cadence.last_spoke(provider, self.state.prompt)
     }
 
+    /// The call at which any feedback provider last spoke on this prompt.
+    pub(crate) fn last_feedback_call(&self) -> u64 {
+        self.state.cadence.last_call(self.state.prompt)
+    }
+
     /// How often a guidance provider has spoken.
     pub fn fired(&self, provider: &str) -> Fired {
         self.state.cadence.guidance(provider)
@@ -294,7 +315,7 @@ impl Session {
 
     /// Whether a file appeared that a provider has not spoken of.
     pub(crate) fn has_unannounced_file(&self, provider: &str, file: &str) -> bool {
-        let provider = Digest::of(provider.as_bytes());
+        let provider = provider_digest(provider);
         self.state
             .files
             .iter()
@@ -325,12 +346,22 @@ impl Session {
 
     /// Whether a cause may be spoken of now.
     pub fn may_speak(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
-        self.state.ledger.may_speak(cause, self.trajectory().tool_call_count(), policy)
+        self.state.ledger.may_speak(cause, self.steps(cause), policy)
+    }
+
+    /// What a cause is paced by: calls, or the model's answers if it shows in those.
+    fn steps(&self, cause: &Cause) -> u64 {
+        if is_about_speech(cause) {
+            self.trajectory().answer_count()
+        } else {
+            self.trajectory().tool_call_count()
+        }
     }
 }
 
 impl State {
     fn enter_prompt(&mut self, name: &str) {
+        let name = name.get(..name.floor_char_boundary(NAME_MAX)).unwrap_or_default();
         self.prompt = match self.prompts.iter().position(|known| known == name) {
             Some(at) => u8::try_from(at).unwrap_or(0),
             None if self.prompts.len() < PROMPTS_MAX => {
@@ -339,6 +370,13 @@ impl State {
             }
             None => u8::try_from(PROMPTS_MAX - 1).unwrap_or(0),
         };
+    }
+
+    /// Setting the same deadline once more does not give the run its time anew.
+    fn set_deadline(&mut self, at: Timestamp, record: &TrajectoryRecord) {
+        if self.deadline.is_none_or(|(known, _)| known.at() != at) {
+            self.deadline = Some((Deadline::new(at, record.at()), record.seq));
+        }
     }
 
     /// The number of a prompt that has been entered; else of the current one.
@@ -354,6 +392,9 @@ impl State {
     }
 
     fn file_created(&mut self, path: &str) {
+        // The end of a path is what tells files apart.
+        let path = path.get(path.ceil_char_boundary(path.len().saturating_sub(NAME_MAX))..);
+        let path = path.unwrap_or_default();
         if self.files.iter().any(|known| known.path == path) {
             return;
         }
@@ -361,15 +402,6 @@ impl State {
             self.files.remove(0);
         }
         self.files.push(CreatedFile { path: path.into(), announced_by: Vec::new() });
-    }
-
-    fn said(&mut self, text: &str, why: Option<&Why>, seq: u64, calls: u64) {
-        self.spent.deliveries += 1;
-        self.spent.chars += text.chars().count() as u64;
-        if let Some(why) = why {
-            self.ledger.told(why, text, seq, calls);
-            self.outcomes.open(&why.cause, seq, calls);
-        }
     }
 }
 

@@ -19,5 +19,6 @@ pub(crate) use canonical::{ArgsView, write_canonical};
 pub use error::{ErrorClass, ErrorSignature};
 pub use excerpt::{EXCERPT_MAX_BYTES, Excerpt};
 pub use likeness::likeness;
+pub(crate) use likeness::likeness_of_change;
 pub use name::{SAFE_NAME_MAX, SafeName};
 pub(crate) use scan::strip_volatile;

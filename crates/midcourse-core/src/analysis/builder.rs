@@ -106,8 +106,8 @@ impl TrajectoryBuilder {
                 }
                 Err(failure) => {
                     noticed.faults.push(failure.of(detector.name()));
-                    // Its state may be half-changed.
-                    detector.reset();
+                    // Its state may be half-changed. If it cannot even forget, it is asked anyway.
+                    let _ = guard_mut(|| detector.reset());
                     analysis.forget_pattern(number);
                 }
             }
@@ -134,9 +134,19 @@ impl TrajectoryBuilder {
         }
         self.analysis = analysis;
         self.built_in = built_in;
+        // A pattern belongs to a detector by its number, which holds only for the same list.
+        let is_same = |(at, saved): (usize, &SavedDetector)| {
+            self.custom.get(at).is_some_and(|detector| saved.is_of(&**detector))
+        };
+        let same = custom.iter().enumerate().take_while(|saved| is_same(*saved)).count();
+        let known = BuiltIn::COUNT + same;
+        self.analysis.patterns.retain(|pattern| usize::from(pattern.detector) < known);
         for detector in &mut self.custom {
             if let Some(saved) = custom.iter().find(|saved| saved.is_of(&**detector)) {
-                detector.restore(saved.state());
+                let restored = guard_mut(|| detector.restore(saved.state()));
+                if restored.is_err() {
+                    let _ = guard_mut(|| detector.reset());
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! One tool call: what is kept of it, and what it is compared by.
 //!
 //! A kept call holds names, digests and short excerpts, never a whole argument or result. Three
-//! digests tell calls apart: `raw` is the call to the letter, `question` and `answer` are arguments
-//! and result without what changes by itself, and an error has its signature.
+//! digests tell calls apart: `raw` is tool and arguments to the letter, `question` and `answer` are
+//! arguments and result without what changes by itself, and an error has its signature.
 
 use std::time::Duration;
 
@@ -104,7 +104,8 @@ pub struct ToolInvoked {
 }
 
 impl ToolInvoked {
-    /// A call for a session that is fed calls instead of records.
+    /// A call for a session that is fed calls instead of records. What the tool does is guessed
+    /// from its name; records honour the session's tool settings.
     ///
     /// The call id is the host's; a session ignores one it has seen.
     pub fn new(
@@ -216,7 +217,7 @@ impl ToolInvoked {
         self.marks.any(Marks::PROGRESS)
     }
 
-    /// The whole call to the letter.
+    /// Tool and arguments to the letter.
     pub const fn raw(&self) -> Digest {
         self.raw
     }
@@ -262,6 +263,12 @@ impl ToolInvoked {
     /// The beginning of the arguments, while it is remembered. Hostile: never to be said.
     pub fn args_excerpt(&self) -> &str {
         self.args_excerpt.as_str()
+    }
+
+    /// The arguments, if all of them are remembered. Hostile: never to be said.
+    pub fn whole_args(&self) -> Option<&str> {
+        let excerpt = self.args_excerpt.as_str();
+        (!excerpt.is_empty() && !self.args_excerpt.is_cut()).then_some(excerpt)
     }
 
     /// The beginning of the result, while it is remembered. Hostile: never to be said.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{CALL_IDS_MAX, EndMark, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
+use super::{CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
@@ -16,6 +16,7 @@ impl TrajectoryAnalysis {
     /// Takes in one record; `prompt` is the number of the prompt it belongs to.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
         self.advance(record.seq, record.at());
+        self.awaits_feedback &= !takes_the_floor(&record.payload);
         match &record.payload {
             TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args } => {
                 self.start_call(tool_call_id, tool_name, args, record.at());
@@ -46,7 +47,7 @@ impl TrajectoryAnalysis {
                 self.speech.tools_offered |= *tool_count > 0;
             }
             TrajectoryPayload::RunEnded { outcome, .. } => {
-                self.ended = Some(EndMark { outcome: outcome.clone() });
+                self.ended = Some(outcome.bounded());
             }
             TrajectoryPayload::Resumed => {
                 self.ended = None;
@@ -80,6 +81,13 @@ impl TrajectoryAnalysis {
             | TrajectoryPayload::ConfigApplied { .. }
             | TrajectoryPayload::FileCreated { .. } => {}
         }
+    }
+
+    /// Whether the next call begins a turn of its own. Calls that start while all calls of a turn
+    /// are still running were issued together.
+    fn begins_turn(&self) -> bool {
+        let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
+        !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
     }
 
     fn advance(&mut self, seq: u64, at: Timestamp) {
@@ -122,7 +130,7 @@ impl TrajectoryAnalysis {
 
     /// A call outside a turn that the host marked is a turn of its own.
     fn enter_turn(&mut self, open: &mut OpenCall) {
-        if !self.turns.is_open {
+        if self.begins_turn() {
             self.finish_turn();
             self.turns.count += 1;
         }
@@ -185,6 +193,7 @@ impl TrajectoryAnalysis {
         self.calls.push_back(call);
         self.fade();
         self.call_just_ended = true;
+        self.awaits_feedback = true;
         if is_progress {
             self.moved();
         }
@@ -203,12 +212,18 @@ impl TrajectoryAnalysis {
         }
     }
 
+    /// Feedback on the latest call was delivered without a record.
+    pub(crate) const fn feedback_given(&mut self) {
+        self.awaits_feedback = false;
+    }
+
     /// Takes in a call that came without records, unless its id is known.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {
             return false;
         }
-        self.advance(self.latest_seq, call.ended_at);
+        // It has no record, and still comes behind what came before.
+        self.advance(self.latest_seq.saturating_add(1), call.ended_at);
         if !self.turns.is_open {
             self.finish_turn();
             self.turns.count += 1;
@@ -228,6 +243,7 @@ impl TrajectoryAnalysis {
 
     /// Somebody spoke to the agent, which begins things anew.
     fn spoken_to(&mut self) {
+        self.totals.consecutive_failures = 0;
         self.turns.spoken_to_at_call = self.totals.calls;
         self.speech.without_call = 0;
         self.speech.same_text = 0;
@@ -270,6 +286,7 @@ impl TrajectoryAnalysis {
             return;
         }
         self.model_just_spoke = true;
+        self.totals.answers += 1;
         let digest = Digest::of(trimmed.as_bytes());
         let speech = &mut self.speech;
         speech.same_text =
@@ -280,4 +297,19 @@ impl TrajectoryAnalysis {
             speech.without_call = speech.without_call.saturating_add(1);
         }
     }
+}
+
+/// Whether something new has begun, behind which words about the call before come too late.
+const fn takes_the_floor(payload: &TrajectoryPayload) -> bool {
+    matches!(
+        payload,
+        TrajectoryPayload::ToolStarted { .. }
+            | TrajectoryPayload::TurnStarted
+            | TrajectoryPayload::TurnEnded { .. }
+            | TrajectoryPayload::MessageAppended { .. }
+            | TrajectoryPayload::RunEnded { .. }
+            | TrajectoryPayload::Resumed
+            // One call, one time to speak; who else is due speaks after the next call.
+            | TrajectoryPayload::FeedbackDelivered { .. }
+    )
 }

@@ -19,6 +19,12 @@ use crate::time::Timestamp;
 const ANSWER_HEAD_BYTES: usize = 1024;
 const ANSWER_TAIL_BYTES: usize = 1024;
 
+/// The longest tool name that is kept, in bytes.
+const TOOL_NAME_MAX: usize = 128;
+
+/// Answers that say only that something was done, whichever tool gives them.
+const DONE: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null", "{}"];
+
 /// An answer this short from a tool that may have changed something says only "done".
 const BARE_ANSWER_BYTES: usize = 24;
 
@@ -63,7 +69,7 @@ impl OpenCall {
         let raw = name.then(&scratch.text);
         Self {
             call_id: Digest::of(call_id.as_str().as_bytes()),
-            tool: CompactString::from(tool),
+            tool: bounded_name(tool),
             raw,
             question: if is_stripped { name.then(&scratch.stripped) } else { raw },
             target: target.map(|target| Digest::of(target.as_bytes())),
@@ -124,7 +130,7 @@ impl OpenCall {
             took_ms: u64::try_from(at.since(self.started_at).as_millis()).unwrap_or(u64::MAX),
             status,
             marks: self.marks,
-            raw: self.raw.with(whole),
+            raw: self.raw,
             question: self.question,
             answer,
             target: self.target,
@@ -161,8 +167,10 @@ impl OpenCall {
 
     /// Nothing, or a few words from a tool that may have changed something.
     fn is_bare(&self, result: &str) -> bool {
-        let length = result.trim().len();
+        let text = result.trim();
+        let length = text.len();
         length == 0
+            || DONE.iter().any(|word| text.eq_ignore_ascii_case(word))
             || (length <= BARE_ANSWER_BYTES && self.marks.any(Marks::SHELL))
             || self.marks.any(Marks::WRITES)
     }
@@ -177,6 +185,15 @@ pub struct PendingToolCall<'a> {
     pub args_excerpt: &'a str,
     /// When it began.
     pub started_at: Timestamp,
+}
+
+/// A tool's name in little room; a long one is cut and keeps a digest to tell it from others.
+fn bounded_name(tool: &str) -> CompactString {
+    if tool.len() <= TOOL_NAME_MAX {
+        return tool.into();
+    }
+    let start = tool.get(..tool.floor_char_boundary(TOOL_NAME_MAX - 17)).unwrap_or_default();
+    format!("{start}~{}", Digest::of(tool.as_bytes())).into()
 }
 
 fn excerpt_of(bytes: &[u8]) -> Excerpt {

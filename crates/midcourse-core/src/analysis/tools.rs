@@ -6,11 +6,14 @@ use compact_str::CompactString;
 
 use crate::text::ArgsView;
 
-/// Parts of a tool's name that say it changes things.
-const WRITING_WORDS: [&str; 9] =
-    ["write", "edit", "patch", "replace", "create", "insert", "delete", "update", "rename"];
+/// Words of a tool's name that say it changes things.
+const WRITING_WORDS: [&str; 24] = [
+    "write", "edit", "patch", "replace", "create", "insert", "delete", "update", "rename",
+    "remove", "append", "save", "move", "add", "set", "put", "post", "send", "submit", "upload",
+    "click", "press", "book", "cancel",
+];
 
-/// Parts of a tool's name that say it waits.
+/// Words of a tool's name that say it waits.
 const WAITING_WORDS: [&str; 3] = ["wait", "sleep", "poll"];
 
 /// What the user says about one tool; what is left open is guessed from its name.
@@ -42,19 +45,19 @@ impl ToolSettings {
     }
 
     pub(super) fn writes(&self, tool: &str, args: ArgsView<'_>) -> bool {
-        self.get(tool).and_then(|setting| setting.writes).unwrap_or_else(|| {
-            contains_any(tool, &WRITING_WORDS)
-                // The editor tools that take their verb as an argument.
-                || (args.command.is_some_and(|verb| {
-                    matches!(verb, "create" | "str_replace" | "insert")
-                }))
+        let said = self.get(tool).and_then(|setting| setting.writes);
+        said.unwrap_or_else(|| match args.command {
+            // The editor tools that take their verb as an argument.
+            Some("view") => false,
+            Some("create" | "str_replace" | "insert" | "undo_edit") => true,
+            _ => has_word(tool, &WRITING_WORDS),
         })
     }
 
     pub(super) fn waits(&self, tool: &str, args: ArgsView<'_>) -> bool {
-        self.get(tool).and_then(|setting| setting.polls).unwrap_or_else(|| {
-            contains_any(tool, &WAITING_WORDS) || args.command.is_some_and(sleeps)
-        })
+        self.get(tool)
+            .and_then(|setting| setting.polls)
+            .unwrap_or_else(|| has_word(tool, &WAITING_WORDS) || args.command.is_some_and(sleeps))
     }
 
     pub(super) fn is_volatile(&self, tool: &str, args: ArgsView<'_>, key: &str) -> bool {
@@ -73,14 +76,50 @@ fn sleeps(command: &str) -> bool {
     })
 }
 
-fn contains_any(name: &str, words: &[&str]) -> bool {
-    let mut lower = [0_u8; 64];
-    let end = name.len().min(lower.len());
-    let (Some(place), Some(bytes)) = (lower.get_mut(..end), name.as_bytes().get(..end)) else {
-        return false;
-    };
-    place.copy_from_slice(bytes);
-    place.make_ascii_lowercase();
-    let place = &*place;
-    words.iter().any(|word| place.windows(word.len()).any(|part| part == word.as_bytes()))
+/// Whether one of the words of a name is in a list: `str_replace`, `NotebookEdit`, `apply-patch`.
+fn has_word(name: &str, list: &[&str]) -> bool {
+    let bytes = name.as_bytes();
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let next = bytes.get(at + 1);
+        let is_end = next.is_none_or(|next| {
+            !next.is_ascii_alphanumeric()
+                || (next.is_ascii_uppercase() && byte.is_ascii_lowercase())
+        });
+        if !byte.is_ascii_alphanumeric() {
+            start = at + 1;
+        } else if is_end {
+            let word = bytes.get(start..=at).unwrap_or_default();
+            if list.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())) {
+                return true;
+            }
+            start = at + 1;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_word_by_word() {
+        let writes = |tool: &str| ToolSettings::default().writes(tool, ArgsView::default());
+        for tool in ["Write", "MultiEdit", "NotebookEdit", "apply_patch", "str-replace", "fs.write"]
+        {
+            assert!(writes(tool), "{tool}");
+        }
+        for tool in ["Read", "dispatch_agent", "bash", "credited", "overwritten", ""] {
+            assert!(!writes(tool), "{tool}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_counts() {
+        let setting = ToolSetting { writes: Some(false), polls: Some(true), ..Default::default() };
+        let tools = ToolSettings::default().with("edit", setting);
+        assert!(!tools.writes("edit", ArgsView::default()));
+        assert!(tools.waits("edit", ArgsView::default()));
+    }
 }

@@ -14,7 +14,7 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(n - 1)
 }
 
-/// A confidence that grows from half with every count above the threshold.
+/// A confidence that begins at 0.7 and grows with every count above the threshold.
 fn beyond(count: u64, threshold: u64) -> Confidence {
     let steps = u16::try_from(count.saturating_sub(threshold).min(10)).unwrap_or(10);
     Confidence::clamped(0.7 + 0.03 * f64::from(steps))
@@ -241,7 +241,7 @@ impl Classifier for SequentialWhenParallelClassifier {
 /// A result so long that it crowds the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// The length from which on it applies.
+    /// The length from which on it applies, in bytes: for most output that is characters.
     pub chars: NonZeroU32,
 }
 

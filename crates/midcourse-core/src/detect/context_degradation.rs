@@ -28,13 +28,16 @@ impl PatternDetector for ContextDegradation {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.person_just_spoke() {
+            return Belief::Gone;
+        }
         if trajectory.distinct_call_just_ended().is_none() {
             return Belief::Unchanged;
         }
         let forgotten = |call: &&ToolInvoked| {
             call.repeats() && !call.is_error() && !call.writes() && !call.waits()
         };
-        let latest = || trajectory.recent_tool_calls(LATEST).filter(forgotten);
+        let latest = || trajectory.calls_since_spoken_to().take(LATEST).filter(forgotten);
         if latest().count() < REPEATED {
             return Belief::Gone;
         }
@@ -52,7 +55,7 @@ impl PatternDetector for ContextDegradation {
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::ContextDegradation {
                 repeated: narrow(repeated),
-                of: narrow(trajectory.recent_tool_calls(LATEST).count()),
+                of: narrow(trajectory.calls_since_spoken_to().take(LATEST).count()),
             },
             Confidence::clamped(0.6),
             Cause::only("context_degradation"),
@@ -72,5 +75,23 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
              answered. Short notes of what is known would save looking it up again."
         )),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    #[test]
+    fn checking_after_each_change_is_no_forgetting() {
+        let round = |n: u32| {
+            format!(
+                "edit {{\"path\":\"a.rs\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n\
+                 bash cargo check -> Finished the check without any warning\n\
+                 edit {{\"path\":\"b.rs\",\"old\":\"{n}\",\"new\":\"y{n}\"}} -> ok\n\
+                 bash cargo test -> All of the tests have passed, as before\n"
+            )
+        };
+        check(&(0..5).map(round).collect::<String>(), &[]);
     }
 }

@@ -15,7 +15,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::likeness;
+use crate::text::{ErrorClass, likeness_of_change};
 
 /// The longest cycle that is looked for, in calls.
 pub const LONGEST_CYCLE: usize = 8;
@@ -92,6 +92,10 @@ fn sameness(
     if call.tool() != old.tool() || !call.same_answer(old) {
         return None;
     }
+    // Trying again is what one does while a service is down; that has a detector of its own.
+    if call.error_class() == Some(ErrorClass::Outage) {
+        return None;
+    }
     let is_poll = call.started_at().since(old.ended_at()) >= config.poll_gap
         || (call.waits() && !call.is_error());
     if is_poll {
@@ -104,10 +108,7 @@ fn sameness(
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
     }
-    if call.args_excerpt().is_empty() || old.args_excerpt().is_empty() {
-        return None;
-    }
-    let alike = likeness(call.args_excerpt(), old.args_excerpt());
+    let alike = likeness_of_change(call.whole_args()?, old.whole_args()?);
     (alike >= config.similarity.value()).then_some(alike)
 }
 
@@ -253,6 +254,18 @@ mod tests {
             bash status -> 2026-11-15T08:00:03Z nothing to do for anybody
             ",
             &["call 3: doom_loop of 1, 3 times"],
+        );
+    }
+
+    #[test]
+    fn different_searches_that_find_nothing_are_no_loop() {
+        check(
+            r#"
+            Grep {"path":"/home/agent/project/src","pattern":"alpha"} -> No matches found
+            Grep {"path":"/home/agent/project/src","pattern":"bravo"} -> No matches found
+            Grep {"path":"/home/agent/project/src","pattern":"charlie"} -> No matches found
+            "#,
+            &[],
         );
     }
 

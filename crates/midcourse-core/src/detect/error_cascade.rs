@@ -25,6 +25,9 @@ impl PatternDetector for ErrorCascade {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.person_just_spoke() {
+            return Belief::Gone;
+        }
         if trajectory.call_just_ended().is_none() {
             return Belief::Unchanged;
         }
@@ -32,7 +35,8 @@ impl PatternDetector for ErrorCascade {
         if trajectory.consecutive_failures() < u64::from(threshold) {
             return Belief::Gone;
         }
-        let streak = || trajectory.calls().rev().take(LATEST).take_while(|call| call.is_error());
+        let latest = || trajectory.calls_since_spoken_to().take(LATEST);
+        let streak = || latest().take_while(|call| call.is_error());
         let (mut rounds, mut turn) = (0, None);
         let (mut signatures, mut tools) = (Vec::new(), Vec::new());
         for call in streak() {

@@ -108,6 +108,14 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_only_say_done_are_work() {
+        let commands: String = (0..12).map(|n| format!("bash mkdir -p out/{n} ->\n")).collect();
+        check(&commands, &[]);
+        let counts: String = (0..12).map(|n| format!("bash wc -l f{n} -> 42\n")).collect();
+        check(&counts, &[]);
+    }
+
+    #[test]
     fn a_wait_in_which_nothing_moves_for_long() {
         check(
             "

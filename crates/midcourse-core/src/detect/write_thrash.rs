@@ -84,10 +84,11 @@ fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) ->
     let mut left_since = false;
     for old in trajectory.earlier_distinct_calls().filter(|old| is_write_to(old, file)) {
         let Some(then) = old.change() else { continue };
-        if then.from == Some(now.to) || (left_since && then.to == now.to) {
+        let is_undone = then.from == Some(now.to) && now.from == Some(then.to);
+        if is_undone || (left_since && then == now) {
             return true;
         }
-        left_since |= then.to != now.to;
+        left_since |= then != now;
     }
     false
 }
@@ -122,6 +123,32 @@ mod tests {
             edit {"path":"a.rs","old":"x","new":"y"} -> ok
             "#,
             &["call 3: write_thrash of a.rs"],
+        );
+    }
+
+    #[test]
+    fn removing_several_lines_is_no_return() {
+        check(
+            r#"
+            edit {"path":"a.rs","old":"dbg(1)","new":""} -> ok
+            edit {"path":"a.rs","old":"b","new":"z"} -> ok
+            edit {"path":"a.rs","old":"dbg(2)","new":""} -> ok
+            edit {"path":"a.rs","old":"dbg(3)","new":""} -> ok
+            "#,
+            &[],
+        );
+    }
+
+    #[test]
+    fn looking_with_an_editor_is_no_write() {
+        check(
+            r#"
+            str_replace_editor {"command":"view","path":"a.rs"} -> fn main() {} and so on
+            str_replace_editor {"command":"str_replace","path":"a.rs","old_str":"x","new_str":"y"} -> ok
+            str_replace_editor {"command":"view","path":"a.rs"} -> fn main() { y } and so on
+            str_replace_editor {"command":"view","path":"a.rs"} -> fn main() { y } and so on
+            "#,
+            &[],
         );
     }
 

@@ -60,7 +60,7 @@ fn ask(
         if provider.should_run(context)? { provider.provide(context).map(Some) } else { Ok(None) }
     })
     .map_err(|failure| failure.of(provider.name()))?;
-    Ok(feedback.map(|feedback| feedback.stamp(context)).filter(|feedback| {
+    Ok(feedback.map(|feedback| feedback.stamp(provider.name(), context)).filter(|feedback| {
         feedback.why().is_none_or(|why| {
             context.may_speak(&why.cause)
                 && context.session().ledger().is_news(why, &feedback.render())

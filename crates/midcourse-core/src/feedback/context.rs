@@ -8,6 +8,7 @@ use crate::cause::{Cause, Why};
 use crate::ledger::LedgerPolicy;
 use crate::prompt::{Filesystem, Prompt, Resources};
 use crate::session::Session;
+use crate::text::SafeName;
 use crate::time::Timestamp;
 
 /// What a feedback provider sees. Every answer costs the same however long the run is.
@@ -66,7 +67,9 @@ impl<'a> FeedbackContext<'a> {
 
     /// The latest feedback of one provider, while it is kept.
     pub fn last_feedback_of(&self, provider: &str) -> Option<&'a Feedback> {
-        self.session.slice::<Feedback>().all().rev().find(|told| told.provider_name() == provider)
+        let name = SafeName::of(provider);
+        let mut latest = self.session.slice::<Feedback>().all().rev();
+        latest.find(|told| told.provider_name() == name.as_str())
     }
 
     /// When a provider last spoke.
@@ -81,8 +84,7 @@ impl<'a> FeedbackContext<'a> {
 
     /// Calls since anybody last spoke.
     pub fn tool_calls_since_last_feedback(&self) -> u64 {
-        let last = self.last_feedback().map_or(0, Feedback::call_index);
-        self.tool_call_count().saturating_sub(last)
+        self.tool_call_count().saturating_sub(self.session.last_feedback_call())
     }
 
     /// Calls since one provider last spoke.

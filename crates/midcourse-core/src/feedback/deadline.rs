@@ -3,7 +3,7 @@
 //! By itself it speaks at its trigger's cadence. Where every word stays in the context for good,
 //! [`DeadlineFeedback::at_steps`] speaks only when the situation has changed: at the start, at
 //! half, a quarter and a tenth of the time, below the warning threshold, when time is up, and
-//! again when the host has compacted away what was said.
+//! once the host has compacted away what was said, if there is another time to tell by then.
 
 use std::time::Duration;
 

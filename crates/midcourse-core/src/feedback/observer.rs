@@ -7,6 +7,7 @@ use super::{
     DeadlineFeedback, Feedback, FeedbackContext, FeedbackPolicy, FeedbackProvider,
     FeedbackProviderConfig, FeedbackTrigger, Heading, collect_feedback,
 };
+use crate::engine::Asked;
 use crate::fault::ProviderError;
 use crate::prompt::Prompt;
 use crate::session::Session;
@@ -108,21 +109,43 @@ impl From<ObserverConfig> for FeedbackProviderConfig {
     }
 }
 
-/// Asks the observers that are due and returns the words of the first that has something to say.
+impl AsRef<FeedbackProviderConfig> for ObserverConfig {
+    fn as_ref(&self) -> &FeedbackProviderConfig {
+        &self.0
+    }
+}
+
+/// Asks the observers that are due, in order, and delivers what the first has to say.
 ///
-/// The words are for delivery right away, so the session is told of the assessment here.
-pub fn run_observers(
-    observers: &[ObserverConfig],
+/// The words are for delivery right away, so the session is told of the assessment here. Observers
+/// that failed were skipped and are in the answer.
+pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
+    observers: impl IntoIterator<Item = C>,
     session: &mut Session,
     prompt: &Prompt,
     now: Timestamp,
-) -> Option<String> {
+) -> Asked<Assessment> {
+    let mut asked = Asked::default();
     let context = ObserverContext::new(session, prompt, now);
-    let assessment = observers.iter().find_map(|ObserverConfig(config)| {
-        let one = std::slice::from_ref(config);
-        collect_feedback(one, &context, FeedbackPolicy::FirstMatch).said.pop()
-    })?;
-    let text = assessment.render();
-    session.dispatch(RecordAssessment(assessment));
-    Some(text)
+    for observer in observers {
+        let one = std::slice::from_ref(observer.as_ref());
+        let answer = collect_feedback(one, &context, FeedbackPolicy::FirstMatch);
+        asked.faults.extend(answer.faults);
+        if !answer.said.is_empty() {
+            asked.said = answer.said;
+            break;
+        }
+    }
+    for assessment in &asked.said {
+        session.dispatch(RecordAssessment(assessment.clone()));
+    }
+    asked
+}
+
+/// The same under the observers' name.
+impl Feedback {
+    /// Who says it.
+    pub fn observer_name(&self) -> &str {
+        self.provider_name()
+    }
 }

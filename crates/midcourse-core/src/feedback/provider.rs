@@ -47,6 +47,12 @@ impl FeedbackProviderConfig {
     }
 }
 
+impl AsRef<Self> for FeedbackProviderConfig {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl std::fmt::Debug for FeedbackProviderConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FeedbackProviderConfig")

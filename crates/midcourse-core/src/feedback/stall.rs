@@ -18,6 +18,7 @@ fn stalled<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
                 | PatternDetail::Stagnation { .. }
                 | PatternDetail::ProgressStall { .. }
         ) && context.may_speak(pattern.cause())
+            && context.session().ledger().is_news(&context.why(pattern), "")
     })
 }
 

@@ -70,6 +70,8 @@ impl GuidanceProvider for ConsultationPromptProvider {
                     .to_owned()
             }
         };
-        Ok(GuidanceInjection::new("consultation.fresh-view", text)?.about(why))
+        // Where an earlier word did not help, a fresh view is the better form of the next one.
+        let priority = GuidanceInjection::DEFAULT_PRIORITY - if why.rung.0 > 1 { 10 } else { 0 };
+        Ok(GuidanceInjection::new("consultation.fresh-view", text)?.priority(priority).about(why))
     }
 }

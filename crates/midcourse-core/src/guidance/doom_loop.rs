@@ -24,6 +24,9 @@ impl Default for DoomLoopDetector {
 
 impl DoomLoopDetector {
     /// Speaks at `max_repetitions` rounds of up to `window_size` calls that are alike enough.
+    ///
+    /// It sees what the analysis sees: rounds less alike, fewer or shorter than the analysis is
+    /// configured for are not there to speak of.
     pub fn new(
         similarity_threshold: Confidence,
         window_size: NonZeroU32,

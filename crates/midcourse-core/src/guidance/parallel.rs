@@ -38,7 +38,7 @@ impl GuidanceProvider for ParallelToolReminder {
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
         let turns = self.classifier.turns.get() as usize;
-        let evidence = context.trajectory().recent_tool_calls(turns);
+        let evidence = context.trajectory().recent_tool_calls(turns).rev();
         let why = context.session().why_of(Cause::only("sequential_calls"), evidence);
         let text = "Multiple independent operations detected. Consider executing tools in parallel \
                     for efficiency.";

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::Excerpt;
+
 /// How a run ended.
 ///
 /// Any text reads: a word this release does not know is kept as it is.
@@ -32,6 +34,16 @@ impl RunOutcome {
             Self::LimitReached => "limit_reached",
             Self::Unknown => "unknown",
             Self::Other(word) => word,
+        }
+    }
+}
+
+impl RunOutcome {
+    /// The same in little room: of another word, its beginning.
+    pub(crate) fn bounded(&self) -> Self {
+        match self {
+            Self::Other(word) => Self::Other(Excerpt::of(word).as_str().to_owned()),
+            known => known.clone(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::text::SafeName;
 use crate::time::Timestamp;
 
 /// Providers whose cadence is kept; beyond it the one that spoke longest ago is forgotten.
@@ -30,9 +31,14 @@ pub(super) struct Cadence {
     guidance: VecDeque<(Digest, Fired)>,
 }
 
+/// Who a provider is: names that read the same once they are said are the same.
+pub(super) fn provider_digest(name: &str) -> Digest {
+    Digest::of(SafeName::of(name).as_str().as_bytes())
+}
+
 impl Cadence {
     pub(super) fn spoke(&mut self, provider: &str, prompt: u8, at: Timestamp, call: u64) {
-        let name = Digest::of(provider.as_bytes());
+        let name = provider_digest(provider);
         // A clock that stepped back does not make a later word an earlier one.
         let at = self.last_spoke(provider, prompt).map_or(at, |(before, _)| before.max(at));
         self.feedback.retain(|(known, of, ..)| (*known, *of) != (name, prompt));
@@ -43,15 +49,21 @@ impl Cadence {
     }
 
     pub(super) fn last_spoke(&self, provider: &str, prompt: u8) -> Option<(Timestamp, u64)> {
-        let name = Digest::of(provider.as_bytes());
+        let name = provider_digest(provider);
         let mut known = self.feedback.iter();
         known
             .find(|(known, of, ..)| (*known, *of) == (name, prompt))
             .map(|(.., at, call)| (*at, *call))
     }
 
+    /// The call at which anybody last spoke on a prompt.
+    pub(super) fn last_call(&self, prompt: u8) -> u64 {
+        let on_prompt = self.feedback.iter().filter(|(_, of, ..)| *of == prompt);
+        on_prompt.map(|(.., call)| *call).max().unwrap_or(0)
+    }
+
     pub(super) fn fired(&mut self, provider: &str, turn: u64) {
-        let name = Digest::of(provider.as_bytes());
+        let name = provider_digest(provider);
         let mut fired = self.guidance(provider);
         self.guidance.retain(|(known, _)| *known != name);
         fired.in_turn = if fired.total > 0 && fired.turn == turn { fired.in_turn + 1 } else { 1 };
@@ -64,7 +76,7 @@ impl Cadence {
     }
 
     pub(super) fn guidance(&self, provider: &str) -> Fired {
-        let name = Digest::of(provider.as_bytes());
+        let name = provider_digest(provider);
         let mut known = self.guidance.iter();
         known.find(|(known, _)| *known == name).map_or_else(Fired::default, |(_, fired)| *fired)
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::TrajectoryAnalysis;
 use crate::cause::Cause;
 use crate::digest::Digest;
+use crate::ledger::is_about_speech;
 
 /// Calls within which trouble has to be gone.
 const OUTCOME_CALLS: u64 = 5;
@@ -36,7 +37,7 @@ pub struct Outcome {
     pub delivery_seq: u64,
     /// What followed.
     pub verdict: OutcomeVerdict,
-    /// Calls it took to tell.
+    /// Calls it took to tell; answers, for trouble that shows in those.
     pub after_calls: u64,
 }
 
@@ -47,18 +48,17 @@ pub(super) struct Outcomes(VecDeque<Open>);
 struct Open {
     cause: Digest,
     seq: u64,
-    call: u64,
+    steps: u64,
+    is_speech: bool,
 }
 
 impl Outcomes {
-    pub(super) fn open(&mut self, cause: &Cause, seq: u64, call: u64) {
-        if crate::ledger::is_standing(cause) {
-            return;
-        }
+    pub(super) fn open(&mut self, cause: &Cause, seq: u64, steps: u64) {
         if self.0.len() == OPEN_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Open { cause: cause.id(), seq, call });
+        let is_speech = is_about_speech(cause);
+        self.0.push_back(Open { cause: cause.id(), seq, steps, is_speech });
     }
 
     /// The outcomes that the latest record decides.
@@ -67,10 +67,14 @@ impl Outcomes {
         if self.0.is_empty() {
             return settled;
         }
-        let calls = trajectory.tool_call_count();
         let has_ended = trajectory.outcome().is_some();
         self.0.retain(|open| {
-            let after_calls = calls.saturating_sub(open.call);
+            let steps = if open.is_speech {
+                trajectory.answer_count()
+            } else {
+                trajectory.tool_call_count()
+            };
+            let after_calls = steps.saturating_sub(open.steps);
             let held = trajectory.patterns().iter().find(|held| held.cause().id() == open.cause);
             let shown_again = held.is_some_and(|held| held.evidence().last() > Some(&open.seq));
             let verdict = if after_calls > 0 && held.is_none() {

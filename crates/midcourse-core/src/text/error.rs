@@ -8,7 +8,7 @@ use std::ops::BitOrAssign;
 
 use serde::{Deserialize, Serialize};
 
-use super::scan::plain_error;
+use super::scan::{ErrorScan, plain_error};
 use crate::digest::Digest;
 
 /// What is looked at of a long error: its beginning and, more telling, its end.
@@ -69,8 +69,9 @@ impl ErrorSignature {
     /// The signature of an error text. `scratch` is overwritten.
     pub(crate) fn of(text: &str, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
-        let words = scan(text.as_bytes(), scratch);
-        Self { digest: Digest::of(scratch), class: words.class() }
+        let scan = scan(text.as_bytes(), scratch);
+        let class = scan.telling_class.or(scan.class).unwrap_or(ErrorClass::Other);
+        Self { digest: Digest::of(scratch), class }
     }
 
     /// The plain form whose digest the signature is: for people who ask why two errors are one.
@@ -81,17 +82,27 @@ impl ErrorSignature {
     }
 }
 
-fn scan(text: &[u8], out: &mut Vec<u8>) -> Words {
+fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     if text.len() <= HEAD_BYTES + TAIL_BYTES {
         return plain_error(text, out);
     }
     let (head, rest) = text.split_at(HEAD_BYTES);
     let (_, tail) = rest.split_at(rest.len() - TAIL_BYTES);
-    let mut words = plain_error(head, out);
+    let first = plain_error(head, out);
     let mut end = Vec::new();
-    words |= plain_error(tail, &mut end);
+    let last = plain_error(tail, &mut end);
+    match (first.is_telling, last.is_telling) {
+        // The preamble of a build is not what went wrong.
+        (false, true) => out.clear(),
+        (true, false) => end.clear(),
+        _ => {}
+    }
     out.extend_from_slice(&end);
-    words
+    ErrorScan {
+        is_telling: first.is_telling || last.is_telling,
+        telling_class: first.telling_class.or(last.telling_class),
+        class: first.class.or(last.class),
+    }
 }
 
 /// The words that tell something.
@@ -116,23 +127,17 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("eacces", Words::DENIED),
     ("eperm", Words::DENIED),
     ("refusing", Words::DENIED),
-    ("rejected", Words::DENIED),
     ("disallowed", Words::DENIED),
-    ("403", Words::DENIED),
-    ("401", Words::DENIED),
     ("enoent", Words::NO_SUCH),
-    ("found", Words::NO_SUCH),
     ("missing", Words::NO_SUCH),
     ("such", Words::NO_SUCH),
-    ("exist", Words::NO_SUCH),
-    ("exists", Words::NO_SUCH),
-    ("404", Words::NO_SUCH),
+    ("not", Words::NOT),
+    ("found", Words::FOUND),
+    ("exist", Words::FOUND),
     ("unknown", Words::UNKNOWN),
     ("unsupported", Words::UNKNOWN),
     ("unrecognized", Words::UNKNOWN),
-    ("undefined", Words::UNKNOWN),
     ("tool", Words::TOOL),
-    ("function", Words::TOOL),
     ("invalid", Words::INVALID),
     ("required", Words::INVALID),
     ("expected", Words::INVALID),
@@ -150,34 +155,38 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("timeout", Words::TIMEOUT),
     ("timed", Words::TIMEOUT),
     ("etimedout", Words::TIMEOUT),
-    ("deadline", Words::TIMEOUT),
     ("connection", Words::NETWORK),
     ("network", Words::NETWORK),
-    ("econnrefused", Words::NETWORK),
-    ("econnreset", Words::NETWORK),
-    ("enotfound", Words::NETWORK),
     ("dns", Words::NETWORK),
-    ("unreachable", Words::NETWORK),
     ("resolve", Words::NETWORK),
     ("socket", Words::NETWORK),
-    ("http", Words::NETWORK),
     ("gateway", Words::NETWORK),
     ("upstream", Words::NETWORK),
     ("server", Words::NETWORK),
     ("service", Words::NETWORK),
-    ("status", Words::NETWORK),
     ("refused", Words::DOWN),
     ("reset", Words::DOWN),
     ("unavailable", Words::DOWN),
     ("overloaded", Words::DOWN),
     ("throttled", Words::DOWN),
-    ("429", Words::DOWN),
-    ("502", Words::DOWN),
-    ("503", Words::DOWN),
-    ("504", Words::DOWN),
-    ("529", Words::DOWN),
-    ("host", Words::DOWN),
     ("quota", Words::DOWN),
+    ("econnrefused", Words::OUTAGE),
+    ("econnreset", Words::OUTAGE),
+    ("enotfound", Words::OUTAGE),
+    ("unreachable", Words::OUTAGE),
+    ("http", Words::HTTP),
+    ("https", Words::HTTP),
+    ("status", Words::HTTP),
+    ("code", Words::HTTP),
+    ("response", Words::HTTP),
+    ("401", Words::CODE_DENIED),
+    ("403", Words::CODE_DENIED),
+    ("404", Words::CODE_MISSING),
+    ("429", Words::CODE_DOWN),
+    ("502", Words::CODE_DOWN),
+    ("503", Words::CODE_DOWN),
+    ("504", Words::CODE_DOWN),
+    ("529", Words::CODE_DOWN),
     ("assert", Words::CHECK),
     ("assertion", Words::CHECK),
     ("assertionerror", Words::CHECK),
@@ -187,8 +196,6 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("syntaxerror", Words::SYNTAX),
     ("parse", Words::SYNTAX),
     ("parser", Words::SYNTAX),
-    ("compile", Words::SYNTAX),
-    ("token", Words::SYNTAX),
     ("separator", Words::SYNTAX),
     ("indentationerror", Words::SYNTAX),
 ];
@@ -263,15 +270,22 @@ impl Words {
     const ERROR: Self = Self(1);
     const DENIED: Self = Self(1 << 1);
     const NO_SUCH: Self = Self(1 << 2);
-    const UNKNOWN: Self = Self(1 << 3);
-    const TOOL: Self = Self(1 << 4);
-    const INVALID: Self = Self(1 << 5);
-    const ARGUMENT: Self = Self(1 << 6);
-    const TIMEOUT: Self = Self(1 << 7);
-    const NETWORK: Self = Self(1 << 8);
-    const DOWN: Self = Self(1 << 9);
-    const CHECK: Self = Self(1 << 10);
-    const SYNTAX: Self = Self(1 << 11);
+    const NOT: Self = Self(1 << 3);
+    const FOUND: Self = Self(1 << 4);
+    const UNKNOWN: Self = Self(1 << 5);
+    const TOOL: Self = Self(1 << 6);
+    const INVALID: Self = Self(1 << 7);
+    const ARGUMENT: Self = Self(1 << 8);
+    const TIMEOUT: Self = Self(1 << 9);
+    const NETWORK: Self = Self(1 << 10);
+    const DOWN: Self = Self(1 << 11);
+    const HTTP: Self = Self(1 << 12);
+    const CODE_DENIED: Self = Self(1 << 13);
+    const CODE_MISSING: Self = Self(1 << 14);
+    const CODE_DOWN: Self = Self(1 << 15);
+    const CHECK: Self = Self(1 << 16);
+    const SYNTAX: Self = Self(1 << 17);
+    const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
 
     /// The bit of the word with which a text begins, in any case; most words have none.
     pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
@@ -317,27 +331,32 @@ impl Words {
         self.has(Self::ERROR) || self.has(Self::DENIED) || self.has(Self::TIMEOUT)
     }
 
-    const fn class(self) -> ErrorClass {
-        if self.has(Self::NETWORK) && (self.has(Self::DOWN) || self.has(Self::TIMEOUT)) {
-            ErrorClass::Outage
-        } else if self.has(Self::TIMEOUT) {
-            ErrorClass::Timeout
-        } else if self.has(Self::TOOL) && (self.has(Self::UNKNOWN) || self.has(Self::NO_SUCH)) {
-            ErrorClass::UnknownTool
-        } else if self.has(Self::DENIED) {
-            ErrorClass::Permission
-        } else if self.has(Self::SYNTAX) {
-            ErrorClass::Syntax
-        } else if self.has(Self::ARGUMENT)
-            && (self.has(Self::INVALID) || self.has(Self::UNKNOWN) || self.has(Self::NO_SUCH))
+    /// The class that the words of one line tell, if they tell one.
+    pub(super) const fn class(self) -> Option<ErrorClass> {
+        let is_missing = self.has(Self::NO_SUCH) || (self.has(Self::NOT) && self.has(Self::FOUND));
+        let is_http = self.has(Self::HTTP);
+        if (self.has(Self::NETWORK) && (self.has(Self::DOWN) || self.has(Self::TIMEOUT)))
+            || (is_http && self.has(Self::CODE_DOWN))
         {
-            ErrorClass::BadArguments
+            Some(ErrorClass::Outage)
+        } else if self.has(Self::TIMEOUT) {
+            Some(ErrorClass::Timeout)
+        } else if self.has(Self::TOOL) && (self.has(Self::UNKNOWN) || is_missing) {
+            Some(ErrorClass::UnknownTool)
+        } else if self.has(Self::DENIED) || (is_http && self.has(Self::CODE_DENIED)) {
+            Some(ErrorClass::Permission)
+        } else if self.has(Self::SYNTAX) {
+            Some(ErrorClass::Syntax)
+        } else if self.has(Self::ARGUMENT)
+            && (self.has(Self::INVALID) || self.has(Self::UNKNOWN) || is_missing)
+        {
+            Some(ErrorClass::BadArguments)
         } else if self.has(Self::CHECK) {
-            ErrorClass::Check
-        } else if self.has(Self::NO_SUCH) {
-            ErrorClass::NotFound
+            Some(ErrorClass::Check)
+        } else if is_missing || (is_http && self.has(Self::CODE_MISSING)) {
+            Some(ErrorClass::NotFound)
         } else {
-            ErrorClass::Other
+            None
         }
     }
 }
@@ -401,6 +420,9 @@ mod tests {
         different("exit code 1", "exit code 2");
         different("error: port 8080 in use", "error: port 8081 in use");
         different("error: expected 3.1", "error: expected 3.2");
+        different("error: failed to process 12 files", "error: failed to process 7 files");
+        different("error: connect 127.0.0.1:5432", "error: connect 10.0.0.7:80");
+        different("error: connect localhost:8080", "error: connect localhost:9090");
     }
 
     #[test]
@@ -409,6 +431,17 @@ mod tests {
             "Compiling a v1\nerror: missing separator",
             "Compiling b v2\nDownloading\nerror: missing separator",
         );
+    }
+
+    #[test]
+    fn the_preamble_of_a_long_error_does_not_count() {
+        let long = |crate_name: &str| {
+            format!(
+                "{}error: missing separator\n",
+                format!("Compiling {crate_name} v1\n").repeat(99)
+            )
+        };
+        same(&long("alpha"), &long("bravo"));
     }
 
     #[test]
@@ -426,7 +459,17 @@ mod tests {
             ("HTTP 503 Service Unavailable", ErrorClass::Outage),
             ("FAILED tests/test_a.py::t - AssertionError", ErrorClass::Check),
             ("Makefile:3: *** missing separator.  Stop.", ErrorClass::Syntax),
+            ("bash: frobnicate: command not found", ErrorClass::NotFound),
             ("boom", ErrorClass::Other),
+            // Words that mean something else in other company.
+            (
+                "expected `u32`, found `&str`\narguments to this function are incorrect",
+                ErrorClass::Other,
+            ),
+            ("panic: test timed out after 1s\nexit status 2", ErrorClass::Timeout),
+            ("! [rejected] main -> main\nerror: failed to push some refs", ErrorClass::Other),
+            ("Found 3 errors", ErrorClass::Other),
+            ("403 passed, 1 failed", ErrorClass::Other),
         ] {
             assert_eq!(signature(text).class, class, "{text}");
         }

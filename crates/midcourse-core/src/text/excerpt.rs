@@ -18,6 +18,11 @@ impl Excerpt {
         Self(CompactString::from(text.get(..end).unwrap_or_default()))
     }
 
+    /// Whether the text may have gone on.
+    pub fn is_cut(&self) -> bool {
+        self.0.len() > EXCERPT_MAX_BYTES - 4
+    }
+
     /// The excerpt as text.
     pub fn as_str(&self) -> &str {
         &self.0

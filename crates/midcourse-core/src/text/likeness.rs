@@ -28,12 +28,36 @@ impl Sketch {
     }
 }
 
+/// The likeness of two texts where they differ: from the first word that is not the same to the
+/// last one.
+///
+/// Arguments share their keys and paths, which says nothing; what counts is how alike the words
+/// are that were changed.
+pub(crate) fn likeness_of_change(a: &str, b: &str) -> f64 {
+    if a == b {
+        return 1.0;
+    }
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    let shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let word = a.iter().take(shared).rev().take_while(|byte| is_word(byte)).count();
+    let (a, b) = (a.split_at(shared - word).1, b.split_at(shared - word).1);
+    let shared = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let word = a.iter().rev().take(shared).rev().take_while(|byte| is_word(byte)).count();
+    let (a, b) = (a.split_at(a.len() - (shared - word)).0, b.split_at(b.len() - (shared - word)).0);
+    likeness_of_bytes(a, b)
+}
+
 /// The likeness of two texts: 1 for equal ones, 0 for texts without a pair of bytes in common.
 pub fn likeness(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;
     }
-    let (a, b) = (Sketch::of(a.as_bytes()), Sketch::of(b.as_bytes()));
+    likeness_of_bytes(a.as_bytes(), b.as_bytes())
+}
+
+fn likeness_of_bytes(a: &[u8], b: &[u8]) -> f64 {
+    let (a, b) = (Sketch::of(a), Sketch::of(b));
     let both = a.count() + b.count();
     if both == 0 {
         return 0.0;
@@ -44,6 +68,22 @@ pub fn likeness(a: &str, b: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_changed_counts() {
+        let grep = |pattern: &str| {
+            format!(
+                "{{\"output_mode\":\"content\",\"path\":\"/a/long/path\",\"pattern\":\"{pattern}\"}}"
+            )
+        };
+        assert!(likeness(&grep("alpha"), &grep("bravo")) > 0.85);
+        assert!(likeness_of_change(&grep("alpha"), &grep("bravo")) < 0.3);
+        assert!(likeness_of_change(&grep("first_case1"), &grep("first_case2")) > 0.85);
+        assert!(likeness_of_change("limit 200", "limit 300") < 0.85);
+        assert!((likeness_of_change("same", "same") - 1.0).abs() < f64::EPSILON);
+        assert!(likeness_of_change("", "x") < f64::EPSILON);
+        assert!(likeness_of_change("abc", "abcabc") > 0.5);
+    }
 
     #[test]
     fn alike_texts_are_alike() {

@@ -2,7 +2,7 @@
 //! an error with the words that tell its class.
 
 use super::byte::{Kinds, count, in_token};
-use super::error::Words;
+use super::error::{ErrorClass, Words};
 use super::token::{Form, HOLE, is_decimal, is_unit, may_be_volatile, split_tail, write_token};
 
 /// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
@@ -86,7 +86,7 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], behind: &[u8]) ->
             return true;
         }
     }
-    // `pid 1234`, `pid=1234`, and in an error `line 12`
+    // `pid 1234`, `pid=1234`, and in an error `line 12`; but `process 12 files` is a count
     let mut word = [0_u8; 8];
     let letters = before
         .iter()
@@ -102,32 +102,47 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], behind: &[u8]) ->
     }
     // The letters were collected backwards.
     match word.get(..length).unwrap_or_default() {
-        b"dip" | b"ssecorp" => true,
+        b"dip" => true,
         b"enil" | b"loc" | b"nmuloc" => form == Form::Error,
         _ => false,
     }
 }
 
+/// What a pass over an error found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ErrorScan {
+    /// Some line talks of an error.
+    pub(super) is_telling: bool,
+    /// The class of the first telling line that has one.
+    pub(super) telling_class: Option<ErrorClass>,
+    /// The class of the first line that has one.
+    pub(super) class: Option<ErrorClass>,
+}
+
 /// Writes the lines of an error in their plain form: paths as their last name, no positions, no
 /// ids, no clocks, single spaces. If some lines talk of an error, only those are written.
-pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> Words {
-    let mut all = Words::default();
-    let mut any_telling = false;
+pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
+    let mut scan = ErrorScan::default();
     let mut rest = text;
     while !rest.is_empty() {
         let start = out.len();
         let (words, length) = plain_line(rest, out);
         rest = rest.get(length..).unwrap_or_default();
-        all |= words;
-        if words.is_telling() && !any_telling {
-            any_telling = true;
+        let class = words.class();
+        scan.class = scan.class.or(class);
+        if !words.is_telling() {
+            if scan.is_telling {
+                out.truncate(start);
+            }
+            continue;
+        }
+        scan.telling_class = scan.telling_class.or(class);
+        if !std::mem::replace(&mut scan.is_telling, true) {
             // What came before the first telling line is not what went wrong.
             out.drain(..start);
-        } else if any_telling && !words.is_telling() {
-            out.truncate(start);
         }
     }
-    all
+    scan
 }
 
 /// Writes the first line of a text; returns its telling words and its length.

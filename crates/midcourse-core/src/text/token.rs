@@ -73,7 +73,8 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
         out.extend_from_slice(component);
         return;
     }
-    if is_date(component) {
+    // A day may be what is asked for; a day and a time is a clock.
+    if is_date(component) && (form != Form::Question || component.len() > 10) {
         out.push(HOLE);
         return;
     }
@@ -84,12 +85,14 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
         out.push(HOLE);
         return;
     }
+    let mut is_file = false;
     for (index, part) in component.split(|byte| *byte == b':').enumerate() {
         let kinds = Kinds::of_all(part);
-        if index > 0 {
-            if form == Form::Error && kinds == Kinds::DIGIT {
-                continue;
-            }
+        if index == 0 {
+            is_file = form == Form::Error && is_file_name(part);
+        } else if is_file && kinds == Kinds::DIGIT {
+            continue;
+        } else {
             out.push(b':');
         }
         write_part(part, kinds, form, out);
@@ -126,6 +129,13 @@ fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
             out.extend_from_slice(word);
         }
     }
+}
+
+/// Whether numbers behind this name are a position in it: it has an ending, or a usual name.
+fn is_file_name(part: &[u8]) -> bool {
+    let ending = part.iter().rposition(|byte| *byte == b'.').and_then(|at| part.get(at + 1..));
+    ending.is_some_and(|ending| ending.first().is_some_and(u8::is_ascii_alphabetic))
+        || part.ends_with(b"file")
 }
 
 /// Ids and addresses: hexadecimal with both letters and digits, `0x…`, seconds since the epoch.
@@ -171,12 +181,15 @@ fn is_clock(component: &[u8], kinds: Kinds, form: Form) -> bool {
         return false;
     }
     let least = if form == Form::Error { 2 } else { 3 };
-    let mut parts = 0;
-    component.split(|byte| *byte == b':').all(|part| {
-        parts += 1;
-        let whole = part.split(|byte| matches!(byte, b'.' | b'Z' | b'+')).next().unwrap_or(part);
-        Kinds::of_all(whole) == Kinds::DIGIT && (form == Form::Error || whole.len() == 2)
-    }) && parts >= least
+    let parts = component.iter().filter(|byte| **byte == b':').count() + 1;
+    let is_part = |(index, part): (usize, &[u8])| {
+        // Only the last part can have a fraction or a zone behind it.
+        let is_last = index + 1 == parts;
+        let end = count(part, |byte| byte.is_ascii_digit());
+        (end == part.len() || (is_last && matches!(part.get(end), Some(b'.' | b'Z' | b'+'))))
+            && (end == 2 || (form == Form::Error && end > 0))
+    };
+    parts >= least && component.split(|byte| *byte == b':').enumerate().all(is_part)
 }
 
 /// `0.03s`, `12ms`, `1h2m3s`.

@@ -21,6 +21,15 @@ pub(crate) struct Said {
 
 /// Takes one record in, asks for everything there is to ask, and confirms it.
 pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> {
+    step_with(engine, record, |_| ())
+}
+
+/// The same, with something done to the engine before every question.
+pub(crate) fn step_with(
+    engine: &mut Engine,
+    record: &TrajectoryRecord,
+    before_asking: impl Fn(&mut Engine),
+) -> Vec<Said> {
     engine.take_in(record);
     let call = engine.trajectory().tool_call_count();
     let mut said = Vec::new();
@@ -34,9 +43,11 @@ pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> 
         });
         engine.confirm(delivery, record.seq, record.at());
     };
+    before_asking(engine);
     for feedback in engine.feedback(record.at()).said {
         confirm(engine, feedback.into());
     }
+    before_asking(engine);
     for guidance in engine.guidance(DecisionPoint::PreToolSelection, record.at()).said {
         confirm(engine, guidance.into());
     }

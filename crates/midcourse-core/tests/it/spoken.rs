@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DeadlineFeedback, DeadlineObserver, DecisionPoint,
     DiagnosticSignalProvider, DoomLoopDetector, DriftDetector, Engine, ErrorCascadeDetector,
-    FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, Goals, GuidanceProvider,
+    Feedback, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, Goals, GuidanceProvider,
     GuidanceProviderConfig, InjectionPosition, ObserverConfig, ObserverTrigger,
     ParallelToolReminder, Prompt, PromptTemplate, Session, StallDetector, StaticFeedback,
     Timestamp, ToolInvoked, TrajectoryAnalysisConfig, TrajectoryPayload, TrajectoryRecord,
@@ -36,8 +36,11 @@ fn observed(seconds_left: f64) -> String {
     let call = ToolInvoked::new(&"c1".into(), "bash", &json!({"command": "ls"}), "", false, start);
     session.dispatch(call);
     let trigger = ObserverTrigger::every_n_seconds(30.0).unwrap();
-    let observers = [ObserverConfig::new(DeadlineObserver::default(), trigger)];
-    run_observers(&observers, &mut session, &Prompt::new(template()), start).unwrap()
+    let observer = ObserverConfig::new(DeadlineObserver::default(), trigger);
+    let prompt = Prompt::new(template().with_observer(observer));
+    let asked = run_observers(prompt.observers(), &mut session, &prompt, start);
+    assert_eq!(session.slice::<Feedback>().latest(), asked.said.first());
+    asked.text().unwrap()
 }
 
 #[test]
@@ -119,7 +122,8 @@ fn a_fixed_text_when_a_file_appears() {
         ",
     );
     let text = "[Feedback - Report]\n\nThe report exists. Please check its numbers.";
-    assert_eq!(said, [format!("call 3: {text}"), format!("call 6: {text}")]);
+    // Right behind the latest call, once for each file.
+    assert_eq!(said, [format!("call 2: {text}"), format!("call 5: {text}")]);
 }
 
 #[test]
