@@ -18,5 +18,6 @@ mod prompts;
 mod properties;
 mod records;
 mod replay;
+mod session;
 mod spoken;
 mod tidy;

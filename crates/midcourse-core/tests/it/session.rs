@@ -1,0 +1,170 @@
+//! Sessions: fed by calls instead of records, by hosts that mark no turns, and with detectors that
+//! come and go.
+
+use midcourse_core::{
+    Belief, CallId, Cause, Confidence, Engine, Feedback, FeedbackContext, FeedbackPolicy,
+    FeedbackProviderConfig, FeedbackTrigger, Goals, OutcomeVerdict, PatternDetail, PatternDetector,
+    Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp, ToolInvoked, ToolResult,
+    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
+    TrajectoryRecord, collect_feedback, parse_notation,
+};
+use serde_json::json;
+
+use crate::replay::shipped;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_unix_ms(1_767_225_600_000 + seconds * 1_000)
+}
+
+#[test]
+fn a_session_fed_by_calls_climbs_its_ladder_too() {
+    let trigger = FeedbackTrigger::every_n_calls(1).unwrap();
+    let providers = [FeedbackProviderConfig::new(StallDetector, trigger)];
+    let prompt = Prompt::new(PromptTemplate::new("a", "b").unwrap());
+    let mut session = Session::new(TrajectoryAnalysisConfig::shipped(), prompt.name());
+    let mut told = Vec::new();
+    for n in 1..=7 {
+        let id = CallId::from(format!("c{n}"));
+        let args = json!({"command": "make"});
+        session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
+        // The same call reported twice is one call.
+        session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
+        let context = FeedbackContext::new(&session, &prompt, at(n));
+        for feedback in collect_feedback(&providers, &context, FeedbackPolicy::FirstMatch).said {
+            told.push((n, feedback.why().unwrap().rung.0, feedback.why().unwrap().evidence.len()));
+            session.dispatch(feedback);
+        }
+    }
+    assert_eq!(told, [(3, 1, 3), (6, 2, 3)]);
+    assert_eq!(session.slice::<ToolInvoked>().total(), 7);
+    assert_eq!(session.slice::<Feedback>().total(), 2);
+    assert_eq!(session.slice::<ToolInvoked>().latest().unwrap().call_index(), 7);
+}
+
+#[test]
+fn calls_that_run_at_once_are_one_round_where_the_host_marks_none() {
+    let mut engine = Engine::shipped(Goals::default());
+    let mut seq = 0;
+    let mut take = |engine: &mut Engine, payload| {
+        engine.take_in(&TrajectoryRecord::new(seq, at(seq), payload));
+        seq += 1;
+    };
+    let started = |id: &str| TrajectoryPayload::ToolStarted {
+        tool_call_id: id.into(),
+        tool_name: "bash".into(),
+        args: json!({"command": "ls"}),
+    };
+    let ended = |id: &str| TrajectoryPayload::ToolEnded {
+        tool_call_id: id.into(),
+        tool_name: "bash".into(),
+        result: ToolResult::text("a.txt and b.txt and c.txt"),
+        is_error: false,
+    };
+    for id in ["a", "b", "c", "d"] {
+        take(&mut engine, started(id));
+    }
+    for id in ["a", "b", "c", "d"] {
+        take(&mut engine, ended(id));
+    }
+    assert_eq!(engine.trajectory().turn_count(), 1);
+    assert!(engine.trajectory().patterns().is_empty());
+    // One that never ends does not glue the rest of the run together.
+    for id in ["lost", "e"] {
+        take(&mut engine, started(id));
+    }
+    take(&mut engine, ended("e"));
+    for id in ["f", "g"] {
+        take(&mut engine, started(id));
+        take(&mut engine, ended(id));
+    }
+    assert_eq!(engine.trajectory().turn_count(), 4);
+    assert_eq!(engine.trajectory().pending_tool_calls().count(), 1);
+}
+
+/// Believes in itself at every call.
+struct Always(&'static str);
+
+impl PatternDetector for Always {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
+        if trajectory.call_just_ended().is_none() {
+            return Belief::Unchanged;
+        }
+        Belief::Holds(TrajectoryPattern::new(
+            PatternDetail::Custom { name: SafeName::of(self.0), subject: None },
+            Confidence::HALF,
+            Cause::only(self.0),
+            1,
+            [record.seq],
+        ))
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[test]
+fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
+    let mut both = Engine::shipped(Goals::default())
+        .with_detector(Always("first"))
+        .with_detector(Always("second"));
+    let records = parse_notation("bash a -> b\nbash c -> d").unwrap();
+    let (before, after) = records.split_at(3);
+    before.iter().for_each(|record| drop(both.take_in(record)));
+    let names = |engine: &Engine| -> Vec<String> {
+        let patterns = engine.trajectory().patterns().iter();
+        patterns.map(|pattern| pattern.pattern_type().as_str().to_owned()).collect()
+    };
+    assert_eq!(names(&both), ["first", "second"]);
+    let saved = both.checkpoint().unwrap();
+    let mut one = Engine::shipped(Goals::default()).with_detector(Always("second"));
+    one.restore(&saved).unwrap();
+    assert!(names(&one).is_empty());
+    after.iter().for_each(|record| drop(one.take_in(record)));
+    assert_eq!(names(&one), ["second"]);
+}
+
+#[test]
+fn an_outage_is_told_as_an_outage_and_as_nothing_else() {
+    let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("call 3: 3 calls failed because a service"), "{said}");
+}
+
+#[test]
+fn a_monologue_is_paced_by_answers() {
+    let said = shipped("8x assistant: Let me try again.");
+    let words: Vec<&str> = said.lines().map(|line| line.split_at(8).1).collect();
+    assert_eq!(
+        words,
+        [
+            "The last 3 answers said the same thing. One concrete action, or a final answer with \
+             what is known, would end the repetition.",
+            "The same words again. If something blocks the next step, naming it is a useful final \
+             answer.",
+        ]
+    );
+}
+
+#[test]
+fn the_outcome_of_a_word_is_what_follows() {
+    let verdicts = |notation: &str| {
+        let mut engine = Engine::shipped(Goals::default());
+        let mut verdicts = Vec::new();
+        for record in parse_notation(notation).unwrap() {
+            verdicts.extend(engine.take_in(&record).outcomes.iter().map(|outcome| outcome.verdict));
+            let point = midcourse_core::DecisionPoint::PreToolSelection;
+            for piece in engine.guidance(point, record.at()).said {
+                engine.confirm(piece, record.seq, record.at());
+            }
+        }
+        verdicts
+    };
+    let circle = "3x bash ls -> a.txt and b.txt and c.txt\n";
+    let other = "read b.rs -> another text that is quite long";
+    assert_eq!(verdicts(&format!("{circle}{other}")), [OutcomeVerdict::Cleared]);
+    assert_eq!(verdicts(&format!("{circle}{circle}{circle}")), [OutcomeVerdict::Ignored,]);
+    assert_eq!(verdicts(&format!("{circle}end completed")), [OutcomeVerdict::RunEnded]);
+}
