@@ -1,5 +1,6 @@
 //! Whether a step costs the same at the first and the millionth event: three histories in one
-//! interleaved run, so that a noisy machine disturbs all three alike.
+//! interleaved run, so that a noisy machine disturbs all three alike. Beside them, as a measure of
+//! the machine, what it takes only to parse the JSON of the same call.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
 
@@ -48,7 +49,10 @@ fn measure(kind: Kind) {
             Some(Lane { events, engine, start, nanos: Vec::new() })
         })
         .collect();
+    let texts: Vec<String> = steps.iter().map(json_of).collect();
+    let mut parse_nanos = Vec::new();
     for _ in 0..ROUNDS {
+        parse_nanos.push(time_parse(&texts));
         for lane in &mut lanes {
             // Every round begins at the same history.
             if lane.engine.restore(&lane.start).is_err() {
@@ -68,9 +72,18 @@ fn measure(kind: Kind) {
             lane.start.as_bytes().len(),
         );
     }
+    parse_nanos.sort_by(f64::total_cmp);
+    let parse = quantile(&parse_nanos, 50);
+    let p99 = quantile(&parse_nanos, 99);
+    println!("{:<10} {:>9} {parse:>9.0} {p99:>9.0}", format!("{kind:?}"), "parse");
     if let (Some(first), Some(last)) = (lanes.first(), lanes.last()) {
-        let ratio = quantile(&last.nanos, 50) / quantile(&first.nanos, 50);
-        println!("{:<10} 1,000,000 / 100 = {ratio:.3}", format!("{kind:?}"));
+        let (first, last) = (quantile(&first.nanos, 50), quantile(&last.nanos, 50));
+        println!(
+            "{:<10} 1,000,000 / 100 = {:.3}; step / parse = {:.2}",
+            format!("{kind:?}"),
+            last / first,
+            last / parse
+        );
     }
 }
 
@@ -82,6 +95,19 @@ fn time(engine: &mut Engine, steps: &mut [Step], from: u64) -> f64 {
         if let Some(step) = steps.get_mut(place) {
             std::hint::black_box(take(engine, step, number));
         }
+    }
+    start.elapsed().as_nanos() as f64 / STEPS_A_ROUND as f64
+}
+
+/// The records of a step as they stand in a file.
+fn json_of(step: &Step) -> String {
+    serde_json::to_string(step).unwrap_or_default()
+}
+
+fn time_parse(texts: &[String]) -> f64 {
+    let start = Instant::now();
+    for text in texts.iter().cycle().take(usize::try_from(STEPS_A_ROUND).unwrap_or(0)) {
+        std::hint::black_box(serde_json::from_str::<serde_json::Value>(text).is_ok());
     }
     start.elapsed().as_nanos() as f64 / STEPS_A_ROUND as f64
 }

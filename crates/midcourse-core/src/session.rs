@@ -11,6 +11,7 @@ mod outcome;
 mod slice;
 
 pub use cadence::Fired;
+pub(crate) use cadence::ProviderId;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
 pub use outcome::{Outcome, OutcomeVerdict};
 pub use slice::{SessionEvent, Slice, SliceItem};
@@ -23,14 +24,13 @@ use crate::analysis::{
 };
 use crate::cause::{Cause, Why};
 use crate::detect::PatternDetector;
-use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::feedback::{Deadline, Feedback};
 use crate::guidance::GuidanceDelivered;
 use crate::ledger::{Ledger, LedgerPolicy, is_about_speech};
 use crate::record::{RunIdentity, TrajectoryPayload, TrajectoryRecord};
 use crate::time::Timestamp;
-use cadence::{Cadence, provider_digest};
+use cadence::Cadence;
 use outcome::Outcomes;
 use slice::{Kept, Totals};
 
@@ -72,7 +72,7 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct CreatedFile {
     path: CompactString,
-    announced_by: Vec<Digest>,
+    announced_by: Vec<ProviderId>,
 }
 
 /// What was said over the whole run.
@@ -207,16 +207,11 @@ impl Session {
 
     fn spoke(&mut self, feedback: Feedback, seq: u64) {
         self.said(&feedback.render(), feedback.why(), seq);
-        let provider = provider_digest(feedback.provider_name());
+        let provider = ProviderId::of(feedback.provider_name());
         let state = &mut self.state;
         let prompt = state.prompt_number(feedback.prompt_name());
         state.totals.feedback.add(prompt);
-        state.cadence.spoke(
-            feedback.provider_name(),
-            prompt,
-            feedback.timestamp(),
-            feedback.call_index(),
-        );
+        state.cadence.spoke(provider, prompt, feedback.timestamp(), feedback.call_index());
         for file in &mut state.files {
             if !file.announced_by.contains(&provider) {
                 file.announced_by.push(provider);
@@ -230,7 +225,7 @@ impl Session {
         let turn = self.trajectory().turn_count();
         let state = &mut self.state;
         state.totals.guidance.add(state.prompt);
-        state.cadence.fired(&guidance.provider_name, turn);
+        state.cadence.fired(ProviderId::of(&guidance.provider_name), turn);
         state.guidance.push(state.prompt, guidance);
     }
 
@@ -299,7 +294,7 @@ impl Session {
     }
 
     /// When a feedback provider last spoke on this prompt, and at which call.
-    pub(crate) fn last_spoke(&self, provider: &str) -> Option<(Timestamp, u64)> {
+    pub(crate) fn last_spoke(&self, provider: ProviderId) -> Option<(Timestamp, u64)> {
         self.state.cadence.last_spoke(provider, self.state.prompt)
     }
 
@@ -310,12 +305,15 @@ impl Session {
 
     /// How often a guidance provider has spoken.
     pub fn fired(&self, provider: &str) -> Fired {
+        self.fired_by(ProviderId::of(provider))
+    }
+
+    pub(crate) fn fired_by(&self, provider: ProviderId) -> Fired {
         self.state.cadence.guidance(provider)
     }
 
     /// Whether a file appeared that a provider has not spoken of.
-    pub(crate) fn has_unannounced_file(&self, provider: &str, file: &str) -> bool {
-        let provider = provider_digest(provider);
+    pub(crate) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
         self.state
             .files
             .iter()

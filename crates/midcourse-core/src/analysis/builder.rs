@@ -88,6 +88,9 @@ impl TrajectoryBuilder {
         let mut noticed = Noticed::default();
         let mut number = 0_u8;
         let has_news = analysis.has_news();
+        if !has_news && custom.is_empty() {
+            return noticed;
+        }
         let custom = custom.iter_mut().map(|boxed| -> &mut dyn PatternDetector { &mut **boxed });
         let all = built_in.each().into_iter().zip(std::iter::repeat(has_news));
         for (detector, is_asked) in all.chain(custom.zip(std::iter::repeat(true))) {

@@ -25,7 +25,7 @@ pub fn collect_feedback(
 ) -> Asked<Feedback> {
     let mut asked = Asked::default();
     for config in providers {
-        if !config.trigger.is_due(context, config.provider.name()) {
+        if !config.trigger.is_due(context, config.id) {
             continue;
         }
         match ask(config, context) {

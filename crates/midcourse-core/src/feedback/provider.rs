@@ -2,6 +2,7 @@
 
 use super::{Feedback, FeedbackContext, FeedbackTrigger};
 use crate::fault::ProviderError;
+use crate::session::ProviderId;
 
 /// Has something to say after tool calls.
 ///
@@ -21,6 +22,7 @@ pub trait FeedbackProvider: Send + Sync {
 /// A provider and when to ask it.
 pub struct FeedbackProviderConfig {
     pub(super) provider: Box<dyn FeedbackProvider>,
+    pub(super) id: ProviderId,
     pub(super) trigger: FeedbackTrigger,
     pub(super) is_observer: bool,
 }
@@ -28,7 +30,8 @@ pub struct FeedbackProviderConfig {
 impl FeedbackProviderConfig {
     /// Asks `provider` whenever `trigger` is due.
     pub fn new(provider: impl FeedbackProvider + 'static, trigger: FeedbackTrigger) -> Self {
-        Self { provider: Box::new(provider), trigger, is_observer: false }
+        let id = ProviderId::of(provider.name());
+        Self { provider: Box::new(provider), id, trigger, is_observer: false }
     }
 
     /// What the provider is called.

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use compact_str::CompactString;
 
 use super::FeedbackContext;
+use crate::session::ProviderId;
 use crate::time::{InvalidSeconds, Seconds};
 
 /// When a provider is due. The conditions are or'd; without any it never is.
@@ -58,13 +59,14 @@ impl FeedbackTrigger {
         self.on_file_created.as_deref()
     }
 
-    pub(super) fn is_due(&self, context: &FeedbackContext<'_>, provider: &str) -> bool {
-        let last = context.last_spoke(provider);
+    pub(super) fn is_due(&self, context: &FeedbackContext<'_>, provider: ProviderId) -> bool {
+        let last = context.session().last_spoke(provider);
         let by_calls = self.every_n_calls.is_some_and(|n| {
-            context.tool_calls_since_last_feedback_of(provider) >= u64::from(n.get())
+            let before = last.map_or(0, |(_, call)| call);
+            context.tool_call_count().saturating_sub(before) >= u64::from(n.get())
         });
         let by_time = self.every_n_seconds.is_some_and(|length| {
-            last.is_none_or(|at| context.now().since(at) >= length.duration())
+            last.is_none_or(|(at, _)| context.now().since(at) >= length.duration())
         });
         let by_file =
             self.file().is_some_and(|file| context.session().has_unannounced_file(provider, file));

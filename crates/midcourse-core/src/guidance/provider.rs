@@ -6,6 +6,7 @@ use super::{DecisionPoints, GuidanceContext, GuidanceInjection};
 use crate::classify::ClassificationResult;
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
+use crate::session::ProviderId;
 
 /// Has something to say at decision points.
 ///
@@ -31,6 +32,7 @@ pub trait GuidanceProvider: Send + Sync {
 /// A provider, and how often and where it may speak.
 pub struct GuidanceProviderConfig {
     pub(super) provider: Box<dyn GuidanceProvider>,
+    id: ProviderId,
     /// How often in one turn.
     pub max_per_turn: NonZeroU32,
     /// How sure it has to be.
@@ -47,6 +49,7 @@ impl GuidanceProviderConfig {
     /// Asks `provider` at every point: up to three times a turn, if it is at least half sure.
     pub fn new(provider: impl GuidanceProvider + 'static) -> Self {
         Self {
+            id: ProviderId::of(provider.name()),
             provider: Box::new(provider),
             max_per_turn: NonZeroU32::MIN.saturating_add(2),
             min_confidence: Confidence::HALF,
@@ -63,7 +66,7 @@ impl GuidanceProviderConfig {
 
     /// Whether the provider may speak now, as far as counts go.
     pub(super) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
-        let fired = context.session().fired(self.provider.name());
+        let fired = context.session().fired_by(self.id);
         if fired.total == 0 {
             return true;
         }

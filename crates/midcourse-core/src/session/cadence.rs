@@ -26,33 +26,37 @@ pub struct Fired {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
     /// By provider and prompt, the latest to speak last.
-    feedback: VecDeque<(Digest, u8, Timestamp, u64)>,
+    feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
     /// By provider, the latest to speak last.
-    guidance: VecDeque<(Digest, Fired)>,
+    guidance: VecDeque<(ProviderId, Fired)>,
 }
 
 /// Who a provider is: names that read the same once they are said are the same.
-pub(super) fn provider_digest(name: &str) -> Digest {
-    Digest::of(SafeName::of(name).as_str().as_bytes())
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ProviderId(Digest);
+
+impl ProviderId {
+    pub(crate) fn of(name: &str) -> Self {
+        Self(Digest::of(SafeName::of(name).as_str().as_bytes()))
+    }
 }
 
 impl Cadence {
-    pub(super) fn spoke(&mut self, provider: &str, prompt: u8, at: Timestamp, call: u64) {
-        let name = provider_digest(provider);
+    pub(super) fn spoke(&mut self, provider: ProviderId, prompt: u8, at: Timestamp, call: u64) {
         // A clock that stepped back does not make a later word an earlier one.
         let at = self.last_spoke(provider, prompt).map_or(at, |(before, _)| before.max(at));
-        self.feedback.retain(|(known, of, ..)| (*known, *of) != (name, prompt));
+        self.feedback.retain(|(known, of, ..)| (*known, *of) != (provider, prompt));
         if self.feedback.len() == PROVIDERS_MAX {
             self.feedback.pop_front();
         }
-        self.feedback.push_back((name, prompt, at, call));
+        self.feedback.push_back((provider, prompt, at, call));
     }
 
-    pub(super) fn last_spoke(&self, provider: &str, prompt: u8) -> Option<(Timestamp, u64)> {
-        let name = provider_digest(provider);
+    pub(super) fn last_spoke(&self, provider: ProviderId, prompt: u8) -> Option<(Timestamp, u64)> {
         let mut known = self.feedback.iter();
         known
-            .find(|(known, of, ..)| (*known, *of) == (name, prompt))
+            .find(|(known, of, ..)| (*known, *of) == (provider, prompt))
             .map(|(.., at, call)| (*at, *call))
     }
 
@@ -62,22 +66,20 @@ impl Cadence {
         on_prompt.map(|(.., call)| *call).max().unwrap_or(0)
     }
 
-    pub(super) fn fired(&mut self, provider: &str, turn: u64) {
-        let name = provider_digest(provider);
+    pub(super) fn fired(&mut self, provider: ProviderId, turn: u64) {
         let mut fired = self.guidance(provider);
-        self.guidance.retain(|(known, _)| *known != name);
+        self.guidance.retain(|(known, _)| *known != provider);
         fired.in_turn = if fired.total > 0 && fired.turn == turn { fired.in_turn + 1 } else { 1 };
         fired.total += 1;
         fired.turn = turn;
         if self.guidance.len() == PROVIDERS_MAX {
             self.guidance.pop_front();
         }
-        self.guidance.push_back((name, fired));
+        self.guidance.push_back((provider, fired));
     }
 
-    pub(super) fn guidance(&self, provider: &str) -> Fired {
-        let name = provider_digest(provider);
+    pub(super) fn guidance(&self, provider: ProviderId) -> Fired {
         let mut known = self.guidance.iter();
-        known.find(|(known, _)| *known == name).map_or_else(Fired::default, |(_, fired)| *fired)
+        known.find(|(known, _)| *known == provider).map_or_else(Fired::default, |(_, fired)| *fired)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::byte::{Kinds, count, in_token};
 use super::error::{ErrorClass, Words};
-use super::token::{Form, HOLE, is_decimal, is_unit, may_be_volatile, split_tail, write_token};
+use super::token::{Form, HOLE, is_decimal, is_unit, split_tail, token_shape, write_token};
 
 /// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
 const TOKEN_REACH: usize = 128;
@@ -19,9 +19,14 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
     let (mut written, mut seen) = (0, 0);
     while let Some(ahead) = first_digit(span(seen, text.len())) {
         let digit = seen + ahead;
-        let begun = span(seen, digit).iter().rev().take(TOKEN_REACH);
-        let start = digit - begun.take_while(|byte| in_token(**byte)).count();
-        let end = digit + count(span(digit, text.len()), in_token);
+        let mut start = digit;
+        while let [.., last] = span(seen.max(digit.saturating_sub(TOKEN_REACH)), start)
+            && in_token(*last)
+        {
+            start -= 1;
+        }
+        let (length, shape) = token_shape(span(start, text.len()));
+        let end = start + length;
         seen = end;
         let (token, tail) = split_tail(span(start, end));
         let (before, behind) = (span(0, start), span(end, text.len()));
@@ -29,7 +34,7 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
             out.extend_from_slice(span(written, start));
             out.push(HOLE);
             written = end;
-        } else if may_be_volatile(token) {
+        } else if shape.may_be_volatile(token) {
             out.extend_from_slice(span(written, start));
             write_token(token, Kinds::of_all(token), form, out);
             out.extend_from_slice(tail);
@@ -64,46 +69,49 @@ const fn digits_in(word: u64) -> u64 {
 
 /// Whether a token is a number that the words around it make a clock or a process.
 fn is_volatile_number(token: &[u8], form: Form, before: &[u8], behind: &[u8]) -> bool {
-    let is_candidate = match (before.last(), behind.first()) {
-        (_, Some(b' ' | b']')) if form != Form::Question => true,
-        (Some(b' ' | b'=' | b':' | b'"'), _) => true,
-        _ => false,
-    };
-    if !is_candidate || !is_decimal(token) {
+    if !token.first().is_some_and(u8::is_ascii_digit) || !is_decimal(token) {
         return false;
     }
-    // `nginx[1234]`
-    let bracketed = behind.first() == Some(&b']')
-        && matches!(before, [.., name, b'['] if name.is_ascii_alphanumeric());
-    if bracketed && form != Form::Question && token.len() >= 3 {
-        return true;
-    }
-    // `0.3 seconds`
-    if form != Form::Question && behind.first() == Some(&b' ') {
-        let word = behind.get(1..).unwrap_or_default();
-        let word = word.get(..count(word, |byte| byte.is_ascii_alphabetic())).unwrap_or_default();
-        if is_unit(word) {
-            return true;
+    if form != Form::Question {
+        match behind {
+            // `nginx[1234]`
+            [b']', ..] if token.len() >= 3 => {
+                if matches!(before, [.., name, b'['] if name.is_ascii_alphanumeric()) {
+                    return true;
+                }
+            }
+            // `0.3 seconds`
+            [b' ', b's' | b'm' | b'h' | b'u' | b'n' | 0xc2, ..] => {
+                let word = behind.get(1..).unwrap_or_default();
+                let length = count(word, |byte| byte.is_ascii_alphabetic() || byte >= 0x80);
+                if is_unit(word.get(..length).unwrap_or_default()) {
+                    return true;
+                }
+            }
+            _ => {}
         }
     }
     // `pid 1234`, `pid=1234`, and in an error `line 12`; but `process 12 files` is a count
-    let mut word = [0_u8; 8];
-    let letters = before
-        .iter()
-        .rev()
-        .take(16)
-        .skip_while(|byte| matches!(byte, b' ' | b'=' | b':' | b'"'))
-        .take_while(|byte| byte.is_ascii_alphabetic());
-    let mut length = 0;
-    for letter in letters {
-        let Some(place) = word.get_mut(length) else { return false };
-        *place = letter.to_ascii_lowercase();
-        length += 1;
+    let mut words = before;
+    while let [rest @ .., b' ' | b'=' | b':' | b'"'] = words {
+        if before.len() - rest.len() > 4 {
+            return false;
+        }
+        words = rest;
     }
-    // The letters were collected backwards.
-    match word.get(..length).unwrap_or_default() {
-        b"dip" => true,
-        b"enil" | b"loc" | b"nmuloc" => form == Form::Error,
+    if words.len() == before.len() {
+        return false;
+    }
+    let ends_in = |word: &[u8]| {
+        let start = words.len().checked_sub(word.len());
+        let end = start.and_then(|start| words.get(start..)).unwrap_or_default();
+        end.eq_ignore_ascii_case(word)
+    };
+    match words.last().map(u8::to_ascii_lowercase) {
+        Some(b'd') => ends_in(b"pid"),
+        Some(b'e') => form == Form::Error && ends_in(b"line"),
+        Some(b'l') => form == Form::Error && ends_in(b"col"),
+        Some(b'n') => form == Form::Error && ends_in(b"column"),
         _ => false,
     }
 }

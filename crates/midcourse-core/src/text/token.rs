@@ -11,6 +11,9 @@ pub(super) const HOLE: u8 = b'#';
 /// The shortest hexadecimal word that is taken for an id: a short commit hash.
 const ID_MIN: usize = 7;
 
+/// Kinds of hexadecimal digits.
+const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
+
 /// Which text is being stripped; they differ in what is volatile in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -31,21 +34,37 @@ pub(super) fn split_tail(token: &[u8]) -> (&[u8], &[u8]) {
     token.split_at(end)
 }
 
-/// Whether a token with a digit is worth a closer look: most are short numbers and names.
-pub(super) fn may_be_volatile(token: &[u8]) -> bool {
-    if matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'] | [b'0', b'x', ..]) {
-        return true;
-    }
-    if token.len() < ID_MIN {
-        return token.contains(&b':');
-    }
-    const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
+/// What one pass over a token tells about it.
+pub(super) struct Shape {
+    kinds: Kinds,
+    longest_hex_run: usize,
+}
+
+/// The length of the token with which a text begins, and its shape.
+pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
+    let mut shape = Shape { kinds: Kinds::NONE, longest_hex_run: 0 };
     let mut run = 0;
-    token.iter().any(|byte| {
+    for (at, byte) in text.iter().enumerate() {
         let kind = Kinds::of(*byte);
+        if kind == Kinds::NONE {
+            return (at, shape);
+        }
+        shape.kinds = shape.kinds.and(kind);
         run = if kind.has(HEX) { run + 1 } else { 0 };
-        run >= ID_MIN || kind == Kinds::COLON
-    }) || is_date(token)
+        shape.longest_hex_run = shape.longest_hex_run.max(run);
+    }
+    (text.len(), shape)
+}
+
+impl Shape {
+    /// Whether a token with a digit is worth a closer look: most are short numbers and names.
+    pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
+        self.longest_hex_run >= ID_MIN
+            || self.kinds.has(Kinds::COLON)
+            || matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'])
+            || matches!(token, [b'0', b'x' | b'X', ..])
+            || is_date(token)
+    }
 }
 
 /// Writes a token as it looks without what is volatile in it.
@@ -140,7 +159,6 @@ fn is_file_name(part: &[u8]) -> bool {
 
 /// Ids and addresses: hexadecimal with both letters and digits, `0x…`, seconds since the epoch.
 fn is_made_up(word: &[u8], kinds: Kinds) -> bool {
-    const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
     if kinds == Kinds::DIGIT {
         return matches!(word.len(), 10 | 13) && word.first() == Some(&b'1');
     }
