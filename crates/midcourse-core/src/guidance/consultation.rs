@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::diagnostic::{ToolMention, streak_cause};
+use super::diagnostic::{ToolMention, streak};
 use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::classify::{ClassificationResult, Classifier, ErrorStreakClassifier};
 use crate::fault::ProviderError;
@@ -55,10 +55,7 @@ impl GuidanceProvider for ConsultationPromptProvider {
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let failures = context.trajectory().consecutive_failures();
-        let shown = usize::try_from(failures).unwrap_or(usize::MAX);
-        let evidence = context.trajectory().recent_errors(shown);
-        let why = context.session().why_of(streak_cause(context), evidence);
+        let (_, why) = streak(context);
         let text = match self.consultation_tool.get(context) {
             Some(tool) => format!(
                 "Multiple attempts unsuccessful. Consider using {tool} to get fresh perspective \

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
-use crate::cause::Cause;
+use crate::cause::{Cause, Why};
 use crate::classify::{ClassificationResult, Classifier, ErrorStreakClassifier};
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
@@ -31,9 +31,14 @@ impl ToolMention {
     }
 }
 
-/// What errors in a row are about: the one error they all are, or the streak as such.
-pub(super) fn streak_cause(context: &GuidanceContext<'_>) -> Cause {
-    error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
+/// How many failures there are in a row, and why one would speak of them: they are all one error,
+/// or the streak as such is the trouble.
+pub(super) fn streak(context: &GuidanceContext<'_>) -> (u64, Why) {
+    let trajectory = context.trajectory();
+    let failures = trajectory.consecutive_failures();
+    let cause = error_cause(trajectory).unwrap_or_else(|| Cause::only("error_cascade"));
+    let shown = usize::try_from(failures).unwrap_or(usize::MAX);
+    (failures, context.session().why_of(cause, trajectory.recent_errors(shown)))
 }
 
 /// Points at errors in a row.
@@ -81,10 +86,7 @@ impl GuidanceProvider for DiagnosticSignalProvider {
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let errors = context.trajectory().consecutive_failures();
-        let shown = usize::try_from(errors).unwrap_or(usize::MAX);
-        let evidence = context.trajectory().recent_errors(shown);
-        let why = context.session().why_of(streak_cause(context), evidence);
+        let (errors, why) = streak(context);
         let text = match (why.rung.0, self.log_tool.get(context)) {
             (1, Some(tool)) => format!(
                 "Found {errors} new console errors. Use the {tool} tool to examine before \

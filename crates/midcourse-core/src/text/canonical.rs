@@ -67,7 +67,10 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Number(number) => {
+            // Writing to memory cannot fail.
+            let _ = serde_json::to_writer(out, number);
+        }
     }
 }
 
