@@ -137,15 +137,15 @@ fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
         return;
     }
     // A name such as `job-1a2b3c4d5e.log` may hold an id between its dashes and dots.
-    for (index, word) in part.split(|byte| Kinds::of(*byte) == Kinds::JOINT).enumerate() {
-        if index > 0 {
-            // Which joint it was does not matter for telling names apart.
-            out.push(b'-');
-        }
+    let is_joint = |byte: &u8| Kinds::of(*byte) == Kinds::JOINT;
+    for piece in part.split_inclusive(is_joint) {
+        let word = piece.strip_suffix(b"-").or_else(|| piece.strip_suffix(b"."));
+        let word = word.or_else(|| piece.strip_suffix(b"_")).unwrap_or(piece);
         if word.len() >= ID_MIN && is_made_up(word, Kinds::of_all(word)) {
             out.push(HOLE);
+            out.extend_from_slice(piece.get(word.len()..).unwrap_or_default());
         } else {
-            out.extend_from_slice(word);
+            out.extend_from_slice(piece);
         }
     }
 }
