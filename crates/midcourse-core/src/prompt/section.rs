@@ -51,16 +51,16 @@ impl Sections {
     ) -> Result<RenderedPrompt, Error> {
         let contents: Vec<&str> = guidance.iter().map(GuidanceInjection::content).collect();
         let contents = Value::from(Serde(contents));
-        let plain = if values.is_undefined() {
+        let values = if values.is_undefined() {
             context! {}
         } else {
             values.clone()
         };
-        let guided = merge_maps([plain.clone(), context! { guidance => contents }]);
+        // A section that does not name guidance cannot see it.
+        let values = merge_maps([values, context! { guidance => contents }]);
         let mut rendered = RenderedPrompt::default();
         for (index, key) in self.keys.iter().enumerate() {
             let sees_guidance = self.first_guided.is_some_and(|first| index >= first);
-            let values = if sees_guidance { &guided } else { &plain };
             let text = self.environment.get_template(key)?.render(values.clone())?;
             rendered.append(text.trim());
             if !sees_guidance {

@@ -127,6 +127,18 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
 }
 
 #[test]
+fn a_word_of_the_person_ends_what_was_believed() {
+    let mut engine = Engine::shipped(Goals::default());
+    let circle = "4x bash make !! error: missing separator";
+    for record in parse_notation(&format!("{circle}\nuser: try the other Makefile")).unwrap() {
+        engine.take_in(&record);
+        let trajectory = engine.trajectory();
+        let is_loop = trajectory.tool_call_count() >= 3 && !trajectory.person_just_spoke();
+        assert_eq!(!trajectory.patterns().is_empty(), is_loop);
+    }
+}
+
+#[test]
 fn an_outage_is_told_as_an_outage_and_as_nothing_else() {
     let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
     assert_eq!(said.lines().count(), 1, "{said}");
