@@ -13,6 +13,7 @@ mod likeness;
 mod name;
 mod scan;
 mod token;
+mod words;
 
 pub use bounded::{InvalidText, Text};
 pub(crate) use canonical::{ArgsView, write_canonical};

@@ -2,8 +2,9 @@
 //! an error with the words that tell its class.
 
 use super::byte::{Kinds, count, in_token};
-use super::error::{ErrorClass, Words};
+use super::error::ErrorClass;
 use super::token::{Form, HOLE, is_decimal, is_unit, split_tail, token_shape, write_token};
+use super::words::Words;
 
 /// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
 const TOKEN_REACH: usize = 128;

@@ -1,0 +1,270 @@
+//! The words that tell what kind of error a line talks of.
+//!
+//! A word is looked up in a table built by the compiler: the scanner asks for every word of every
+//! error. What a line tells follows from which of these words stand on it together.
+
+use std::ops::BitOrAssign;
+
+use super::error::ErrorClass;
+
+/// The words that tell something.
+const WORD_LIST: &[(&str, Words)] = &[
+    ("error", Words::ERROR),
+    ("errors", Words::ERROR),
+    ("fatal", Words::ERROR),
+    ("failed", Words::ERROR),
+    ("failure", Words::ERROR),
+    ("fails", Words::ERROR),
+    ("cannot", Words::ERROR),
+    ("unable", Words::ERROR),
+    ("exception", Words::ERROR),
+    ("panicked", Words::ERROR),
+    ("panic", Words::ERROR),
+    ("aborted", Words::ERROR),
+    ("traceback", Words::ERROR),
+    ("denied", Words::DENIED),
+    ("forbidden", Words::DENIED),
+    ("permission", Words::DENIED),
+    ("unauthorized", Words::DENIED),
+    ("eacces", Words::DENIED),
+    ("eperm", Words::DENIED),
+    ("refusing", Words::DENIED),
+    ("disallowed", Words::DENIED),
+    ("enoent", Words::NO_SUCH),
+    ("missing", Words::NO_SUCH),
+    ("such", Words::NO_SUCH),
+    ("not", Words::NOT),
+    ("found", Words::FOUND),
+    ("exist", Words::FOUND),
+    ("unknown", Words::UNKNOWN),
+    ("unsupported", Words::UNKNOWN),
+    ("unrecognized", Words::UNKNOWN),
+    ("tool", Words::TOOL),
+    ("invalid", Words::INVALID),
+    ("required", Words::INVALID),
+    ("expected", Words::INVALID),
+    ("unexpected", Words::INVALID),
+    ("malformed", Words::INVALID),
+    ("validation", Words::INVALID),
+    ("argument", Words::ARGUMENT),
+    ("arguments", Words::ARGUMENT),
+    ("parameter", Words::ARGUMENT),
+    ("parameters", Words::ARGUMENT),
+    ("schema", Words::ARGUMENT),
+    ("input", Words::ARGUMENT),
+    ("option", Words::ARGUMENT),
+    ("property", Words::ARGUMENT),
+    ("timeout", Words::TIMEOUT),
+    ("timed", Words::TIMEOUT),
+    ("etimedout", Words::TIMEOUT),
+    ("connection", Words::NETWORK),
+    ("network", Words::NETWORK),
+    ("dns", Words::NETWORK),
+    ("resolve", Words::NETWORK),
+    ("socket", Words::NETWORK),
+    ("gateway", Words::NETWORK),
+    ("upstream", Words::NETWORK),
+    ("server", Words::NETWORK),
+    ("service", Words::NETWORK),
+    ("refused", Words::DOWN),
+    ("reset", Words::DOWN),
+    ("unavailable", Words::DOWN),
+    ("overloaded", Words::DOWN),
+    ("throttled", Words::DOWN),
+    ("quota", Words::DOWN),
+    ("econnrefused", Words::OUTAGE),
+    ("econnreset", Words::OUTAGE),
+    ("enotfound", Words::OUTAGE),
+    ("unreachable", Words::OUTAGE),
+    ("http", Words::HTTP),
+    ("https", Words::HTTP),
+    ("status", Words::HTTP),
+    ("code", Words::HTTP),
+    ("response", Words::HTTP),
+    ("401", Words::CODE_DENIED),
+    ("403", Words::CODE_DENIED),
+    ("404", Words::CODE_MISSING),
+    ("429", Words::CODE_DOWN),
+    ("502", Words::CODE_DOWN),
+    ("503", Words::CODE_DOWN),
+    ("504", Words::CODE_DOWN),
+    ("529", Words::CODE_DOWN),
+    ("assert", Words::CHECK),
+    ("assertion", Words::CHECK),
+    ("assertionerror", Words::CHECK),
+    ("test", Words::CHECK),
+    ("tests", Words::CHECK),
+    ("syntax", Words::SYNTAX),
+    ("syntaxerror", Words::SYNTAX),
+    ("parse", Words::SYNTAX),
+    ("parser", Words::SYNTAX),
+    ("separator", Words::SYNTAX),
+    ("indentationerror", Words::SYNTAX),
+];
+
+/// Bit 5 tells small letters from capitals; the other bytes of words do not differ by it.
+const SMALL: u128 = u128::from_le_bytes([0x20; 16]);
+
+/// A word of up to sixteen bytes in one number, letters small.
+const fn packed(word: &[u8]) -> u128 {
+    let mut bytes = [0_u8; 16];
+    let (mut at, mut rest) = (0, word);
+    while let [first, behind @ ..] = rest {
+        if at == bytes.len() {
+            break;
+        }
+        #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+        {
+            bytes[at] = *first;
+        }
+        at += 1;
+        rest = behind;
+    }
+    u128::from_le_bytes(bytes) | SMALL
+}
+
+/// The same for the first `length` bytes of a text, in one load where the text goes on.
+fn packed_start(text: &[u8], length: usize) -> u128 {
+    match text.first_chunk::<16>() {
+        Some(bytes) if length < 16 => {
+            let bits = (1_u128 << (8 * length)) - 1;
+            u128::from_le_bytes(*bytes) & bits | SMALL
+        }
+        _ => packed(text.get(..length).unwrap_or_default()),
+    }
+}
+
+/// Places of the table: several times the words, so that few share one.
+const PLACES: usize = 512;
+
+/// Where a packed word is looked for first.
+const fn place_of(word: u128) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are folded together")]
+    let folded = word as u64 ^ (word >> 64) as u64;
+    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % PLACES
+}
+
+/// Words and their bits; a word that finds its place taken stands in the next free one.
+static WORDS: [(u128, Words); PLACES] = {
+    let mut table = [(0, Words(0)); PLACES];
+    let mut at = 0;
+    while at < WORD_LIST.len() {
+        #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
+        {
+            let (word, bit) = WORD_LIST[at];
+            let word = packed(word.as_bytes());
+            let mut place = place_of(word);
+            while table[place].0 != 0 {
+                place = (place + 1) % PLACES;
+            }
+            table[place] = (word, bit);
+        }
+        at += 1;
+    }
+    table
+};
+
+/// The telling words seen in a text, as bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Words(u32);
+
+impl Words {
+    const ERROR: Self = Self(1);
+    const DENIED: Self = Self(1 << 1);
+    const NO_SUCH: Self = Self(1 << 2);
+    const NOT: Self = Self(1 << 3);
+    const FOUND: Self = Self(1 << 4);
+    const UNKNOWN: Self = Self(1 << 5);
+    const TOOL: Self = Self(1 << 6);
+    const INVALID: Self = Self(1 << 7);
+    const ARGUMENT: Self = Self(1 << 8);
+    const TIMEOUT: Self = Self(1 << 9);
+    const NETWORK: Self = Self(1 << 10);
+    const DOWN: Self = Self(1 << 11);
+    const HTTP: Self = Self(1 << 12);
+    const CODE_DENIED: Self = Self(1 << 13);
+    const CODE_MISSING: Self = Self(1 << 14);
+    const CODE_DOWN: Self = Self(1 << 15);
+    const CHECK: Self = Self(1 << 16);
+    const SYNTAX: Self = Self(1 << 17);
+    const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
+
+    /// The bit of the word with which a text begins, in any case; most words have none.
+    pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
+        let token = text.get(..length).unwrap_or_default();
+        if length < 3 {
+            return Self::default();
+        }
+        if length > 16 {
+            return Self::of_ending(token);
+        }
+        let word = packed_start(text, length);
+        let mut place = place_of(word);
+        loop {
+            match WORDS.get(place) {
+                Some((known, bit)) if *known == word => return *bit,
+                Some((0, _)) | None => return Self::of_ending(token),
+                Some(_) => place = (place + 1) % PLACES,
+            }
+        }
+    }
+
+    /// The bits of names such as `FileNotFoundError`.
+    fn of_ending(token: &[u8]) -> Self {
+        if !matches!(token.last(), Some(b'r' | b'n'))
+            || (!token.ends_with(b"rror") && !token.ends_with(b"xception"))
+        {
+            Self::default()
+        } else if token.ends_with(b"NotFoundError") || token.ends_with(b"NotFoundException") {
+            Self(Self::ERROR.0 | Self::NO_SUCH.0)
+        } else if token.ends_with(b"RefusedError") || token.ends_with(b"ConnectionError") {
+            Self(Self::ERROR.0 | Self::NETWORK.0 | Self::DOWN.0)
+        } else {
+            Self::ERROR
+        }
+    }
+
+    const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether a line with these words says what went wrong.
+    pub(super) const fn is_telling(self) -> bool {
+        self.has(Self::ERROR) || self.has(Self::DENIED) || self.has(Self::TIMEOUT)
+    }
+
+    /// The class that the words of one line tell, if they tell one.
+    pub(super) const fn class(self) -> Option<ErrorClass> {
+        let is_missing = self.has(Self::NO_SUCH) || (self.has(Self::NOT) && self.has(Self::FOUND));
+        let is_http = self.has(Self::HTTP);
+        if (self.has(Self::NETWORK) && (self.has(Self::DOWN) || self.has(Self::TIMEOUT)))
+            || (is_http && self.has(Self::CODE_DOWN))
+        {
+            Some(ErrorClass::Outage)
+        } else if self.has(Self::TIMEOUT) {
+            Some(ErrorClass::Timeout)
+        } else if self.has(Self::TOOL) && (self.has(Self::UNKNOWN) || is_missing) {
+            Some(ErrorClass::UnknownTool)
+        } else if self.has(Self::DENIED) || (is_http && self.has(Self::CODE_DENIED)) {
+            Some(ErrorClass::Permission)
+        } else if self.has(Self::SYNTAX) {
+            Some(ErrorClass::Syntax)
+        } else if self.has(Self::ARGUMENT)
+            && (self.has(Self::INVALID) || self.has(Self::UNKNOWN) || is_missing)
+        {
+            Some(ErrorClass::BadArguments)
+        } else if self.has(Self::CHECK) {
+            Some(ErrorClass::Check)
+        } else if is_missing || (is_http && self.has(Self::CODE_MISSING)) {
+            Some(ErrorClass::NotFound)
+        } else {
+            None
+        }
+    }
+}
+
+impl BitOrAssign for Words {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
