@@ -147,7 +147,7 @@ impl Session {
     fn invoke(&mut self, call: ToolInvoked) -> Intake {
         // Detectors look at records, so the call becomes one.
         let record = TrajectoryRecord::new(
-            self.trajectory().latest_seq(),
+            self.trajectory().latest_seq().saturating_add(1),
             call.ended_at(),
             TrajectoryPayload::ToolEnded {
                 tool_call_id: "".into(),

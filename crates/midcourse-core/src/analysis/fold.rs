@@ -222,6 +222,7 @@ impl TrajectoryAnalysis {
         if self.call_ids.contains(&call.call_id) {
             return false;
         }
+        self.open.retain(|open| open.call_id != call.call_id);
         // It has no record, and still comes behind what came before.
         self.advance(self.latest_seq.saturating_add(1), call.ended_at);
         if !self.turns.is_open {

@@ -90,7 +90,11 @@ impl OpenCall {
         config: &TrajectoryAnalysisConfig,
         scratch: &mut Scratch,
     ) -> Self {
-        Self::new(call_id, tool, &Value::Null, at, config, scratch)
+        let mut open = Self::new(call_id, tool, &Value::Null, at, config, scratch);
+        // What it was asked is not known, so it is no repetition of anything.
+        open.raw = open.raw.with(open.call_id);
+        open.question = open.raw;
+        open
     }
 
     pub(super) fn pending(&self) -> PendingToolCall<'_> {

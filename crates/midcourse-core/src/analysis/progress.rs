@@ -20,11 +20,11 @@ impl TrajectoryAnalysis {
             // What was asked before a change is worth asking again after it.
             repeats &= !kept.marks.any(Marks::LANDED);
             duplicate |= kept.raw == call.raw && kept.turn == call.turn;
-            if kept.question == call.question {
+            if kept.raw == call.raw {
                 asked = true;
-                repeats |= kept.same_answer(call);
                 same_write |= kept.is_error() == call.is_error();
             }
+            repeats |= kept.question == call.question && kept.same_answer(call);
             if let Some(kept_error) = kept.status.error() {
                 any_error = true;
                 seen_error |= error.is_some_and(|error| error.digest == kept_error.digest);

@@ -35,7 +35,11 @@ impl PatternDetector for ContextDegradation {
             return Belief::Unchanged;
         }
         let forgotten = |call: &&ToolInvoked| {
-            call.repeats() && !call.is_error() && !call.writes() && !call.waits()
+            call.repeats()
+                && !call.is_duplicate()
+                && !call.is_error()
+                && !call.writes()
+                && !call.waits()
         };
         let latest = || trajectory.calls_since_spoken_to().take(LATEST).filter(forgotten);
         if latest().count() < REPEATED {

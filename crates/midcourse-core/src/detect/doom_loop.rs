@@ -101,12 +101,15 @@ fn sameness(
     if is_poll {
         return None;
     }
-    if call.question() == old.question() {
+    if call.raw() == old.raw() {
         return Some(1.0);
     }
-    // Another change, or another file, is another step even where the answer is a bare "ok".
+    // Another change, another id or another file is another step even where the answer is "ok".
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
+    }
+    if call.question() == old.question() {
+        return Some(1.0);
     }
     let alike = likeness_of_change(call.whole_args()?, old.whole_args()?);
     (alike >= config.similarity.value()).then_some(alike)
@@ -150,7 +153,11 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut calls: Vec<Digest> = round
         .iter()
         .map(|call| {
-            let what = if call.is_bare() { call.question() } else { call.answer() };
+            let what = match call.status().error() {
+                Some(error) => error.digest,
+                None if call.is_bare() => call.question(),
+                None => call.answer(),
+            };
             Digest::of(call.tool().as_bytes()).with(what)
         })
         .collect();
@@ -266,6 +273,33 @@ mod tests {
             Grep {"path":"/home/agent/project/src","pattern":"charlie"} -> No matches found
             "#,
             &[],
+        );
+    }
+
+    #[test]
+    fn the_same_on_different_things_is_no_loop() {
+        check(
+            "
+            bash docker rm 3f2a1b9c8d7e -> 3f2a1b9c8d7e
+            bash docker rm 8c7d6e5f4a3b -> 8c7d6e5f4a3b
+            bash docker rm 1b2c3d4e5f60 -> 1b2c3d4e5f60
+            bash docker rm 9a8b7c6d5e4f -> 9a8b7c6d5e4f
+            ",
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_circle_of_two_errors_is_one_circle() {
+        let round = |n: u32| {
+            format!(
+                "bash make !! error: x failed after 0.{n}s\n\
+                 bash lint !! error: y failed after 0.{n}1s\n"
+            )
+        };
+        check(
+            &(1..8).map(round).collect::<String>(),
+            &["call 5: repeated_error of class tool, 3 times", "call 6: doom_loop of 2, 3 times"],
         );
     }
 

@@ -12,6 +12,9 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
+/// Two errors that take turns are a circle; many different ones are a cascade.
+const DIFFERENT: usize = 3;
+
 /// The latest failures that are looked at: enough to tell many errors from one.
 const LATEST: usize = 16;
 
@@ -53,8 +56,9 @@ impl PatternDetector for ErrorCascade {
         tools.sort_unstable();
         tools.dedup();
         signatures.sort_unstable();
-        let most = signatures.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
-        if rounds < threshold || most * 2 > signatures.len() {
+        let different = || signatures.chunk_by(|a, b| a == b);
+        let most = different().map(<[_]>::len).max().unwrap_or(0);
+        if rounds < threshold || different().count() < DIFFERENT || most * 2 > signatures.len() {
             return Belief::Gone;
         }
         Belief::Holds(TrajectoryPattern::new(

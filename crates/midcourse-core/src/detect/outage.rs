@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector};
-use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
+use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// Failures of this class, with no success in between, that are an outage.
+/// Failures of this class, with no success of the same question in between, that are an outage.
 const FAILURES: u32 = 3;
 
 /// The detector.
@@ -17,6 +18,9 @@ const FAILURES: u32 = 3;
 pub(crate) struct Outage {
     failures: u32,
     turn: u64,
+    /// The question that failed last, and its call.
+    question: Digest,
+    call: u64,
     evidence: [u64; FAILURES as usize],
 }
 
@@ -28,7 +32,8 @@ impl PatternDetector for Outage {
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
         match call.error_class() {
-            None if call.waits() => return Belief::Unchanged,
+            // What works beside it does not say that the service is back.
+            None if !self.is_over(trajectory, call) => return Belief::Unchanged,
             None => {
                 self.reset();
                 return Belief::Gone;
@@ -41,6 +46,8 @@ impl PatternDetector for Outage {
             return Belief::Unchanged;
         }
         self.turn = call.turn();
+        self.question = call.question();
+        self.call = call.call_index();
         self.failures = self.failures.saturating_add(1);
         self.evidence.rotate_left(1);
         if let Some(last) = self.evidence.last_mut() {
@@ -60,6 +67,14 @@ impl PatternDetector for Outage {
 
     fn reset(&mut self) {
         *self = Self::default();
+    }
+}
+
+impl Outage {
+    /// Whether the failed question has succeeded, or has not been asked for long.
+    fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
+        let window = u64::from(trajectory.config().error_window.get());
+        call.question() == self.question || call.call_index().saturating_sub(self.call) > window
     }
 }
 
@@ -94,6 +109,17 @@ mod tests {
             ",
             &["call 3: outage of 3"],
         );
+    }
+
+    #[test]
+    fn work_beside_it_does_not_end_it() {
+        let round = |n: u32| {
+            format!(
+                "bash curl api !! HTTP status 503: service unavailable\n\
+                 edit {{\"path\":\"a\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n"
+            )
+        };
+        check(&(0..4).map(round).collect::<String>(), &["call 5: outage of 3"]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct RepeatedError {
 /// The error that is believed in, and the question it was last the answer to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Held {
+    error: Digest,
+    count: u32,
     question: Digest,
     call: u64,
 }
@@ -77,9 +79,23 @@ impl RepeatedError {
             }
         }
         if count < config.error_threshold.get() {
+            let moved = self
+                .held
+                .is_some_and(|held| held.error != error.digest && held.question == call.question());
+            return if moved || self.is_stale(trajectory, call) {
+                self.held = None;
+                Belief::Gone
+            } else {
+                Belief::Unchanged
+            };
+        }
+        // Of two errors that take turns, the one believed in first is the one to speak of.
+        let is_rival = |held: Held| held.error != error.digest && held.count >= count;
+        if self.held.is_some_and(is_rival) && !self.is_stale(trajectory, call) {
             return Belief::Unchanged;
         }
-        self.held = Some(Held { question: call.question(), call: call.call_index() });
+        let (question, number) = (call.question(), call.call_index());
+        self.held = Some(Held { error: error.digest, count, question, call: number });
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::RepeatedError { signature: error, count, tool: call.safe_tool() },
             Confidence::clamped(0.85),
@@ -89,10 +105,15 @@ impl RepeatedError {
         ))
     }
 
+    /// Whether the error has not come for as many calls as are looked at.
+    fn is_stale(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
+        let window = u64::from(trajectory.config().error_window.get());
+        self.held.is_some_and(|held| call.call_index().saturating_sub(held.call) > window)
+    }
+
     fn succeeded(&mut self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Belief {
         let Some(held) = self.held else { return Belief::Unchanged };
-        let window = u64::from(trajectory.config().error_window.get());
-        if held.question == call.question() || call.call_index() - held.call > window {
+        if held.question == call.question() || self.is_stale(trajectory, call) {
             self.held = None;
             return Belief::Gone;
         }

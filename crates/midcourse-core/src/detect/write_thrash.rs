@@ -5,7 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector};
-use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{
+    PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
+};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
@@ -41,7 +43,9 @@ impl PatternDetector for WriteThrash {
         if !returns(trajectory, call, file) {
             // A state the file was never in: this is going somewhere.
             self.returns.retain(|(known, _)| *known != file);
-            return Belief::Gone;
+            let held = trajectory.pattern(&PatternType::WriteThrash);
+            let is_this = held.is_some_and(|held| *held.cause() == cause_of(file));
+            return if is_this { Belief::Gone } else { Belief::Unchanged };
         }
         let count = self.count(file);
         if count < RETURNS {
@@ -51,7 +55,7 @@ impl PatternDetector for WriteThrash {
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::WriteThrash { file: call.target_name().cloned(), returns: count },
             Confidence::clamped(0.85),
-            Cause::new("write_thrash", file),
+            cause_of(file),
             count,
             writes.map(ToolInvoked::ended_seq),
         ))
@@ -72,6 +76,10 @@ impl WriteThrash {
         self.returns.push((file, count));
         count
     }
+}
+
+fn cause_of(file: Digest) -> Cause {
+    Cause::new("write_thrash", file)
 }
 
 fn is_write_to(call: &ToolInvoked, file: Digest) -> bool {

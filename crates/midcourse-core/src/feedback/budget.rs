@@ -107,7 +107,7 @@ impl BudgetFeedback {
             words: (used.to_string(), format!("{limit} dollars")),
         });
         [
-            count("tool calls", context.tool_call_count(), self.budget.calls),
+            count("tool calls", trajectory.tool_call_count(), self.budget.calls),
             count("tokens", trajectory.tokens(), self.budget.tokens),
             cost,
         ]

@@ -143,6 +143,7 @@ mod tests {
             "File \"/a/b.py\", line 12, in f\nKeyError",
             "File \"/c/b.py\", line 40, in f\nKeyError",
         );
+        same("run.sh: line 12: foo: command not found", "run.sh: line 13: foo: command not found");
         same("\u{1b}[31merror\u{1b}[0m: x", "error:   x");
         same("commit 1a2b3c4 failed", "commit 99ffab1 failed");
     }
@@ -152,6 +153,7 @@ mod tests {
         different("12 errors", "7 errors");
         different("error: 12 tests failed", "error: 7 tests failed");
         different("error: cannot open a.rs", "error: cannot open b.rs");
+        different("FAILED: 7/10 tests failed", "FAILED: 3/10 tests failed");
         different("error E0308", "error E0382");
         different("exit code 1", "exit code 2");
         different("error: port 8080 in use", "error: port 8081 in use");

@@ -28,9 +28,10 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
         seen = end;
         let (token, tail) = split_tail(span(start, end));
         let (before, behind) = (span(0, start), span(end, text.len()));
-        if tail.is_empty() && is_volatile_number(token, form, before, behind) {
+        if is_volatile_number(token, form, before, tail, behind) {
             out.extend_from_slice(span(written, start));
             out.push(HOLE);
+            out.extend_from_slice(tail);
             written = end;
         } else if shape.may_be_volatile(token) {
             out.extend_from_slice(span(written, start));
@@ -72,11 +73,11 @@ const fn digits_in(word: u64) -> u64 {
 }
 
 /// Whether a token is a number that the words around it make a clock or a process.
-fn is_volatile_number(token: &[u8], form: Form, before: &[u8], behind: &[u8]) -> bool {
+fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
     if !token.first().is_some_and(u8::is_ascii_digit) || !is_decimal(token) {
         return false;
     }
-    if form != Form::Question {
+    if form != Form::Question && tail.is_empty() {
         match behind {
             // `nginx[1234]`
             [b']', ..] if token.len() >= 3 => {
@@ -183,7 +184,7 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
                 out.extend_from_slice(span(written, from));
                 written = at;
                 let (before, behind) = (span(0, from), span(at, text.len()));
-                if tail.is_empty() && is_volatile_number(token, Form::Error, before, behind) {
+                if is_volatile_number(token, Form::Error, before, tail, behind) {
                     out.push(HOLE);
                 } else {
                     write_token(token, Kinds::of_all(token), Form::Error, out);

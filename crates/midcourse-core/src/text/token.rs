@@ -72,6 +72,11 @@ pub(super) fn write_token(token: &[u8], kinds: Kinds, form: Form, out: &mut Vec<
     if !kinds.has(Kinds::SLASH) {
         return write_component(token, kinds, form, out);
     }
+    // `3/10` is a count, not a path.
+    if kinds.is_within(Kinds::DIGIT.and(Kinds::SLASH)) {
+        out.extend_from_slice(token);
+        return;
+    }
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     let is_url = token.windows(3).any(|three| three == b"://");
     if form == Form::Error && !is_url {
