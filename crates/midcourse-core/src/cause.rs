@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+use crate::analysis::EVIDENCE_MAX;
 use crate::digest::Digest;
 use crate::text::SafeName;
 
@@ -89,6 +90,13 @@ pub struct Why {
     /// The place on the cause's ladder.
     pub rung: Rung,
     /// The records that show it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "newest")]
     pub evidence: Vec<u64>,
+}
+
+/// As much evidence as is ever given; a stored word may claim more.
+fn newest<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
+    let mut evidence = Vec::deserialize(evidence)?;
+    evidence.drain(..evidence.len().saturating_sub(EVIDENCE_MAX));
+    Ok(evidence)
 }

@@ -17,7 +17,7 @@ pub use compose::{AllOf, AnyOf, Not, Threshold, all_of, any_of, not, threshold};
 use std::collections::BTreeMap;
 
 use compact_str::CompactString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
@@ -34,10 +34,23 @@ const NOTE_MAX: usize = 200;
 pub struct ClassificationResult {
     relevant: bool,
     confidence: Confidence,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     reason: Option<CompactString>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "a_few")]
     metadata: BTreeMap<CompactString, CompactString>,
+}
+
+/// A reason as long as one can be; a stored one may claim to be longer.
+fn short<'de, D: Deserializer<'de>>(reason: D) -> Result<Option<CompactString>, D::Error> {
+    Ok(Option::<CompactString>::deserialize(reason)?.map(|reason| cut(&reason)))
+}
+
+/// As many facts as there can be, each as long as one can be.
+fn a_few<'de, D: Deserializer<'de>>(
+    facts: D,
+) -> Result<BTreeMap<CompactString, CompactString>, D::Error> {
+    let facts = BTreeMap::<CompactString, CompactString>::deserialize(facts)?;
+    Ok(facts.iter().take(METADATA_MAX).map(|(key, value)| (cut(key), cut(value))).collect())
 }
 
 impl ClassificationResult {

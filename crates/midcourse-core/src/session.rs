@@ -40,6 +40,9 @@ pub const PROMPTS_MAX: usize = 16;
 /// Files whose appearance is remembered; beyond it the oldest is forgotten.
 pub const FILES_MAX: usize = 16;
 
+/// Providers that are remembered to have spoken of a file.
+const PROVIDERS_MAX: usize = 32;
+
 /// What is kept of a file's or a prompt's name, in bytes.
 const NAME_MAX: usize = 256;
 
@@ -213,7 +216,8 @@ impl Session {
         state.totals.feedback.add(prompt);
         state.cadence.spoke(provider, prompt, feedback.timestamp(), feedback.call_index());
         for file in &mut state.files {
-            if !file.announced_by.contains(&provider) {
+            let is_known = file.announced_by.contains(&provider);
+            if !is_known && file.announced_by.len() < PROVIDERS_MAX {
                 file.announced_by.push(provider);
             }
         }
