@@ -14,6 +14,7 @@ mod pattern;
 mod progress;
 mod tools;
 
+pub(crate) use builder::Noticed;
 pub use builder::TrajectoryBuilder;
 pub use call::{CallStatus, ToolInvoked};
 pub use config::{InvalidWindow, TrajectoryAnalysisConfig, WindowSize};

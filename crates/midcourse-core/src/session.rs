@@ -20,7 +20,8 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::{
-    ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder, TrajectoryPattern,
+    Noticed, ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder,
+    TrajectoryPattern,
 };
 use crate::cause::{Cause, Why};
 use crate::detect::PatternDetector;
@@ -40,7 +41,7 @@ pub const PROMPTS_MAX: usize = 16;
 /// Files whose appearance is remembered; beyond it the oldest is forgotten.
 pub const FILES_MAX: usize = 16;
 
-/// Providers that are remembered to have spoken of a file.
+/// Providers that are remembered to have spoken of a file; beyond it nobody speaks of it again.
 const PROVIDERS_MAX: usize = 32;
 
 /// What is kept of a file's or a prompt's name, in bytes.
@@ -119,9 +120,7 @@ impl Session {
         let noticed = self.builder.take_in(record, self.state.prompt);
         self.state.count_calls(self.builder.analysis().tool_call_count() - calls);
         self.hear(record);
-        let mut intake = self.settle(noticed.begun);
-        intake.faults = noticed.faults;
-        intake
+        self.settle(noticed)
     }
 
     /// Takes in an event that came without a record.
@@ -165,9 +164,7 @@ impl Session {
         }
         self.state.count_calls(1);
         let noticed = self.builder.look(&record);
-        let mut intake = self.settle(noticed.begun);
-        intake.faults = noticed.faults;
-        intake
+        self.settle(noticed)
     }
 
     /// What a record means beyond the analysis.
@@ -198,14 +195,16 @@ impl Session {
         }
     }
 
-    fn settle(&mut self, begun: Vec<TrajectoryPattern>) -> Intake {
+    /// Keeps what the detectors noticed, and settles what followed earlier words.
+    fn settle(&mut self, noticed: Noticed) -> Intake {
         let Self { builder, state } = self;
+        let Noticed { begun, faults } = noticed;
         for pattern in &begun {
             state.totals.patterns.add(state.prompt);
             state.patterns.push(state.prompt, pattern.clone());
         }
         let outcomes = state.outcomes.settle(builder.analysis());
-        Intake { patterns: begun, outcomes, faults: Vec::new() }
+        Intake { patterns: begun, outcomes, faults }
     }
 
     fn spoke(&mut self, feedback: Feedback, seq: u64) {
@@ -318,10 +317,11 @@ impl Session {
 
     /// Whether a file appeared that a provider has not spoken of.
     pub(crate) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
-        self.state
-            .files
-            .iter()
-            .any(|known| known.is(file) && !known.announced_by.contains(&provider))
+        self.state.files.iter().any(|known| {
+            known.is(file)
+                && known.announced_by.len() < PROVIDERS_MAX
+                && !known.announced_by.contains(&provider)
+        })
     }
 
     /// Why one would speak of a pattern now.

@@ -121,21 +121,21 @@ impl TrajectoryAnalysis {
             return;
         }
         let mut open = OpenCall::new(id, tool, args, at, &self.config, &mut self.scratch);
-        self.enter_turn(&mut open);
+        open.turn = self.enter_turn();
         if self.open.len() == OPEN_CALLS_MAX {
             self.open.remove(0);
         }
         self.open.push(open);
     }
 
-    /// A call outside a turn that the host marked is a turn of its own.
-    fn enter_turn(&mut self, open: &mut OpenCall) {
+    /// The turn that the next call belongs to: outside a turn that the host marked, one of its own.
+    fn enter_turn(&mut self) -> u64 {
         if self.begins_turn() {
             self.finish_turn();
             self.turns.count += 1;
         }
         self.turns.calls_in_turn = self.turns.calls_in_turn.saturating_add(1);
-        open.turn = self.turns.count;
+        self.turns.count
     }
 
     /// The call that ends here, unless it is known to have ended.
@@ -148,7 +148,7 @@ impl TrajectoryAnalysis {
             return None;
         }
         let mut open = OpenCall::unseen(id, tool, at, &self.config, &mut self.scratch);
-        self.enter_turn(&mut open);
+        open.turn = self.enter_turn();
         Some(open)
     }
 
@@ -225,12 +225,7 @@ impl TrajectoryAnalysis {
         self.open.retain(|open| open.call_id != call.call_id);
         // It has no record, and still comes behind what came before.
         self.advance(self.latest_seq.saturating_add(1), call.ended_at);
-        if !self.turns.is_open {
-            self.finish_turn();
-            self.turns.count += 1;
-        }
-        self.turns.calls_in_turn = self.turns.calls_in_turn.saturating_add(1);
-        call.turn = self.turns.count;
+        call.turn = self.enter_turn();
         call.ended_seq = self.latest_seq;
         self.push_call(call);
         true
