@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 /// midcourse watches an agent's run and says a short, useful thing at the moment it matters: that
 /// the last attempts failed in the same way, that it goes in circles, how much time is left.
 #[derive(Parser)]
-#[command(name = "midcourse", version, about, max_term_width = 100)]
+#[command(name = "midcourse", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
