@@ -80,8 +80,3 @@ pub use text::{
     Text, likeness,
 };
 pub use time::{InvalidSeconds, Seconds, Timestamp};
-
-/// The examples of the README compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

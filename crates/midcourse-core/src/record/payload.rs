@@ -116,7 +116,7 @@ pub enum TrajectoryPayload {
     /// The host threw away a cut-off answer and asked again with more room.
     OutputTokensEscalation {
         /// Which attempt.
-        attempt: u8,
+        attempt: u32,
         /// The room before.
         prev_cap: u32,
         /// The room now.
@@ -227,6 +227,34 @@ pub enum GapReason {
 }
 
 impl TrajectoryPayload {
+    /// All kinds, as they stand in records.
+    pub const KINDS: [&'static str; 24] = [
+        "run_started",
+        "run_ended",
+        "turn_started",
+        "turn_ended",
+        "message_appended",
+        "tool_started",
+        "tool_ended",
+        "provider_request_prepared",
+        "context_transform_applied",
+        "tool_gate_applied",
+        "tool_gate_conflict_resolved",
+        "output_tokens_escalation",
+        "feedback_delivered",
+        "guidance_delivered",
+        "outcome",
+        "deadline_set",
+        "config_applied",
+        "file_created",
+        "external_answer",
+        "resumed",
+        "denied",
+        "context_compacted",
+        "gap",
+        "unread",
+    ];
+
     /// The kind, as it stands in the record.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -254,6 +282,16 @@ impl TrajectoryPayload {
             Self::ContextCompacted { .. } => "context_compacted",
             Self::Gap { .. } => "gap",
             Self::Unread { .. } => "unread",
+        }
+    }
+
+    /// The tool call that this is a fact about.
+    pub const fn call_id(&self) -> Option<&CallId> {
+        match self {
+            Self::ToolStarted { tool_call_id, .. }
+            | Self::ToolEnded { tool_call_id, .. }
+            | Self::Denied { tool_call_id, .. } => Some(tool_call_id),
+            _ => None,
         }
     }
 

@@ -130,3 +130,15 @@ fn an_unknown_outcome_keeps_its_word() {
     assert_eq!(outcome, RunOutcome::Other("ended".into()));
     assert_eq!(serde_json::to_string(&outcome).unwrap(), "\"ended\"");
 }
+
+#[test]
+fn the_list_of_kinds_is_complete() {
+    for kind in TrajectoryPayload::KINDS {
+        let read = serde_json::from_value::<TrajectoryPayload>(json!({ "kind": kind }));
+        let unknown = read.is_err_and(|error| error.to_string().starts_with("unknown variant"));
+        assert!(!unknown, "{kind}");
+    }
+    let error = serde_json::from_value::<TrajectoryPayload>(json!({"kind": "?"})).unwrap_err();
+    let known = error.to_string().matches('`').count() / 2 - 1;
+    assert_eq!(known, TrajectoryPayload::KINDS.len());
+}
