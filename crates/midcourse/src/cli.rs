@@ -1,21 +1,37 @@
 //! The command line: what it understands, and how its errors look.
 //!
 //! Results go to standard output, everything else to standard error. Exit code 0 is success, 1 an
-//! error that says what to do, 2 a command line that was not understood.
+//! error that says what to do (or a finding, for `verify`), 2 a command line that was not
+//! understood.
 
 mod demo;
+mod export;
+mod import;
+mod list;
+mod open;
+mod prune;
+mod record;
 mod replay;
-mod watch;
+mod search;
+mod show;
+mod tail;
+mod verify;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use midcourse::{Redaction, StoreError};
 
 /// Keeps unattended LLM agents on course.
 ///
-/// midcourse watches an agent's run and says a short, useful thing at the moment it matters: that
-/// the last attempts failed in the same way, that it goes in circles, how much time is left.
+/// midcourse records every step of an agent's run durably, watches the run as it unfolds, and says
+/// a short, useful thing at the moment it matters: that the last attempts failed in the same way,
+/// that it goes in circles, how much time is left.
+///
+/// Records are kept in the folder that MIDCOURSE_HOME names, else in the platform's folder for
+/// data.
 #[derive(Parser)]
 #[command(name = "midcourse", version, max_term_width = 100)]
 struct Cli {
@@ -29,6 +45,29 @@ enum Command {
     ///
     /// The agent really runs commands in a temporary folder. It needs no network and no key.
     Demo,
+    /// Show the recorded runs, newest first.
+    List(list::Arguments),
+    /// Show one run, record by record.
+    Show(show::Arguments),
+    /// Show the latest records of a run or of all runs, and follow them.
+    Tail(tail::Arguments),
+    /// Find the records that hold some words.
+    Search(search::Arguments),
+    /// Write a run to standard output or a file, one record a line.
+    Export(export::Arguments),
+    /// Take in runs that were recorded elsewhere.
+    ///
+    /// The files hold trajectory records, one JSON object a line: what `export` writes, and what
+    /// clark-agent writes. Importing the same file twice changes nothing.
+    Import(import::Arguments),
+    /// Check that runs are whole: no record missing, none changed, all readable.
+    ///
+    /// Exits with 1 if anything is found.
+    Verify(verify::Arguments),
+    /// Remove old runs.
+    Prune(prune::Arguments),
+    /// Record events from standard input, one JSON object a line, and say what is to be said.
+    Record(record::Arguments),
     /// Say what would have been said about a recorded run.
     ///
     /// The run is either records, one JSON object a line, or text in the notation that bug reports
@@ -46,6 +85,19 @@ enum Command {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo => demo::run(),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Show(arguments) => show::run(&arguments),
+        Command::Tail(arguments) => tail::run(&arguments),
+        Command::Search(arguments) => search::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Verify(arguments) => match verify::run(&arguments) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Command::Prune(arguments) => prune::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
         Command::Replay { file, json } => replay::run(file.as_deref(), json),
     };
     match done {
@@ -65,7 +117,27 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-#[expect(clippy::print_stderr, reason = "this is where errors are shown")]
+/// Shows an error, and what to do about it.
 fn report(error: &anyhow::Error) {
-    eprintln!("midcourse: {error:#}");
+    remark(&format!("{error:#}"));
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
+        say(&format!("hint: {}", error.hint()));
+    }
+}
+
+/// Says something on the side.
+fn remark(remark: &str) {
+    say(&format!("midcourse: {}", harmless(remark)));
+}
+
+/// Messages quote what they are about: without its secrets, and without its control characters.
+fn harmless(message: &str) -> String {
+    let redacted = Redaction::default().redact(message);
+    let message = redacted.as_ref().map_or(message, |redacted| redacted.text.as_str());
+    words::plain(message).into_owned()
+}
+
+#[expect(clippy::print_stderr, reason = "results go to standard output, remarks here")]
+fn say(line: &str) {
+    eprintln!("{line}");
 }

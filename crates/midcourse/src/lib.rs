@@ -3,6 +3,33 @@
 //! The command `midcourse` is built on this crate, and so is every plugin that records in-process.
 //! The engine itself is `midcourse-core`; nothing here judges, and nothing there touches a disk.
 
+mod clock;
+mod event;
+mod formats;
+mod home;
+mod recorder;
 mod redact;
+mod relation;
+mod sink;
+mod store;
+mod watch;
 
+pub use clock::now;
+pub use event::{Event, FactKey, ForeignRecord, Source};
+pub use formats::records::{LineDefaults, LineError, read_line};
+pub use home::{HOME_VARIABLE, Home, NoHome};
+pub use recorder::{OnFailure, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretShape, SecretShapes};
+pub use relation::Standing;
+pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, TrajectorySink};
+pub use store::{
+    Cursor, Durability, Finding, Hit, Imported, Link, Placed, RunKey, RunSummary, SearchIndex,
+    Step, Store, StoreError, StoreSettings, StoreWriter, StoredRecord, Taken, has_spilled, spill,
+    take_in,
+};
+pub use watch::{Seen, Watch, watch};
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

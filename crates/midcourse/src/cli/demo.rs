@@ -8,16 +8,15 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use midcourse::{Seen, now, watch};
 use midcourse_core::{
-    AgentMessage, CallId, Engine, Goals, OutcomeVerdict, RunIdentity, RunOutcome, Timestamp,
+    AgentMessage, CallId, DecisionPoint, Engine, Goals, OutcomeVerdict, RunIdentity, RunOutcome,
     ToolResult, TrajectoryPayload, TrajectoryRecord,
 };
 use serde_json::json;
-
-use super::watch::{Seen, watch};
 
 /// What the agent is asked to build.
 const BUILD: &str = "\
@@ -31,7 +30,7 @@ const PATIENCE: usize = 20;
 
 /// Runs the demo in a folder that is removed afterwards.
 pub(super) fn run() -> Result<()> {
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let millis = now().unix_ms();
     let folder =
         std::env::temp_dir().join(format!("midcourse-demo-{}-{millis}", std::process::id()));
     fs::create_dir(&folder)
@@ -148,7 +147,10 @@ impl<'a> Stage<'a> {
     fn record(&mut self, payload: TrajectoryPayload) -> Result<bool> {
         let record = TrajectoryRecord::new(self.next_seq, now(), payload);
         self.next_seq += 1;
-        let Seen { said, outcomes, .. } = watch(&mut self.engine, &record);
+        let Seen { said, outcomes, .. } = {
+            let seq = record.seq;
+            watch(&mut self.engine, &record, Some(DecisionPoint::PreToolSelection), || seq)
+        };
         let mut was_guided = false;
         for (_, delivery) in said {
             self.said += 1;
@@ -190,9 +192,4 @@ impl<'a> Stage<'a> {
         out.write_all(words.as_bytes())?;
         Ok(out.flush()?)
     }
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_unix_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

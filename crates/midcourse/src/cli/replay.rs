@@ -5,12 +5,11 @@ use std::io::{Read, Write, stdin, stdout};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use midcourse::{Seen, watch};
 use midcourse_core::{
     DecisionPoint, Delivery, Engine, Goals, OutcomeVerdict, TrajectoryRecord, parse_notation,
 };
 use serde_json::json;
-
-use super::watch::{Seen, watch};
 
 /// Replays a file, or standard input.
 pub(super) fn run(file: Option<&Path>, as_json: bool) -> Result<()> {
@@ -30,7 +29,7 @@ pub(super) fn run(file: Option<&Path>, as_json: bool) -> Result<()> {
     let mut deliveries = 0;
     // What was said then is an opinion, and is formed anew.
     for record in records.iter().filter(|record| !record.payload.is_opinion()) {
-        let seen = watch(&mut engine, record);
+        let seen = watch(&mut engine, record, Some(DecisionPoint::PreToolSelection), || record.seq);
         deliveries += seen.said.len();
         if as_json {
             print_json(&mut out, &engine, record, &seen)?;

@@ -1,99 +1,20 @@
-//! The `midcourse` command as a user meets it: what it prints, and how it fails.
+//! The durable trajectory and the command over it, on real files, real processes and bad disks.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
-
-/// Runs the command with this standard input.
-fn midcourse(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-#[test]
-fn the_demo_goes_in_circles_is_told_and_recovers() {
-    let output = midcourse(&["demo"], "");
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}");
-    assert!(shown.contains("Asking again will not change it"), "{shown}");
-    assert!(shown.contains("built for release"), "{shown}");
-    assert!(shown.contains("The build passes after 6 calls, 3 of them failed"), "{shown}");
-    assert!(text(&output.stderr).is_empty());
-}
-
-#[test]
-fn a_replay_of_a_trajectory_in_notation() {
-    let output = midcourse(&["replay"], "4x bash make !! error: no rule\n");
-    insta::assert_snapshot!(text(&output.stdout), @r"
-    call    3  seen      doom_loop (confidence 0.90, records [2, 5, 8])
-    call    3  seen      repeated_error (confidence 0.85, records [2, 5, 8])
-    call    3  said      by course_correction, about repeated_error, rung 1:
-                          The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
-    4 calls, 4 of them failed; one thing said.
-    ");
-}
-
-#[test]
-fn a_replay_of_records_says_the_same() {
-    let notation = "user: go\n4x bash make !! error: no rule\nbash make -> built all of it\n";
-    let records = midcourse_core::parse_notation(notation).unwrap();
-    let lines: String =
-        records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
-    let (from_text, from_json) =
-        (midcourse(&["replay", "--json"], notation), midcourse(&["replay", "--json", "-"], &lines));
-    assert_eq!(text(&from_text.stdout), text(&from_json.stdout));
-    let kinds: Vec<String> = text(&from_json.stdout)
-        .lines()
-        .map(|line| {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            line["type"].as_str().unwrap().to_owned()
-        })
-        .collect();
-    assert_eq!(kinds, ["pattern", "pattern", "delivery", "outcome", "run"]);
-}
-
-#[test]
-fn errors_say_what_to_do_and_exit_with_one() {
-    for (args, input, expected) in [
-        (
-            vec!["replay", "no/such/file"],
-            "",
-            "midcourse: no/such/file cannot be read: No such file or directory (os error 2)\n",
-        ),
-        (
-            vec!["replay"],
-            "{\"a\": 1}",
-            "midcourse: standard input: line 1 is not a trajectory record: missing field `seq` at \
-             line 1 column 8\n",
-        ),
-        (
-            vec!["replay"],
-            "bash make",
-            "midcourse: standard input: line 1: a call needs ` -> result`, ` !! error`, ` xx \
-             reason` or ` ..` behind it\n",
-        ),
-        (
-            vec!["replay"],
-            "# nothing\n",
-            "midcourse: standard input holds no records: give records as JSON lines, or notation\n",
-        ),
-    ] {
-        let output = midcourse(&args, input);
-        assert_eq!(output.status.code(), Some(1));
-        assert_eq!(text(&output.stderr), expected);
-        assert!(output.stdout.is_empty());
-    }
-    assert_eq!(midcourse(&["--bogus"], "").status.code(), Some(2));
-}
+mod archive;
+mod command;
+mod contract;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod disk;
+mod events;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod faults;
+mod kill;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod power;
+mod recorder;
+mod runs_command;
+mod state_machine;
+mod store;
+mod tidy;

@@ -1,0 +1,143 @@
+//! The folder where midcourse keeps its data.
+//!
+//! `MIDCOURSE_HOME`, else the platform's folder for data. The folder is made for its owner only;
+//! one that the user made is left as it is. Locks do not hold on network filesystems, so one is
+//! noticed and said.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the folder.
+pub const HOME_VARIABLE: &str = "MIDCOURSE_HOME";
+
+/// The folder where midcourse keeps its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+/// There is no folder to keep data in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no folder for data: set {HOME_VARIABLE} to one")]
+pub struct NoHome;
+
+impl Home {
+    /// The user's: `MIDCOURSE_HOME`, else `midcourse` in the platform's folder for data.
+    pub fn of_user() -> Result<Self, NoHome> {
+        match std::env::var_os(HOME_VARIABLE) {
+            Some(folder) if !folder.is_empty() => Ok(Self(folder.into())),
+            _ => dirs::data_dir().map(|folder| Self(folder.join("midcourse"))).ok_or(NoHome),
+        }
+    }
+
+    /// A folder of the caller's.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// The database.
+    pub fn store_file(&self) -> PathBuf {
+        self.0.join("store.db")
+    }
+
+    /// The index for searching, which can be thrown away.
+    pub fn search_file(&self) -> PathBuf {
+        self.0.join("search.db")
+    }
+
+    /// Where events wait that the store did not take in time.
+    pub fn spill_folder(&self) -> PathBuf {
+        self.0.join("spill")
+    }
+
+    /// Where it is counted what could not be kept at all.
+    pub fn lost_file(&self) -> PathBuf {
+        self.0.join("lost")
+    }
+
+    /// Makes the folder, for its owner only, if it is not there.
+    pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let parents = || folder.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let missing = parents().take_while(|above| !above.is_dir()).count();
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder)?;
+        // The names of the new folders have to survive too.
+        for above in parents().take(missing.saturating_add(1)) {
+            sync_folder(above)?;
+        }
+        Ok(())
+    }
+
+    /// The network filesystem the folder is on, if it is on one.
+    pub fn network_filesystem(&self) -> Option<&'static str> {
+        #[cfg(target_os = "linux")]
+        return rustix::fs::statfs(&self.0)
+            .ok()
+            .and_then(|found| u32::try_from(found.f_type & 0xffff_ffff).ok())
+            .and_then(network_name);
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Elsewhere a folder cannot be opened, and the system takes care of it.
+    if cfg!(unix) {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The name of a network filesystem, by the number the kernel gives it.
+#[cfg(any(target_os = "linux", test))]
+const fn network_name(magic: u32) -> Option<&'static str> {
+    match magic {
+        0x6969 => Some("NFS"),
+        0xff53_4d42 => Some("CIFS"),
+        0xfe53_4d42 => Some("SMB2"),
+        0x517b => Some("SMB"),
+        0x0102_1997 => Some("9P"),
+        0x00c3_6400 => Some("Ceph"),
+        0x5346_414f => Some("AFS"),
+        0x7375_7245 => Some("Coda"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        0x6573_5546 => Some("FUSE, which may be a network filesystem"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Home, network_name};
+
+    #[test]
+    fn network_filesystems_are_known_by_name() {
+        assert_eq!(network_name(0x6969), Some("NFS"));
+        assert_eq!(network_name(0xff53_4d42), Some("CIFS"));
+        assert_eq!(network_name(0xef53), None, "ext4");
+        assert_eq!(network_name(0x0102_1994), None, "tmpfs");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_folder_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().join("a/b"));
+        home.make(home.folder()).unwrap();
+        let mode = home.folder().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,92 @@
+//! Adoption: records that came before their run was known move into it.
+
+use midcourse_core::{RunIdentity, TrajectoryPayload};
+use rusqlite::{Connection, params};
+use serde::Deserialize as _;
+
+use super::append::{RunHead, Tally, known_seq, run_head};
+use super::error::StoreError;
+use super::read::{self, Row};
+
+/// Moves the records of a provisional run behind the latest record of the run that adopts it, with
+/// new seqs and links, and its children with them. Runs inside the caller's transaction.
+///
+/// A fact that the run knows already stays as it is, and the provisional record of it goes: nothing
+/// else was acknowledged about it than that it is recorded.
+pub(super) fn adopt(
+    connection: &Connection,
+    provisional: &str,
+    run: RunHead,
+    identity: &RunIdentity,
+) -> Result<RunHead, StoreError> {
+    let Some(held) = run_head(connection, provisional)? else { return Ok(run) };
+    if held.id == run.id || provisional == identity.run_id.as_str() {
+        return Ok(run);
+    }
+    let mut run = run;
+    let mut places = Vec::new();
+    for seq in 0..held.next_seq {
+        let Some(row) = read::row(connection, held.id, seq)? else { continue };
+        let known = match &row.fact {
+            Some(fact) => known_seq(connection, run.id, &row.kind, fact)?,
+            None => None,
+        };
+        if known.is_some() {
+            connection.execute("DELETE FROM record_bodies WHERE record = ?1", [row.id])?;
+            connection.execute("DELETE FROM records WHERE id = ?1", [row.id])?;
+        } else {
+            places.push((row.seq, run.next_seq));
+            move_record(connection, &row, &mut run)?;
+        }
+    }
+    move_reports(connection, &held, &mut run, &places)?;
+    connection.execute(
+        "UPDATE runs SET started = min(started, (SELECT started FROM runs WHERE id = ?2)), \
+         latest = max(latest, (SELECT latest FROM runs WHERE id = ?2)) WHERE id = ?1",
+        params![run.id, held.id],
+    )?;
+    connection.execute(
+        "UPDATE runs SET parent_run_id = ?2 WHERE parent_run_id = ?1",
+        params![provisional, identity.run_id.as_str()],
+    )?;
+    connection.execute("DELETE FROM checkpoints WHERE run = ?1", [held.id])?;
+    connection.execute("DELETE FROM runs WHERE id = ?1", [held.id])?;
+    Ok(run)
+}
+
+fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<(), StoreError> {
+    let link = row.link_at(&run.link, u64::try_from(run.next_seq).unwrap_or_default());
+    connection.execute(
+        "UPDATE records SET run = ?2, seq = ?3, link = ?4 WHERE id = ?1",
+        params![row.id, run.id, run.next_seq, link.as_bytes()],
+    )?;
+    run.next_seq = run.next_seq.saturating_add(1);
+    run.link = link;
+    let payload = TrajectoryPayload::deserialize(row.value()?).ok();
+    let tally = payload.as_ref().map(Tally::of).unwrap_or_default();
+    tally.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
+}
+
+/// The reports about records that moved come behind them; those about known facts go.
+fn move_reports(
+    connection: &Connection,
+    held: &RunHead,
+    run: &mut RunHead,
+    places: &[(u64, i64)],
+) -> Result<(), StoreError> {
+    for report in read::reports(connection, held.id)? {
+        let Some((_, place)) = places.iter().find(|(seq, _)| *seq == report.seq) else {
+            connection.execute("DELETE FROM reports WHERE id = ?1", [report.id])?;
+            continue;
+        };
+        let link = report.link_at(&run.link, u64::try_from(*place).unwrap_or_default());
+        connection.execute(
+            "UPDATE reports SET run = ?2, seq = ?3, after = ?4, link = ?5 WHERE id = ?1",
+            params![report.id, run.id, place, run.next_seq, link.as_bytes()],
+        )?;
+        connection
+            .execute("UPDATE runs SET head = ?2 WHERE id = ?1", params![run.id, link.as_bytes()])?;
+        run.link = link;
+    }
+    Ok(())
+}

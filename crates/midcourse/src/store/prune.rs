@@ -1,0 +1,86 @@
+//! Removing old runs, whole trees of them at a time.
+
+use midcourse_core::{RunId, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::Store;
+use super::append::run_head;
+use super::error::StoreError;
+
+impl Store {
+    /// The runs whose whole tree had its latest record before a moment: a run is never taken away
+    /// from under the runs it started, which come first here.
+    pub fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>, StoreError> {
+        let mut find = self.connection.prepare(
+            "WITH RECURSIVE tree(root, run_id, latest, level) AS (
+                 SELECT run_id, run_id, latest, 0 FROM runs AS top WHERE parent_run_id IS NULL
+                     OR NOT EXISTS (SELECT 1 FROM runs WHERE run_id = top.parent_run_id)
+                 UNION
+                 SELECT tree.root, runs.run_id, runs.latest, tree.level + 1
+                     FROM tree JOIN runs ON runs.parent_run_id = tree.run_id
+             ), old(root) AS (SELECT root FROM tree GROUP BY root HAVING max(latest) < ?1)
+             SELECT run_id FROM tree JOIN old USING (root) ORDER BY level DESC, latest",
+        )?;
+        let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
+        let found = find.query_map([moment], |row| row.get::<_, String>(0))?;
+        Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
+    }
+
+    /// Removes a run with everything that only it holds, in one transaction; `false` if it is not
+    /// there, or it or a run that it started has grown since the moment.
+    pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
+        let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
+        self.write(|connection| {
+            let Some(head) = run_head(connection, run_id.as_str())? else { return Ok(false) };
+            let is_busy = connection
+                .prepare_cached(
+                    "WITH RECURSIVE tree(run_id, latest) AS (
+                         SELECT run_id, latest FROM runs WHERE id = ?1 UNION
+                         SELECT runs.run_id, runs.latest
+                             FROM tree JOIN runs ON runs.parent_run_id = tree.run_id
+                     ) SELECT 1 FROM tree WHERE latest >= ?2",
+                )?
+                .exists(params![head.id, moment])?;
+            if is_busy {
+                return Ok(false);
+            }
+            remove(connection, head.id)?;
+            Ok(true)
+        })
+    }
+
+    /// Throws the search index away, so that the words of removed records are not kept there.
+    pub fn forget_search(&self) -> Result<(), StoreError> {
+        Ok(super::search::remove(&self.home().search_file())?)
+    }
+
+    /// Gives the room of removed runs back to the disk. The store is locked meanwhile.
+    pub fn shrink(&mut self) -> Result<(), StoreError> {
+        self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
+        Ok(())
+    }
+}
+
+fn remove(connection: &Connection, run: i64) -> Result<(), StoreError> {
+    connection.execute_batch(
+        "CREATE TEMP TABLE IF NOT EXISTS loose (body INTEGER PRIMARY KEY);
+         DELETE FROM temp.loose;",
+    )?;
+    for statement in [
+        "INSERT OR IGNORE INTO temp.loose SELECT body FROM record_bodies \
+         WHERE record IN (SELECT id FROM records WHERE run = ?1)",
+        "DELETE FROM record_bodies WHERE record IN (SELECT id FROM records WHERE run = ?1)",
+        "DELETE FROM records WHERE run = ?1",
+        "DELETE FROM reports WHERE run = ?1",
+        "DELETE FROM checkpoints WHERE run = ?1",
+        "DELETE FROM runs WHERE id = ?1",
+    ] {
+        connection.execute(statement, [run])?;
+    }
+    connection.execute(
+        "DELETE FROM bodies WHERE id IN (SELECT body FROM temp.loose) \
+         AND NOT EXISTS (SELECT 1 FROM record_bodies WHERE body = bodies.id)",
+        [],
+    )?;
+    Ok(())
+}

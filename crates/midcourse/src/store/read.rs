@@ -1,0 +1,366 @@
+//! Reading records back: rows, the bodies they hold, and what later reports filled in.
+//!
+//! A row is what the database has; a stored record is the whole of it. Every statement here runs
+//! to its end before the caller sees anything, so no reader holds back the log.
+
+use midcourse_core::{RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::body;
+use super::chain::Link;
+use super::draft::{Linked, record_link, report_link};
+use super::error::StoreError;
+use crate::relation::fill;
+
+/// A record as it stands in the database.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) id: i64,
+    pub(super) seq: u64,
+    pub(super) at: u64,
+    pub(super) kind: String,
+    pub(super) fact: Option<String>,
+    pub(super) source: String,
+    pub(super) schema_version: u32,
+    pub(super) redactions: u32,
+    pub(super) payload: String,
+    pub(super) link: Link,
+    pub(super) bodies: Vec<BodyRow>,
+}
+
+/// A long text of a record, still packed.
+#[derive(Debug, Clone)]
+pub(super) struct BodyRow {
+    pub(super) pointer: String,
+    pub(super) hash: Vec<u8>,
+    length: i64,
+    zstd: Vec<u8>,
+}
+
+/// A report about a record, as it stands in the database.
+#[derive(Debug, Clone)]
+pub(super) struct ReportRow {
+    pub(super) id: i64,
+    pub(super) seq: u64,
+    pub(super) after: u64,
+    pub(super) at: u64,
+    pub(super) source: String,
+    pub(super) relation: String,
+    pub(super) hash: Vec<u8>,
+    pub(super) link: Link,
+}
+
+/// A record, whole: with its bodies, and what later sources filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRecord {
+    /// The run.
+    pub run: RunKey,
+    /// The place in the run.
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The schema it was written with.
+    pub schema_version: u32,
+    /// Who reported it first.
+    pub source: String,
+    /// Which fact it is, where that can be told.
+    pub fact: Option<String>,
+    /// Secrets that were taken out of it.
+    pub redactions: u32,
+    /// The payload, as JSON, with what later sources filled in.
+    pub value: Value,
+    /// The payload as it was told first, where something was filled in since.
+    pub first_told: Option<Value>,
+    /// What the same source said differently.
+    pub diverged: Vec<Value>,
+}
+
+/// A place in a run, and the record there, if it can be read.
+pub type Placed = (u64, Result<StoredRecord, StoreError>);
+
+/// What a record says about its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunKey {
+    /// The run.
+    pub run_id: RunId,
+    /// The run that started it.
+    pub parent_run_id: Option<RunId>,
+    /// How far below a person's run it is.
+    pub depth: usize,
+}
+
+impl Row {
+    /// The link this row has behind another.
+    pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
+        record_link(
+            head,
+            &Linked {
+                seq,
+                at: self.at,
+                kind: &self.kind,
+                fact: self.fact.as_deref(),
+                source: &self.source,
+                schema_version: self.schema_version,
+                redactions: self.redactions,
+                payload: &self.payload,
+            },
+            self.bodies.iter().map(|body| (body.pointer.as_str(), body.hash.as_slice())),
+        )
+    }
+
+    /// The payload with its bodies.
+    pub(super) fn value(&self) -> Result<Value, StoreError> {
+        let damaged = |why: String| StoreError::Damaged(format!("record {}: {why}", self.seq));
+        let mut value: Value =
+            serde_json::from_str(&self.payload).map_err(|error| damaged(error.to_string()))?;
+        for body in &self.bodies {
+            let length = usize::try_from(body.length).unwrap_or(usize::MAX);
+            body::put_back(&mut value, &body.pointer, &body.hash, length, &body.zstd)
+                .map_err(|error| damaged(format!("the text at {}: {error}", body.pointer)))?;
+        }
+        Ok(value)
+    }
+}
+
+impl ReportRow {
+    /// The link this report has behind another link, about a record at `seq`.
+    pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
+        report_link(head, seq, self.at, &self.source, &self.relation, &self.hash)
+    }
+}
+
+impl StoredRecord {
+    /// The record as the engine takes it. A payload of a kind that this release does not know is
+    /// kept unread.
+    pub fn into_record(self) -> TrajectoryRecord {
+        let payload = TrajectoryPayload::deserialize(&self.value).unwrap_or_else(|_| {
+            let host = self.source.split('/').next().unwrap_or_default().to_owned();
+            TrajectoryPayload::Unread { host, raw: self.value.to_string() }
+        });
+        TrajectoryRecord {
+            schema_version: self.schema_version,
+            seq: self.seq,
+            run_id: Some(self.run.run_id),
+            parent_run_id: self.run.parent_run_id,
+            depth: self.run.depth,
+            recorded_at_unix_ms: self.at,
+            payload,
+        }
+    }
+
+    /// The record as a line of JSON: what any reader of trajectories knows, and behind it what
+    /// this store knows besides.
+    pub fn to_json(&self) -> Value {
+        let mut line = json!({
+            "schema_version": self.schema_version,
+            "seq": self.seq,
+            "run_id": self.run.run_id,
+            "parent_run_id": self.run.parent_run_id,
+            "depth": self.run.depth,
+            "recorded_at_unix_ms": self.at,
+            "payload": self.value,
+            "source": self.source,
+            "fact": self.fact,
+        });
+        if let Value::Object(fields) = &mut line {
+            if self.redactions > 0 {
+                fields.insert("redactions".to_owned(), self.redactions.into());
+            }
+            if !self.diverged.is_empty() {
+                fields.insert("diverged".to_owned(), self.diverged.clone().into());
+            }
+            fields.retain(|_, value| !value.is_null());
+        }
+        line
+    }
+}
+
+const COLUMNS: &str = "id, seq, at, kind, fact, source, schema_version, redactions, payload, link";
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let link: [u8; 32] = row.get(9)?;
+    Ok(Row {
+        id: row.get(0)?,
+        seq: unsigned(row, 1)?,
+        at: unsigned(row, 2)?,
+        kind: row.get(3)?,
+        fact: row.get(4)?,
+        source: row.get(5)?,
+        schema_version: row.get(6)?,
+        redactions: row.get(7)?,
+        payload: row.get(8)?,
+        link: link.into(),
+        bodies: Vec::new(),
+    })
+}
+
+pub(super) fn unsigned(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
+fn with_bodies(connection: &Connection, mut row: Row) -> Result<Row, StoreError> {
+    let mut find = connection.prepare_cached(
+        "SELECT pointer, hash, length, zstd FROM record_bodies JOIN bodies ON bodies.id = body \
+         WHERE record = ?1 ORDER BY pointer",
+    )?;
+    let bodies = find.query_map([row.id], |row| {
+        Ok(BodyRow {
+            pointer: row.get(0)?,
+            hash: row.get(1)?,
+            length: row.get(2)?,
+            zstd: row.get(3)?,
+        })
+    })?;
+    row.bodies = bodies.collect::<Result<_, _>>()?;
+    Ok(row)
+}
+
+/// One row of a run.
+pub(super) fn row(connection: &Connection, run: i64, seq: i64) -> Result<Option<Row>, StoreError> {
+    let found = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM records WHERE run = ?1 AND seq = ?2"))?
+        .query_row([run, seq], read_row)
+        .optional()?;
+    found.map(|row| with_bodies(connection, row)).transpose()
+}
+
+/// Some rows of a run, in order, from a seq on.
+pub(super) fn rows(
+    connection: &Connection,
+    run: i64,
+    from: i64,
+    count: usize,
+) -> Result<Vec<Row>, StoreError> {
+    let mut find = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM records WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3"
+    ))?;
+    let limit = i64::try_from(count).unwrap_or(i64::MAX);
+    let found = find.query_map(params![run, from, limit], read_row)?;
+    let found: Vec<Row> = found.collect::<Result<_, _>>()?;
+    found.into_iter().map(|row| with_bodies(connection, row)).collect()
+}
+
+/// The reports about a run, in the order they came.
+pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow>, StoreError> {
+    let mut find = connection.prepare_cached(
+        "SELECT id, seq, after, at, source, relation, hash, link FROM reports \
+         WHERE run = ?1 ORDER BY after, id",
+    )?;
+    let found = find.query_map([run], |row| {
+        let link: [u8; 32] = row.get(7)?;
+        Ok(ReportRow {
+            id: row.get(0)?,
+            seq: unsigned(row, 1)?,
+            after: unsigned(row, 2)?,
+            at: unsigned(row, 3)?,
+            source: row.get(4)?,
+            relation: row.get(5)?,
+            hash: row.get(6)?,
+            link: link.into(),
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// What a run's row says about its place among the runs.
+pub(super) fn run_key(connection: &Connection, run: i64) -> Result<RunKey, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?
+        .query_row([run], |row| {
+            let (run_id, parent): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+            let depth: i64 = row.get(2)?;
+            Ok(RunKey {
+                run_id: run_id.into(),
+                parent_run_id: parent.map(RunId::from),
+                depth: usize::try_from(depth).unwrap_or_default(),
+            })
+        })?)
+}
+
+/// One record of a run, whole.
+pub(super) fn record(
+    connection: &Connection,
+    run: i64,
+    seq: i64,
+) -> Result<Option<StoredRecord>, StoreError> {
+    let Some(row) = row(connection, run, seq)? else { return Ok(None) };
+    whole(connection, &run_key(connection, run)?, run, row).map(Some)
+}
+
+/// Some records of a run, whole, in order, by their places; a damaged one is an error at its place.
+pub(super) fn records(
+    connection: &Connection,
+    run: i64,
+    from: i64,
+    count: usize,
+) -> Result<Vec<Placed>, StoreError> {
+    let key = run_key(connection, run)?;
+    let rows = rows(connection, run, from, count)?;
+    Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
+}
+
+/// Some records of a run as they were first stored: what the engine was shown.
+pub(super) fn first_told(
+    connection: &Connection,
+    run: i64,
+    from: i64,
+    count: usize,
+) -> Result<Vec<TrajectoryRecord>, StoreError> {
+    let key = run_key(connection, run)?;
+    let rows = rows(connection, run, from, count)?;
+    rows.into_iter().map(|row| Ok(stored(&key, row)?.into_record())).collect()
+}
+
+fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
+    Ok(StoredRecord {
+        run: key.clone(),
+        seq: row.seq,
+        at: Timestamp::from_unix_ms(row.at),
+        schema_version: row.schema_version,
+        value: row.value()?,
+        source: row.source,
+        fact: row.fact,
+        redactions: row.redactions,
+        first_told: None,
+        diverged: Vec::new(),
+    })
+}
+
+fn whole(
+    connection: &Connection,
+    key: &RunKey,
+    run: i64,
+    row: Row,
+) -> Result<StoredRecord, StoreError> {
+    let seq = i64::try_from(row.seq).unwrap_or(i64::MAX);
+    let mut record = stored(key, row)?;
+    let mut find = connection.prepare_cached(
+        "SELECT relation, hash, zstd FROM reports WHERE run = ?1 AND seq = ?2 ORDER BY id",
+    )?;
+    let found = find.query_map([run, seq], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Vec<u8>>(2)?))
+    })?;
+    for report in found {
+        let (relation, hash, packed) = report?;
+        match (relation.as_str(), unpack_report(&hash, &packed)?) {
+            ("filled", Value::Object(fills)) => {
+                let before = record.value.clone();
+                fill(&mut record.value, &fills);
+                record.first_told.get_or_insert(before);
+            }
+            (_, payload) => record.diverged.push(payload),
+        }
+    }
+    Ok(record)
+}
+
+fn unpack_report(hash: &[u8], packed: &[u8]) -> Result<Value, StoreError> {
+    let damaged = || StoreError::Damaged("a report does not unpack".to_owned());
+    let length = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
+    let length = length.and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;
+    let text = body::unpack(hash, length, packed).map_err(|_| damaged())?;
+    serde_json::from_str(&text).map_err(|_| damaged())
+}

@@ -1,0 +1,102 @@
+//! The runs of a store, as their rows count them.
+
+use midcourse_core::{RunId, Timestamp};
+use rusqlite::{OptionalExtension as _, params};
+
+use super::Store;
+use super::error::StoreError;
+use super::read::unsigned;
+
+/// One run at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    /// The run.
+    pub run_id: RunId,
+    /// The run that started it.
+    pub parent_run_id: Option<RunId>,
+    /// The host that reported it first.
+    pub host: String,
+    /// Its first record.
+    pub started: Timestamp,
+    /// Its latest record.
+    pub latest: Timestamp,
+    /// Its end, if one is on record and nothing came after it.
+    pub ended: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<String>,
+    /// Records.
+    pub records: u64,
+    /// Tool calls that ended or were refused.
+    pub calls: u64,
+    /// Those that failed or were refused.
+    pub errors: u64,
+    /// Times something was said.
+    pub deliveries: u64,
+}
+
+const COLUMNS: &str = "run_id, parent_run_id, host, started, latest, ended, outcome, next_seq, \
+                       calls, errors, deliveries";
+
+fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
+    let ended: Option<i64> = row.get(5)?;
+    Ok(RunSummary {
+        run_id: row.get::<_, String>(0)?.into(),
+        parent_run_id: row.get::<_, Option<String>>(1)?.map(RunId::from),
+        host: row.get(2)?,
+        started: Timestamp::from_unix_ms(unsigned(row, 3)?),
+        latest: Timestamp::from_unix_ms(unsigned(row, 4)?),
+        ended: ended.and_then(|ms| u64::try_from(ms).ok()).map(Timestamp::from_unix_ms),
+        outcome: row.get(6)?,
+        records: unsigned(row, 7)?,
+        calls: unsigned(row, 8)?,
+        errors: unsigned(row, 9)?,
+        deliveries: unsigned(row, 10)?,
+    })
+}
+
+impl Store {
+    /// The latest runs, newest first.
+    pub fn runs(&self, count: usize) -> Result<Vec<RunSummary>, StoreError> {
+        let mut find = self.connection.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM runs ORDER BY started DESC, id DESC LIMIT ?1"
+        ))?;
+        let found = find.query_map([i64::try_from(count).unwrap_or(i64::MAX)], read_summary)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// How many runs there are.
+    pub fn run_count(&self) -> Result<u64, StoreError> {
+        let count =
+            self.connection.query_row("SELECT count(*) FROM runs", [], |row| unsigned(row, 0))?;
+        Ok(count)
+    }
+
+    /// One run.
+    pub fn run(&self, run_id: &str) -> Result<Option<RunSummary>, StoreError> {
+        let found = self
+            .connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run_id = ?1"))?
+            .query_row([run_id], read_summary);
+        Ok(found.optional()?)
+    }
+
+    /// The runs that a run started.
+    pub fn children(&self, run_id: &str) -> Result<Vec<RunSummary>, StoreError> {
+        let mut find = self.connection.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM runs WHERE parent_run_id = ?1 ORDER BY id"
+        ))?;
+        let found = find.query_map([run_id], read_summary)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// The ids of runs that begin so, at most `count`.
+    pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 \
+             ORDER BY started DESC LIMIT ?2",
+        )?;
+        let limit = i64::try_from(count).unwrap_or(i64::MAX);
+        let found = find.query_map(params![prefix, limit], |row| row.get::<_, String>(0))?;
+        Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
+    }
+}

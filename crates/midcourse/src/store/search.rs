@@ -1,0 +1,200 @@
+//! Searching the texts of all records, through an index beside the store.
+//!
+//! The index is a database of its own and is filled by whoever searches, never by a hook. It can
+//! be deleted at any time and is made again.
+
+use std::path::Path;
+
+use midcourse_core::RunId;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::Value;
+
+use super::error::StoreError;
+use super::read;
+use super::{Store, body};
+
+/// The index's form; another one is thrown away.
+const VERSION: u32 = 1;
+
+/// Records indexed per transaction.
+const PAGE: i64 = 500;
+
+/// Of each text, as much as this is searchable.
+const TEXT_MAX: usize = 64 * 1024;
+
+/// A record that holds the words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Its run.
+    pub run_id: RunId,
+    /// Its place there.
+    pub seq: u64,
+    /// What kind it is.
+    pub kind: String,
+    /// The words where they stand.
+    pub excerpt: String,
+}
+
+/// The index of a store.
+pub struct SearchIndex {
+    connection: Connection,
+}
+
+impl SearchIndex {
+    /// Opens the index of a store, or begins a new one.
+    pub fn open(store: &Store) -> Result<Self, StoreError> {
+        let file = store.home().search_file();
+        match Self::try_open(&file) {
+            Ok(index) => Ok(index),
+            // It is only a cache: one that is damaged or of another form is made again.
+            Err(StoreError::Damaged(_) | StoreError::Newer { .. }) => {
+                remove(&file)?;
+                Self::try_open(&file)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn try_open(file: &Path) -> Result<Self, StoreError> {
+        super::schema::make_file(file)?;
+        let connection = Connection::open(file)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        match super::schema::version(&connection)? {
+            0 => connection.execute_batch(&format!(
+                "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;
+                 CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5(text, content='', contentless_delete=1);
+                 CREATE TABLE IF NOT EXISTS done (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL);
+                 PRAGMA user_version={VERSION}; COMMIT;"
+            ))?,
+            VERSION => {}
+            found => return Err(StoreError::Newer { found, known: VERSION }),
+        }
+        Ok(Self { connection })
+    }
+
+    /// Takes in what was recorded since the last time, calling `progress` with how many records
+    /// are left.
+    pub fn catch_up(
+        &mut self,
+        store: &Store,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), StoreError> {
+        let last: i64 =
+            store
+                .connection
+                .query_row("SELECT coalesce(max(id), 0) FROM records", [], |row| row.get(0))?;
+        let upto: Option<i64> =
+            self.connection.query_row("SELECT upto FROM done", [], |row| row.get(0)).optional()?;
+        let mut upto = upto.unwrap_or(0);
+        while upto < last {
+            progress(u64::try_from(last.saturating_sub(upto)).unwrap_or_default());
+            match self.take_in_page(store, upto)? {
+                // What was left has been removed meanwhile.
+                done if done == upto => break,
+                done => upto = done,
+            }
+        }
+        progress(0);
+        Ok(())
+    }
+
+    fn take_in_page(&mut self, store: &Store, upto: i64) -> Result<i64, StoreError> {
+        let mut find = store.connection.prepare_cached(
+            "SELECT id, run, seq FROM records WHERE id > ?1 ORDER BY id LIMIT ?2",
+        )?;
+        let places: Vec<(i64, i64, i64)> = find
+            .query_map([upto, PAGE], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<Result<_, _>>()?;
+        let transaction = self.connection.transaction()?;
+        let mut done = upto;
+        for (id, run, seq) in places {
+            // What cannot be read cannot be searched; verify tells.
+            if let Ok(Some(record)) = read::record(&store.connection, run, seq) {
+                transaction
+                    .prepare_cached("INSERT OR REPLACE INTO texts (rowid, text) VALUES (?1, ?2)")?
+                    .execute(params![id, searchable(record.value)])?;
+            }
+            done = id;
+        }
+        transaction.execute("INSERT OR REPLACE INTO done (one, upto) VALUES (1, ?1)", [done])?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
+    /// The latest records that hold all the words, newest first. The words are plain words, not
+    /// the index's query language; what has no letter or digit is no word. A record is found by
+    /// what was told first about its fact.
+    pub fn search(&self, store: &Store, words: &str, count: usize) -> Result<Vec<Hit>, StoreError> {
+        let query: Vec<String> = words
+            .split_whitespace()
+            .filter(|word| word.contains(char::is_alphanumeric))
+            .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
+            .collect();
+        if query.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT rowid FROM texts WHERE texts MATCH ?1 ORDER BY rowid DESC")?;
+        let mut rows = find.query([query.join(" ")])?;
+        let mut hits = Vec::new();
+        while let Some(row) = rows.next()? {
+            if hits.len() == count {
+                break;
+            }
+            hits.extend(hit(store, row.get(0)?, words)?);
+        }
+        Ok(hits)
+    }
+}
+
+/// Throws the index away.
+pub(super) fn remove(file: &Path) -> std::io::Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn hit(store: &Store, id: i64, words: &str) -> Result<Option<Hit>, StoreError> {
+    let place = store
+        .connection
+        .prepare_cached("SELECT run, seq, kind FROM records WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((run, seq, kind)) = place else { return Ok(None) };
+    let Some(record) = read::record(&store.connection, run, seq)? else { return Ok(None) };
+    let (run_id, seq) = (record.run.run_id.clone(), record.seq);
+    let excerpt = excerpt(&searchable(record.value), words);
+    Ok(Some(Hit { run_id, seq, kind, excerpt }))
+}
+
+/// All texts of a payload, one a line.
+fn searchable(mut value: Value) -> String {
+    let mut all = String::new();
+    body::each_text(&mut value, &mut |_, text| {
+        all.push_str(text.get(..text.floor_char_boundary(TEXT_MAX)).unwrap_or_default());
+        all.push('\n');
+    });
+    all
+}
+
+/// The line where the first of the words stands, with a little around it.
+fn excerpt(text: &str, words: &str) -> String {
+    const WIDTH: usize = 120;
+    let word = words.split_whitespace().next().unwrap_or_default().to_lowercase();
+    let line = text
+        .lines()
+        .find(|line| line.to_lowercase().contains(&word))
+        .or_else(|| text.lines().next())
+        .unwrap_or_default();
+    let at = line.to_lowercase().find(&word).unwrap_or_default();
+    let from = line.floor_char_boundary(at.saturating_sub(WIDTH / 3));
+    let rest = line.get(from..).unwrap_or_default();
+    rest.get(..rest.floor_char_boundary(WIDTH)).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,76 @@
+//! The latest records of all runs, and what comes after them.
+
+use midcourse_core::RunId;
+use rusqlite::params;
+
+use super::error::StoreError;
+use super::read::{self, StoredRecord};
+use super::{Store, append};
+
+/// A place in the order in which records were stored, whatever their run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor(i64);
+
+impl Store {
+    /// The place before the latest `count` records, of one run or of all.
+    pub fn cursor(&self, run_id: Option<&RunId>, count: usize) -> Result<Cursor, StoreError> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let last = "coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM records))";
+        let cursor = match self.run_row(run_id)? {
+            Some(run) => self.connection.query_row(
+                &format!(
+                    "SELECT {last} FROM (SELECT id FROM records WHERE run = ?1 \
+                     ORDER BY seq DESC LIMIT ?2)"
+                ),
+                params![run, count],
+                |row| row.get(0),
+            )?,
+            None => self.connection.query_row(
+                &format!("SELECT {last} FROM (SELECT id FROM records ORDER BY id DESC LIMIT ?1)"),
+                params![count],
+                |row| row.get(0),
+            )?,
+        };
+        Ok(Cursor(cursor))
+    }
+
+    /// Some records after a place, of one run or of all, and the place after them.
+    pub fn records_after(
+        &self,
+        cursor: Cursor,
+        run_id: Option<&RunId>,
+        count: usize,
+    ) -> Result<(Vec<StoredRecord>, Cursor), StoreError> {
+        let run = self.run_row(run_id)?;
+        if run_id.is_some() && run.is_none() {
+            return Ok((Vec::new(), cursor));
+        }
+        let mut find = self.connection.prepare_cached(
+            "SELECT id, run, seq FROM records WHERE id > ?1 AND (?2 IS NULL OR run = ?2) \
+             ORDER BY id LIMIT ?3",
+        )?;
+        let limit = i64::try_from(count).unwrap_or(i64::MAX);
+        let places: Vec<(i64, i64, i64)> = find
+            .query_map(params![cursor.0, run, limit], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        let mut records = Vec::new();
+        let mut after = cursor;
+        for (id, run, seq) in places {
+            records.extend(read::record(&self.connection, run, seq)?);
+            after = Cursor(id);
+        }
+        Ok((records, after))
+    }
+
+    /// Changes whenever another process has changed the store.
+    pub fn version_of_data(&self) -> Result<i64, StoreError> {
+        Ok(self.connection.query_row("PRAGMA data_version", [], |row| row.get(0))?)
+    }
+
+    fn run_row(&self, run_id: Option<&RunId>) -> Result<Option<i64>, StoreError> {
+        let Some(run_id) = run_id else { return Ok(None) };
+        Ok(append::run_head(&self.connection, run_id.as_str())?.map(|head| head.id))
+    }
+}

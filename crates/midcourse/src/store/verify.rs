@@ -1,0 +1,250 @@
+//! Checking a store: gapless seqs, whole hash chains, readable bodies, true counts.
+//!
+//! A run may grow while it is checked. What is checked is the run as it was when its row was read:
+//! records up to there do not change any more, and reports are counted up to the latest one then.
+
+use std::fmt;
+
+use midcourse_core::{RunId, Timestamp, TrajectoryPayload};
+use rusqlite::OptionalExtension as _;
+use serde::Deserialize as _;
+
+use super::append::{self, RunHead, Tally};
+use super::chain::Link;
+use super::error::StoreError;
+use super::lost::Lost;
+use super::read::{self, ReportRow, Row};
+use super::{RunSummary, Store, spill};
+
+/// Records read at a time.
+const PAGE: usize = 64;
+
+/// Something that is not as it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The run it is about, if it is about one.
+    pub run_id: Option<RunId>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.run_id {
+            Some(run_id) => write!(f, "{run_id}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// A run at one moment.
+struct Snapshot {
+    head: RunHead,
+    summary: RunSummary,
+    last_report: i64,
+}
+
+impl Store {
+    /// Checks what does not belong to one run: the database's own structure, what was spilled and
+    /// not taken in, and what was lost and is not on record yet.
+    pub fn verify_file(&self) -> Result<Vec<Finding>, StoreError> {
+        let mut whats = Vec::new();
+        let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
+        for line in check.query_map([], |row| row.get::<_, String>(0))? {
+            match line {
+                Ok(line) if line == "ok" => {}
+                Ok(line) => whats.push(format!("the database is damaged: {line}")),
+                Err(error) => {
+                    whats.push(StoreError::from(error).to_string());
+                    break;
+                }
+            }
+        }
+        let mut orphans = self.connection.prepare("PRAGMA foreign_key_check")?;
+        let tables = orphans.query_map([], |row| row.get::<_, String>(0))?;
+        let mut tables: Vec<String> = tables.filter_map(Result::ok).collect();
+        tables.dedup();
+        whats.extend(tables.iter().map(|table| format!("rows of {table} belong to nothing")));
+        whats.extend(spill::leftovers(self.home())?);
+        let (runs, events) = Lost::outstanding(self.home());
+        if events > 0 {
+            whats.push(format!("{events} events of {runs} runs were lost and are not marked yet"));
+        }
+        Ok(whats.into_iter().map(|what| Finding { run_id: None, what }).collect())
+    }
+
+    /// Checks one run, record by record. An error means that the store could not be read at all.
+    pub fn verify_run(&self, run_id: &RunId) -> Result<Vec<Finding>, StoreError> {
+        let mut walk = Walk::new(run_id);
+        match self.walk(run_id, &mut walk) {
+            // What cannot be read is a finding about this run; the next one may be whole.
+            Err(StoreError::Damaged(what)) => walk.find(what),
+            other => other?,
+        }
+        if !walk.findings.is_empty()
+            && append::run_head(&self.connection, run_id.as_str())?.is_none()
+        {
+            // It was removed, or moved into another run, while it was looked at.
+            return Ok(Vec::new());
+        }
+        let find = |what| Finding { run_id: Some(run_id.clone()), what };
+        Ok(walk.findings.into_iter().map(find).collect())
+    }
+
+    fn snapshot(&self, run_id: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        let transaction = self.connection.unchecked_transaction()?;
+        let head = append::run_head(&transaction, run_id.as_str())?;
+        let (Some(head), Some(summary)) = (head, self.run(run_id.as_str())?) else {
+            return Ok(None);
+        };
+        let last_report = transaction
+            .query_row("SELECT max(id) FROM reports WHERE run = ?1", [head.id], |row| row.get(0))
+            .optional()?
+            .flatten()
+            .unwrap_or(0);
+        Ok(Some(Snapshot { head, summary, last_report }))
+    }
+
+    fn walk(&self, run_id: &RunId, walk: &mut Walk) -> Result<(), StoreError> {
+        let Some(Snapshot { head, summary, last_report }) = self.snapshot(run_id)? else {
+            return Ok(());
+        };
+        if let Some(parent_id) = &summary.parent_run_id
+            && self.run(parent_id.as_str())?.is_none()
+        {
+            walk.find(format!("its parent run {parent_id} is not in the store"));
+        }
+        let reports = read::reports(&self.connection, head.id)?;
+        let mut reports = reports.iter().filter(|report| report.id <= last_report).peekable();
+        let mut from = 0_i64;
+        while from < head.next_seq {
+            let rest = usize::try_from(head.next_seq.saturating_sub(from)).unwrap_or(PAGE);
+            let page = read::rows(&self.connection, head.id, from, rest.min(PAGE))?;
+            let Some(last) = page.last() else { break };
+            from = i64::try_from(last.seq).unwrap_or(i64::MAX).saturating_add(1);
+            for row in page.iter().filter(|row| row.seq < summary.records) {
+                while let Some(report) = reports.next_if(|report| report.after <= row.seq) {
+                    walk.report(report);
+                }
+                walk.record(row);
+            }
+        }
+        for report in reports {
+            walk.report(report);
+        }
+        walk.close(&summary, &head.link);
+        Ok(())
+    }
+}
+
+/// A walk along one run, and what should come next.
+struct Walk {
+    findings: Vec<String>,
+    next_seq: u64,
+    link: Link,
+    chain_broken: bool,
+    calls: i64,
+    errors: i64,
+    deliveries: i64,
+    started: Option<u64>,
+    latest: Option<u64>,
+    ended: Option<(u64, String)>,
+}
+
+impl Walk {
+    fn new(run_id: &RunId) -> Self {
+        Self {
+            findings: Vec::new(),
+            next_seq: 0,
+            link: Link::genesis(run_id.as_str()),
+            chain_broken: false,
+            calls: 0,
+            errors: 0,
+            deliveries: 0,
+            started: None,
+            latest: None,
+            ended: None,
+        }
+    }
+
+    fn find(&mut self, what: String) {
+        self.findings.push(what);
+    }
+
+    fn record(&mut self, row: &Row) {
+        if row.seq != self.next_seq {
+            self.find(format!("record {} is missing: {} follows", self.next_seq, row.seq));
+        }
+        self.next_seq = row.seq.saturating_add(1);
+        let expected = row.link_at(&self.link, row.seq);
+        self.advance(&expected, &row.link, &format!("record {}", row.seq));
+        self.started = Some(self.started.map_or(row.at, |at| at.min(row.at)));
+        self.latest = self.latest.max(Some(row.at));
+        match row.value() {
+            Err(error) => self.find(error.to_string()),
+            Ok(value) => {
+                let kind = value.get("kind").and_then(|kind| kind.as_str());
+                if kind != Some(row.kind.as_str()) {
+                    self.find(format!("record {} says it is of another kind", row.seq));
+                }
+                if let Ok(payload) = TrajectoryPayload::deserialize(&value) {
+                    self.count(&Tally::of(&payload), row.at);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, tally: &Tally<'_>, at: u64) {
+        self.calls += tally.calls;
+        self.errors += tally.errors;
+        self.deliveries += tally.deliveries;
+        match tally.life {
+            "ends" => self.ended = Some((at, tally.outcome.unwrap_or_default().to_owned())),
+            "goes_on" => self.ended = None,
+            _ => {}
+        }
+    }
+
+    fn report(&mut self, report: &ReportRow) {
+        let expected = report.link_at(&self.link, report.seq);
+        self.latest = self.latest.max(Some(report.at));
+        self.advance(&expected, &report.link, &format!("a report about record {}", report.seq));
+    }
+
+    /// Goes on along the chain. A broken chain is told once: what follows a changed record was
+    /// linked to what it was before.
+    fn advance(&mut self, expected: &Link, found: &Link, what: &str) {
+        if expected != found && !self.chain_broken {
+            self.chain_broken = true;
+            self.find(format!("{what} was changed after it was stored, or is not in its place"));
+        }
+        self.link = *found;
+    }
+
+    fn close(&mut self, summary: &RunSummary, head: &Link) {
+        if self.next_seq != summary.records {
+            self.find(format!(
+                "the run ends at {} records, but {} were stored",
+                self.next_seq, summary.records
+            ));
+        }
+        if self.link != *head && !self.chain_broken {
+            self.find("the end of the run is not what was stored last".to_owned());
+        }
+        let counted = [self.calls, self.errors, self.deliveries].map(i64::unsigned_abs);
+        if counted != [summary.calls, summary.errors, summary.deliveries] {
+            self.find(
+                "its counts of calls, errors and deliveries are not those of its records"
+                    .to_owned(),
+            );
+        }
+        let ended = summary.ended.map(|at| (at, summary.outcome.clone().unwrap_or_default()));
+        let walked = self.ended.clone().map(|(at, how)| (Timestamp::from_unix_ms(at), how));
+        let times = [self.started, self.latest].map(|at| at.map(Timestamp::from_unix_ms));
+        if self.next_seq > 0
+            && (ended, times) != (walked, [summary.started, summary.latest].map(Some))
+        {
+            self.find("its times or its end are not those of its records".to_owned());
+        }
+    }
+}

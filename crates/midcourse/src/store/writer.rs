@@ -1,0 +1,112 @@
+//! A store shared within one process: one thread writes, and commits for all that wait.
+//!
+//! Callers queue events and are acknowledged after the commit that holds theirs. The queue is
+//! bounded: when it is full, callers wait for room, asynchronous ones without blocking their
+//! runtime. Events that arrive while a commit is under way share the next one.
+
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::StoreError;
+use super::{Store, StoreSettings};
+use crate::event::Event;
+use crate::home::Home;
+use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
+
+/// Events that may wait for the writer.
+const QUEUE: usize = 1024;
+
+/// Events that share one commit.
+const BATCH: usize = 256;
+
+struct Job {
+    event: Event,
+    reply: oneshot::Sender<Result<Recorded, TrajectoryError>>,
+}
+
+/// A store for the tasks and threads of one process.
+///
+/// Dropping it waits until what is queued is written.
+pub struct StoreWriter {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StoreWriter {
+    /// Opens the store of a home and starts its writer.
+    pub fn open(home: &Home, settings: StoreSettings) -> Result<Self, StoreError> {
+        let mut store = Store::open(home, settings.clone())?;
+        // What is wrong with the spill folder is no reason not to record.
+        while store.take_in_spilled().is_ok_and(|taken| taken > 0) {}
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let home = home.clone();
+        let thread = thread::Builder::new()
+            .name("midcourse-store".to_owned())
+            .spawn(move || write(queue, store, &home, &settings))?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+}
+
+impl TrajectorySink for StoreWriter {
+    fn record(&self, event: Event) -> Recording<'_> {
+        Box::pin(async move {
+            let gone = || TrajectoryError::Io("the store's writer has stopped".to_owned());
+            let (reply, answer) = oneshot::channel();
+            let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+            jobs.send(Job { event, reply }).await.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?
+        })
+    }
+}
+
+impl Drop for StoreWriter {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has told its callers by dropping their replies.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes batches until nobody can queue any more, and leaves an empty log behind.
+///
+/// After a failure the same connection goes on: what it could not sync it writes over with the
+/// next batch, where a new one would take it for committed. Only a store that is damaged, or has
+/// gone, is opened anew.
+fn write(mut queue: mpsc::Receiver<Job>, store: Store, home: &Home, settings: &StoreSettings) {
+    let mut store = Some(store);
+    let mut jobs = Vec::with_capacity(BATCH);
+    while queue.blocking_recv_many(&mut jobs, BATCH) > 0 {
+        let (events, replies): (Vec<_>, Vec<_>) =
+            jobs.drain(..).map(|job| (job.event, job.reply)).unzip();
+        let opened = match store.take() {
+            Some(store) => Ok(store),
+            None => Store::open(home, settings.clone()),
+        };
+        let written = opened.and_then(|mut opened| {
+            let written = opened.append_all(events);
+            if !matches!(written, Err(StoreError::Damaged(_))) {
+                store = Some(opened);
+            }
+            written
+        });
+        match written {
+            Ok(recorded) => {
+                for (reply, recorded) in replies.into_iter().zip(recorded) {
+                    // A caller that gave up waiting has its record all the same.
+                    let _ = reply.send(recorded.map_err(TrajectoryError::from));
+                }
+            }
+            Err(error) => {
+                for reply in replies {
+                    let _ = reply.send(Err(error.clone().into()));
+                }
+            }
+        }
+    }
+    if let Some(mut store) = store {
+        store.empty_log();
+    }
+}

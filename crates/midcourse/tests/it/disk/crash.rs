@@ -1,0 +1,173 @@
+//! The disks that a power cut at some point of a recorded history could have left.
+//!
+//! A crash point is a number of entries that had happened. At each point there are three corner
+//! states (nothing unsynced survived, everything did, everything but the last unsynced write) and
+//! some random ones; equal states of one point are given once.
+
+use std::collections::BTreeSet;
+use std::{fmt, vec};
+
+use tempfile::TempDir;
+
+use super::chance::Chance;
+use super::file::Survival;
+use super::image::Image;
+use super::log::Entry;
+use super::model::Model;
+
+/// Which crash points to look at, and how many random states at each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    points: usize,
+    random_states: u64,
+}
+
+impl Sample {
+    /// Every crash point.
+    pub(crate) fn all() -> Self {
+        Self { points: usize::MAX, random_states: 4 }
+    }
+
+    /// So many crash points, drawn at random; but those just after an acknowledgement and just
+    /// before and after a sync are always among them, even if there are more.
+    pub(crate) fn at_most(points: usize) -> Self {
+        Self { points, ..Self::all() }
+    }
+
+    /// So many random states at each crash point, instead of four.
+    pub(crate) fn random_states(self, random_states: u64) -> Self {
+        Self { random_states, ..self }
+    }
+
+    fn points(self, log: &[Entry], seed: u64) -> BTreeSet<usize> {
+        if self.points > log.len() {
+            return (0..=log.len()).collect();
+        }
+        let mut points = BTreeSet::from([log.len()]);
+        for (at, entry) in log.iter().enumerate() {
+            if entry.is_sync() {
+                points.insert(at);
+            }
+            if entry.is_sync() || entry.is_ack() {
+                points.insert(at + 1);
+            }
+        }
+        let mut chance = Chance::new(seed);
+        while points.len() < self.points {
+            points.insert(chance.below(log.len() + 1));
+        }
+        points
+    }
+}
+
+/// One disk that a power cut could have left.
+pub(crate) struct CrashState {
+    image: Image,
+    acked: Vec<String>,
+    description: String,
+}
+
+impl CrashState {
+    /// The lines acknowledged before the power cut.
+    pub(crate) fn acked(&self) -> &[String] {
+        &self.acked
+    }
+
+    pub(super) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Writes the disk into a new folder, which lies there in place of the root.
+    pub(crate) fn materialise(&self) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        self.image.write(folder.path());
+        folder
+    }
+}
+
+/// Says which state it is, for the message of a failed test.
+impl fmt::Display for CrashState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description)
+    }
+}
+
+/// The crash states of a history, by increasing crash point.
+pub(crate) struct CrashStates {
+    model: Model,
+    log: vec::IntoIter<Entry>,
+    happened: usize,
+    last: Option<Entry>,
+    points: BTreeSet<usize>,
+    random_states: u64,
+    seed: u64,
+    ready: vec::IntoIter<CrashState>,
+}
+
+impl CrashStates {
+    pub(super) fn new(model: Model, log: Vec<Entry>, sample: Sample, seed: u64) -> Self {
+        Self {
+            model,
+            happened: 0,
+            last: None,
+            points: sample.points(&log, seed),
+            random_states: sample.random_states,
+            seed,
+            ready: Vec::new().into_iter(),
+            log: log.into_iter(),
+        }
+    }
+
+    fn advance_to(&mut self, point: usize) {
+        for entry in self.log.by_ref().take(point - self.happened) {
+            self.model.apply(&entry);
+            self.last = Some(entry);
+        }
+        self.happened = point;
+    }
+
+    fn states(&self) -> Vec<CrashState> {
+        let mut survivals = vec![
+            ("nothing unsynced survived".to_owned(), Survival::Nothing),
+            ("everything survived".to_owned(), Survival::Everything),
+        ];
+        if let Some(last) = self.model.last_unsettled_write() {
+            let description = "everything but the last unsynced write survived".to_owned();
+            survivals.push((description, Survival::AllBut(last)));
+        }
+        for number in 0..self.random_states {
+            let point = u64::try_from(self.happened).unwrap();
+            let mut mixed = Chance::new(self.seed ^ (point << 20) ^ number);
+            let chance = Chance::new(mixed.number());
+            survivals.push((format!("random state {number}"), Survival::Random(chance)));
+        }
+        let acked = self.model.acked();
+        let mut states: Vec<CrashState> = Vec::new();
+        for (survival, left) in survivals {
+            let image = self.model.after_power_cut(left);
+            if states.iter().all(|state| state.image != image) {
+                let last = self.last.as_ref().map_or("nothing".to_owned(), Entry::to_string);
+                let (happened, seed) = (self.happened, self.seed);
+                let description =
+                    format!("power cut after {happened} entries ({last}), seed {seed}: {survival}");
+                states.push(CrashState { image, acked: acked.clone(), description });
+            }
+        }
+        states
+    }
+}
+
+impl Iterator for CrashStates {
+    type Item = CrashState;
+
+    fn next(&mut self) -> Option<CrashState> {
+        loop {
+            if let Some(state) = self.ready.next() {
+                return Some(state);
+            }
+            let point = self.points.pop_first()?;
+            self.advance_to(point);
+            self.ready = self.states().into_iter();
+        }
+    }
+}
