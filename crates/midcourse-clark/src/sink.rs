@@ -1,0 +1,154 @@
+//! Our durability for those who keep clark-agent's own recorder.
+//!
+//! The recorder gives each record a seq and goes on when the sink fails. The store assigns its own
+//! seqs, and what was lost in between is said in the run as soon as it can be written again.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clark_agent::{TrajectoryError as ClarkError, TrajectoryRecord as ClarkRecord};
+use midcourse::{Event, Source, TrajectoryError, TrajectorySink};
+use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use tokio::sync::Mutex;
+
+use crate::calls::Calls;
+use crate::convert;
+
+/// Runs that are told apart at the same time; beyond it the oldest is forgotten.
+const RUNS_MAX: usize = 64;
+
+/// Takes the records of clark-agent's recorder into a sink of midcourse.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use clark_agent::TrajectoryRecorder;
+/// use midcourse_clark::DurableTrajectorySink;
+/// # let store = Arc::new(midcourse::InMemoryTrajectorySink::new());
+/// let recorder = TrajectoryRecorder::new(Arc::new(DurableTrajectorySink::new(store)));
+/// ```
+pub struct DurableTrajectorySink {
+    sink: Arc<dyn TrajectorySink>,
+    source: Source,
+    // Held for each record, so that a run's records keep their order.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: Vec<Known>,
+    /// The run of records that say none, until one says it.
+    unnamed: Option<RunId>,
+}
+
+/// What is known of one run.
+struct Known {
+    run_id: RunId,
+    calls: Calls,
+    rejected: u64,
+    unwritten: u64,
+}
+
+impl DurableTrajectorySink {
+    /// Takes records into this sink.
+    pub fn new(sink: Arc<dyn TrajectorySink>) -> Self {
+        let source = Source::new("clark-agent", "recorder");
+        Self { sink, source, state: Mutex::default() }
+    }
+
+    async fn take(&self, record: &ClarkRecord) -> Result<(), TrajectoryError> {
+        let mut state = self.state.lock().await;
+        let State { runs, unnamed } = &mut *state;
+        let mut payload = convert::payload(&record.payload);
+        // A child that begins says nothing about records that name no run.
+        let begins = matches!(payload, TrajectoryPayload::RunStarted { .. })
+            && record.parent_run_id.is_none();
+        let ends = matches!(payload, TrajectoryPayload::RunEnded { .. });
+        let run = run_of(record, &payload, unnamed);
+        let known = known(runs, &run.run_id);
+        known.calls.tell_apart(&mut payload);
+
+        let at = Timestamp::from_unix_ms(record.recorded_at_unix_ms);
+        let mut event = Event::new(run.clone(), self.source.clone(), at, payload);
+        event.schema_version = record.schema_version;
+        if begins {
+            event.adopts = unnamed.clone();
+        }
+        if let Err(error) = self.write(known, &run, event).await {
+            let lost = match error {
+                TrajectoryError::Rejected(_) => &mut known.rejected,
+                TrajectoryError::Io(_) => &mut known.unwritten,
+            };
+            *lost = lost.saturating_add(1);
+            return Err(error);
+        }
+        if begins || (ends && record.run_id.is_none()) {
+            *unnamed = None;
+        }
+        Ok(())
+    }
+
+    /// Writes an event, and before it how many are missing there.
+    async fn write(
+        &self,
+        known: &mut Known,
+        run: &RunIdentity,
+        event: Event,
+    ) -> Result<(), TrajectoryError> {
+        for (lost, reason) in
+            [(&mut known.rejected, GapReason::Rejected), (&mut known.unwritten, GapReason::Io)]
+        {
+            if *lost > 0 {
+                let gap = TrajectoryPayload::Gap { lost: *lost, reason };
+                let gap = Event::new(run.clone(), self.source.clone(), event.at, gap);
+                self.sink.record(gap).await?;
+                *lost = 0;
+            }
+        }
+        self.sink.record(event).await.map(|_| ())
+    }
+}
+
+/// The run that a record belongs to.
+fn run_of(
+    record: &ClarkRecord,
+    payload: &TrajectoryPayload,
+    unnamed: &mut Option<RunId>,
+) -> RunIdentity {
+    if let TrajectoryPayload::RunStarted { identity } = payload {
+        return identity.clone();
+    }
+    let run_id = record.run_id.as_ref().map(RunId::from).unwrap_or_else(|| {
+        let fresh = || format!("provisional-{}", clark_agent::RunIdentity::root().run_id).into();
+        unnamed.get_or_insert_with(fresh).clone()
+    });
+    RunIdentity {
+        parent_run_id: record.parent_run_id.as_ref().map(RunId::from),
+        depth: record.depth,
+        ..RunIdentity::root(run_id.as_str())
+    }
+}
+
+/// What is known of a run, which is not much when it is new.
+fn known<'a>(runs: &'a mut Vec<Known>, run_id: &RunId) -> &'a mut Known {
+    let place = runs.iter().position(|known| known.run_id == *run_id);
+    let known = match place {
+        Some(place) => runs.remove(place),
+        None => {
+            Known { run_id: run_id.clone(), calls: Calls::default(), rejected: 0, unwritten: 0 }
+        }
+    };
+    if runs.len() >= RUNS_MAX {
+        runs.remove(0);
+    }
+    runs.push_mut(known)
+}
+
+#[async_trait]
+impl clark_agent::TrajectorySink for DurableTrajectorySink {
+    async fn record(&self, record: ClarkRecord) -> Result<(), ClarkError> {
+        self.take(&record).await.map_err(|error| match error {
+            TrajectoryError::Rejected(why) => ClarkError::Rejected(why),
+            TrajectoryError::Io(why) => ClarkError::Io(why),
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! The plugin in clark-agent's own loop, with a scripted model and a real store.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+
+mod calls;
+mod child;
+mod faults;
+mod records;
+mod retries;
+mod runs;
+mod script;
+mod sink;
+mod wire;
+mod words;

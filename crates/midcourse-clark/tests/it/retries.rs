@@ -1,0 +1,75 @@
+//! Attempts at one request: the same words in each, counted once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clark_agent::stream::StreamErrorKind;
+use clark_agent::{AgentMessage, ContextOverflowRecovery, TransformContext};
+
+use crate::script::{Model, Reply, Shelf, builder, circle, cut_off, identity, kinds, run, words};
+
+fn said(model: &Model) -> Vec<Option<String>> {
+    model.requests().iter().map(|request| request.last().and_then(words)).collect()
+}
+
+/// Checks that of six requests the fourth and its repetition, and no other, carry the same words.
+fn check(model: &Model, shelf: &Shelf) {
+    let said = said(model);
+    assert_eq!(said.len(), 6);
+    assert!(said[3].is_some());
+    assert_eq!(said[3], said[4]);
+    assert_eq!(said.iter().flatten().count(), 2);
+    let records = shelf.records("r");
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "guidance_delivered").count(), 1);
+}
+
+fn circle_with(at: usize, reply: Reply) -> Vec<Reply> {
+    let mut replies = circle(4);
+    replies.insert(at, reply);
+    replies
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off() {
+    let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, cut_off("Let me"))));
+    let plugin = Arc::new(shelf.plugin());
+    let builder = plugin.attach(builder(&model).max_output_tokens(16));
+    run(builder, identity("r")).await.unwrap();
+    check(&model, &shelf);
+    assert!(kinds(&shelf.records("r")).contains(&"output_tokens_escalation"));
+}
+
+/// Leaves out the oldest answer and its results.
+struct Shorten;
+
+#[async_trait]
+impl ContextOverflowRecovery for Shorten {
+    async fn recover(
+        &self,
+        mut messages: Vec<AgentMessage>,
+        _: &TransformContext<'_>,
+    ) -> Vec<AgentMessage> {
+        messages.drain(1..3);
+        messages
+    }
+}
+
+#[tokio::test]
+async fn a_context_that_was_too_long() {
+    let overflow = Reply::Fails(StreamErrorKind::ContextOverflow);
+    let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, overflow)));
+    let plugin = Arc::new(shelf.plugin());
+    let builder = plugin.attach(builder(&model).overflow_recovery(Shorten));
+    run(builder, identity("r")).await.unwrap();
+    check(&model, &shelf);
+}
+
+#[tokio::test]
+async fn a_provider_that_failed_for_a_moment() {
+    for kind in [StreamErrorKind::Transient, StreamErrorKind::ZeroOutputTransport] {
+        let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, Reply::Fails(kind))));
+        let plugin = Arc::new(shelf.plugin());
+        run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
+        check(&model, &shelf);
+    }
+}

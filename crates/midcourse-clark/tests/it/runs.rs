@@ -1,0 +1,102 @@
+//! Runs on one plugin after each other, and runs that go on.
+
+use std::sync::{Arc, Mutex};
+
+use clark_agent::{AgentContext, RunIdentity};
+use midcourse_core::{Engine, Goals, TrajectoryPayload};
+use tokio_util::sync::CancellationToken;
+
+use crate::script::{
+    Model, Shelf, builder, circle, identity, kinds, payloads, run, says, user, words,
+};
+
+#[tokio::test]
+async fn runs_after_each_other_know_nothing_of_each_other() {
+    let shelf = Shelf::new();
+    let plugin = Arc::new(shelf.plugin());
+    for id in ["one", "two"] {
+        let model = Model::new(circle(2));
+        run(plugin.attach(builder(&model)), identity(id)).await.unwrap();
+        // The third failure in a row would be spoken of.
+        assert!(model.requests().iter().flatten().all(|message| words(message).is_none()));
+    }
+    assert_eq!(kinds(&shelf.records("one")), kinds(&shelf.records("two")));
+}
+
+#[tokio::test]
+async fn a_run_without_identity_has_a_place_of_its_own() {
+    let shelf = Shelf::new();
+    let plugin = Arc::new(shelf.plugin());
+    for identity in [Some(identity("named")), None, None] {
+        let model = Model::new([says("done")]);
+        run(plugin.attach(builder(&model)), identity).await.unwrap();
+    }
+    let runs = shelf.store().runs(10).unwrap();
+    assert_eq!(runs.len(), 3);
+    let named = shelf.records("named");
+    for summary in runs.iter().filter(|summary| summary.run_id.as_str() != "named") {
+        let records = shelf.records(summary.run_id.as_str());
+        assert_eq!(kinds(&records), kinds(&named)[1..]);
+    }
+}
+
+/// Runs a loop on a run that is there already, with another question.
+async fn go_on(plugin: &Arc<midcourse_clark::Midcourse>, model: &Arc<Model>, run: RunIdentity) {
+    let config = plugin.attach(builder(model)).build().unwrap();
+    let mut context = AgentContext::new("You fix builds.");
+    context.messages.push(user("Go on."));
+    context.identity = Some(run);
+    clark_agent::run_continue(context, &config, CancellationToken::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_is_one_run() {
+    let shelf = Shelf::new();
+    let made = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&made);
+    let plugin = Arc::new(shelf.plugin().with_engine(move |_| {
+        *count.lock().unwrap() += 1;
+        Engine::shipped(Goals::default())
+    }));
+    run(plugin.attach(builder(&Model::new(circle(1)))), identity("r")).await.unwrap();
+    let before = shelf.records("r").len();
+    let deadline = midcourse::now().after(std::time::Duration::from_secs(3600));
+    let again = identity("r").with_deadline_unix_ms(deadline.unix_ms());
+    // The same ids come once more, and are other calls.
+    go_on(&plugin, &Model::new(circle(1)), again).await;
+
+    assert_eq!(*made.lock().unwrap(), 1);
+    let records = shelf.records("r");
+    assert_eq!(
+        payloads(&records)[before..before + 3],
+        [
+            &TrajectoryPayload::Resumed,
+            &TrajectoryPayload::DeadlineSet { at_unix_ms: Some(deadline) },
+            &TrajectoryPayload::TurnStarted,
+        ]
+    );
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "tool_ended").count(), 2);
+    assert!(kinds(&records)[before..].contains(&"feedback_delivered"));
+}
+
+#[tokio::test]
+async fn another_process_can_show_the_engine_what_was() {
+    let shelf = Shelf::new();
+    let first = Arc::new(shelf.plugin());
+    run(first.attach(builder(&Model::new(circle(2)))), identity("r")).await.unwrap();
+
+    let home = midcourse::Home::at(shelf.folder.path());
+    let second = Arc::new(shelf.plugin().with_engine(move |run| {
+        let mut engine = Engine::shipped(Goals::default());
+        let store = midcourse::Store::open_to_read(&home).unwrap().unwrap();
+        for record in store.trajectory(run.unwrap().run_id.as_str()).unwrap() {
+            engine.take_in(&record);
+        }
+        assert_eq!(engine.trajectory().tool_call_count(), 2);
+        engine
+    }));
+    go_on(&second, &Model::new([says("done")]), identity("r")).await;
+    let records = shelf.records("r");
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "run_started").count(), 1);
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "resumed").count(), 1);
+}

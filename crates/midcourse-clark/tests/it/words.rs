@@ -1,0 +1,140 @@
+//! What reaches the model: feedback for good, guidance once, and nothing else changes.
+
+use std::sync::Arc;
+
+use clark_agent::{AgentMessage, RunIdentity};
+use midcourse_core::{Engine, Goals, Mode, TrajectoryPayload};
+use serde_json::json;
+
+use crate::script::{
+    LABEL, Model, Shelf, builder, calls, circle, identity, kinds, run, says, without_words, words,
+};
+
+fn due_in_an_hour(id: &str) -> RunIdentity {
+    identity(id).with_deadline_unix_ms(midcourse::now().unix_ms() + 3_600_000)
+}
+
+fn last_words(request: &[AgentMessage]) -> Option<String> {
+    request.last().and_then(words)
+}
+
+#[tokio::test]
+async fn feedback_reaches_the_next_request_and_stays_as_it_was() {
+    let (shelf, model) = (Shelf::new(), Model::new(circle(4)));
+    let plugin = Arc::new(shelf.plugin());
+    run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+
+    let requests = model.requests();
+    let result = |request: &[AgentMessage]| request[2].clone();
+    let said = words(&result(&requests[1])).unwrap();
+    assert!(said.starts_with(&format!("\n\n{LABEL}\n[Feedback - Deadline]\n\n")), "{said}");
+    for request in &requests[1..] {
+        assert_eq!(result(request), result(&requests[1]));
+    }
+    let AgentMessage::ToolResult { content, is_error, details, .. } = result(&requests[1]) else {
+        panic!("the result of a tool")
+    };
+    assert_eq!((content.blocks.len(), is_error, details), (2, true, Some(json!({"exit": 2}))));
+
+    let records = shelf.records("r");
+    let place = kinds(&records).iter().position(|kind| *kind == "feedback_delivered").unwrap();
+    let TrajectoryPayload::FeedbackDelivered { text, tool_call_id, .. } = &records[place].payload
+    else {
+        panic!("a delivery")
+    };
+    assert_eq!(said, format!("\n\n{LABEL}\n{text}"));
+    assert_eq!(tool_call_id.as_ref().unwrap().as_str(), "c1");
+    let TrajectoryPayload::ToolEnded { result, .. } = &records[place - 1].payload else {
+        panic!("the call before it")
+    };
+    assert_eq!(result.comparable_text(), "make: *** No rule to make target 'all'.  Stop.");
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "tool_ended").count(), 4);
+    assert_eq!(shelf.store().run("r").unwrap().unwrap().deliveries, 2);
+}
+
+#[tokio::test]
+async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
+    let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
+    let plugin = Arc::new(shelf.plugin());
+    let told = run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    let alone = run(builder(&bare), due_in_an_hour("r")).await.unwrap();
+
+    let (requests, expected) = (model.requests(), bare.requests());
+    assert_eq!(requests.len(), 5);
+    let guided: Vec<_> = requests
+        .iter()
+        .map(|request| {
+            request.iter().filter(|message| matches!(message, AgentMessage::User { .. })).count()
+                > 1
+        })
+        .collect();
+    assert_eq!(guided, [false, false, false, true, false]);
+    let said = last_words(&requests[3]).unwrap();
+    assert!(said.starts_with(&format!("{LABEL}\n[Guidance]\n\nThe last 3 calls")), "{said}");
+
+    for (request, expected) in requests.iter().zip(&expected) {
+        let bytes = |messages: &[AgentMessage]| serde_json::to_string(messages).unwrap();
+        assert_eq!(bytes(&without_words(request)), bytes(expected));
+    }
+    let kept = crate::script::without_times(&told.messages);
+    assert_eq!(without_words(&kept), crate::script::without_times(&alone.messages));
+    assert!(!kept.iter().any(|message| {
+        matches!(message, AgentMessage::User { .. }) && words(message).is_some()
+    }));
+
+    let records = shelf.records("r");
+    let place = kinds(&records).iter().position(|kind| *kind == "guidance_delivered").unwrap();
+    assert_eq!(
+        kinds(&records)[place..place + 3],
+        ["guidance_delivered", "context_transform_applied", "provider_request_prepared"]
+    );
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "guidance_delivered").count(), 1);
+    assert_eq!(kinds(&records).last(), Some(&"outcome"));
+    let opinions = shelf.store().records("r", 0, usize::MAX).unwrap();
+    let source = &opinions[place].source;
+    assert_eq!(source, "midcourse/engine");
+}
+
+#[tokio::test]
+async fn a_shadow_records_what_it_would_have_said_and_says_nothing() {
+    let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
+    let shadow = |_: Option<&_>| Engine::shipped(Goals::default()).with_mode(Mode::Shadow);
+    let plugin = Arc::new(shelf.plugin().with_engine(shadow));
+    run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    run(builder(&bare), due_in_an_hour("r")).await.unwrap();
+    assert_eq!(model.requests(), bare.requests());
+    let records = shelf.records("r");
+    assert!(kinds(&records).contains(&"feedback_delivered"));
+    assert!(kinds(&records).contains(&"guidance_delivered"));
+    assert_eq!(shelf.store().run("r").unwrap().unwrap().deliveries, 0);
+}
+
+#[tokio::test]
+async fn the_last_answer_is_for_the_user_and_stays_clean() {
+    let (shelf, model) = (Shelf::new(), Model::new([calls([("a", "deliver", json!({}))])]));
+    let plugin = Arc::new(shelf.plugin());
+    let result = run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    assert!(result.messages.iter().all(|message| words(message).is_none()));
+    assert_eq!(model.requests().len(), 1);
+    assert!(!kinds(&shelf.records("r")).contains(&"feedback_delivered"));
+}
+
+#[tokio::test]
+async fn an_empty_result_carries_words_too() {
+    let replies = [calls([("a", "touch", json!({}))]), says("done")];
+    let (shelf, model) = (Shelf::new(), Model::new(replies));
+    let plugin = Arc::new(shelf.plugin());
+    run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    let request = &model.requests()[1];
+    let AgentMessage::ToolResult { content, is_error, narration, .. } = &request[2] else {
+        panic!("the result of a tool")
+    };
+    assert!(content.plain_text().starts_with(LABEL), "{content:?}");
+    assert_eq!((*is_error, narration.as_deref()), (false, Some("Touched it.")));
+    let records = shelf.records("r");
+    let empty = records.iter().any(|record| {
+        matches!(&record.payload, TrajectoryPayload::ToolEnded { result, .. }
+            if result.content.is_empty())
+    });
+    assert!(empty);
+}
