@@ -265,8 +265,9 @@ pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What a run's row says about its place among the runs.
-pub(super) fn run_key(connection: &Connection, run: i64) -> Result<RunKey, StoreError> {
+/// What a run's row says about its place among the runs; nothing, if it was just removed or has
+/// moved into another run.
+fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
     Ok(connection
         .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?
         .query_row([run], |row| {
@@ -277,7 +278,8 @@ pub(super) fn run_key(connection: &Connection, run: i64) -> Result<RunKey, Store
                 parent_run_id: parent.map(RunId::from),
                 depth: usize::try_from(depth).unwrap_or_default(),
             })
-        })?)
+        })
+        .optional()?)
 }
 
 /// One record of a run, whole.
@@ -286,8 +288,10 @@ pub(super) fn record(
     run: i64,
     seq: i64,
 ) -> Result<Option<StoredRecord>, StoreError> {
-    let Some(row) = row(connection, run, seq)? else { return Ok(None) };
-    whole(connection, &run_key(connection, run)?, run, row).map(Some)
+    let (Some(key), Some(row)) = (run_key(connection, run)?, row(connection, run, seq)?) else {
+        return Ok(None);
+    };
+    whole(connection, &key, run, row).map(Some)
 }
 
 /// Some records of a run, whole, in order, by their places; a damaged one is an error at its place.
@@ -297,7 +301,7 @@ pub(super) fn records(
     from: i64,
     count: usize,
 ) -> Result<Vec<Placed>, StoreError> {
-    let key = run_key(connection, run)?;
+    let Some(key) = run_key(connection, run)? else { return Ok(Vec::new()) };
     let rows = rows(connection, run, from, count)?;
     Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
 }
@@ -309,7 +313,7 @@ pub(super) fn first_told(
     from: i64,
     count: usize,
 ) -> Result<Vec<TrajectoryRecord>, StoreError> {
-    let key = run_key(connection, run)?;
+    let Some(key) = run_key(connection, run)? else { return Ok(Vec::new()) };
     let rows = rows(connection, run, from, count)?;
     rows.into_iter().map(|row| Ok(stored(&key, row)?.into_record())).collect()
 }
