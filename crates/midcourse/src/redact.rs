@@ -6,18 +6,23 @@
 //! that finds nothing has looked at a bounded stretch, or at one that no other rule looks at again.
 
 mod anchor;
+mod header;
 mod known;
 mod label;
 mod labelled;
 mod parts;
 mod pem;
 mod shape;
+mod shell;
 mod sight;
 mod url;
 mod value;
+mod words;
 
 #[cfg(test)]
 mod check;
+#[cfg(test)]
+mod field;
 #[cfg(test)]
 mod properties;
 
@@ -82,30 +87,45 @@ impl Redaction {
         if self.shapes.is_empty() {
             return None;
         }
-        let mut search = Search { redaction: self, text, floor: 0, progress: Progress::default() };
-        let mut secret = search.next()?;
-        let mut redacted = Redacted {
+        let search = Search { redaction: self, text, floor: 0, progress: Progress::default() };
+        replace(text, search)
+    }
+
+    /// The same for the value of a field: its name may say that all of it is a secret.
+    ///
+    /// A name says what a label in a text does, and the value is judged as one there.
+    pub fn redact_field(&self, name: &str, text: &str) -> Option<Redacted> {
+        self.redact(text).or_else(|| {
+            let secret = labelled::find_field(name, text)?;
+            // Of what has been redacted before, everything that is left may stay.
+            let is_secret = self.shapes.contains(secret.shape) && !text.contains(OPEN);
+            replace(text, is_secret.then_some(secret))
+        })
+    }
+}
+
+/// The text with shapes' names in place of the secrets; `None` if there are none.
+fn replace(text: &str, secrets: impl IntoIterator<Item = Secret>) -> Option<Redacted> {
+    let mut redacted: Option<Redacted> = None;
+    let mut written = 0;
+    for secret in secrets {
+        let redacted = redacted.get_or_insert_with(|| Redacted {
             text: String::with_capacity(text.len()),
             count: 0,
             shapes: SecretShapes::NONE,
-        };
-        let mut written = 0;
-        loop {
-            redacted.text.push_str(text.get(written..secret.start).unwrap_or_default());
-            for part in [OPEN, secret.shape.name(), CLOSE] {
-                redacted.text.push_str(part);
-            }
-            redacted.count = redacted.count.saturating_add(1);
-            redacted.shapes = redacted.shapes.with(secret.shape);
-            written = secret.end;
-            match search.next() {
-                Some(next) => secret = next,
-                None => break,
-            }
+        });
+        redacted.text.push_str(text.get(written..secret.start).unwrap_or_default());
+        for part in [OPEN, secret.shape.name(), CLOSE] {
+            redacted.text.push_str(part);
         }
-        redacted.text.push_str(text.get(written..).unwrap_or_default());
-        Some(redacted)
+        redacted.count = redacted.count.saturating_add(1);
+        redacted.shapes = redacted.shapes.with(secret.shape);
+        written = secret.end;
     }
+    redacted.map(|mut redacted| {
+        redacted.text.push_str(text.get(written..).unwrap_or_default());
+        redacted
+    })
 }
 
 /// A text without its secrets.
@@ -172,8 +192,11 @@ impl Search<'_> {
                 anchor::OWN => known::find_own(sight, start, &self.redaction.prefixes),
                 anchor::OPERATOR => labelled::find_labelled(sight, at),
                 anchor::COLON => parts::find_telegram(sight, at.saturating_sub(1))
-                    .or_else(|| url::find_password(sight, at.saturating_sub(1))),
+                    .or_else(|| url::find_password(sight, at.saturating_sub(1)))
+                    .or_else(|| shell::find_login(sight, at.saturating_sub(1))),
+                anchor::FLAG if sight.byte(at) == Some(b'p') => shell::find_short_flag(sight, at),
                 anchor::FLAG => labelled::find_flag(sight, at),
+                anchor::NETRC => shell::find_netrc(sight, at),
                 anchor::PEM => pem::find_block(sight, start),
                 anchor::JWT => parts::find_jwt(sight, start),
                 anchor::DISCORD => parts::find_discord(sight, start),

@@ -7,9 +7,10 @@
 use super::known::KNOWN;
 
 /// Known prefixes share these bits; two with the same bit are told apart where they are looked at.
-pub(super) const KNOWN_BITS: u32 = 55;
+pub(super) const KNOWN_BITS: u32 = 54;
 
 /// Anchors that are not prefixes of tokens, by bit.
+pub(super) const NETRC: u32 = 54;
 pub(super) const SENDGRID: u32 = 55;
 pub(super) const PLACEHOLDER: u32 = 56;
 pub(super) const OWN: u32 = 57;
@@ -99,6 +100,8 @@ impl Anchors {
         anchors.add(SENDGRID, *b"SG.");
         anchors.add(PLACEHOLDER, *b"[re");
         anchors.add(FLAG, *b" --");
+        anchors.add(FLAG, *b" -p");
+        anchors.add(NETRC, *b"rd ");
         anchors.add(PEM, *b"BEG");
         anchors.add(JWT, *b"eyJ");
         anchors.add_kinds();

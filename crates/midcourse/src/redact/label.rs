@@ -22,6 +22,12 @@ pub(super) enum Claim {
     ApiKeyHeader,
     /// The signature of a signed address.
     Signature,
+    Cookie,
+    SetCookie,
+    /// A user and a password, encoded.
+    Login,
+    /// Often the name of a place to find one.
+    Credentials,
     /// Some key: only an environment variable's is secret often enough.
     SomeKey,
 }
@@ -43,11 +49,19 @@ const ENDS: &[(&[u8], Option<Claim>)] = &[
     (b"actiontoken", None),
     (b"updatetoken", None),
     (b"idempotencytoken", None),
+    (b"padtoken", None),
+    (b"eostoken", None),
+    (b"bostoken", None),
+    (b"unktoken", None),
+    (b"septoken", None),
+    (b"clstoken", None),
+    (b"masktoken", None),
+    (b"stoptoken", None),
     (b"xauthtoken", Some(Claim::ApiKeyHeader)),
     (b"token", Some(Claim::Token)),
     (b"secret", Some(Claim::Token)),
-    (b"credential", Some(Claim::Token)),
-    (b"credentials", Some(Claim::Token)),
+    (b"credential", Some(Claim::Credentials)),
+    (b"credentials", Some(Claim::Credentials)),
     (b"secretaccesskey", Some(Claim::AwsSecretKey)),
     (b"awssecretkey", Some(Claim::AwsSecretKey)),
     (b"sharedaccesskey", Some(Claim::AzureKey)),
@@ -64,11 +78,26 @@ const ENDS: &[(&[u8], Option<Claim>)] = &[
     (b"signingkey", Some(Claim::Token)),
     (b"masterkey", Some(Claim::Token)),
     (b"secretkeybase", Some(Claim::Token)),
+    (b"publickey", None),
+    (b"primarykey", None),
+    (b"foreignkey", None),
+    (b"cachekey", None),
+    (b"sortkey", None),
+    (b"partitionkey", None),
+    (b"hashkey", None),
+    (b"rangekey", None),
+    (b"routingkey", None),
+    (b"objectkey", None),
+    (b"s3key", None),
+    (b"storagekey", None),
+    (b"lookupkey", None),
+    (b"groupkey", None),
+    (b"idempotencykey", None),
 ];
 
 /// The last two bytes of every label that says something.
-const LAST_TWO: [&[u8; 2]; 11] =
-    [b"al", b"en", b"et", b"ey", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"wd"];
+const LAST_TWO: [&[u8; 2]; 13] =
+    [b"al", b"en", b"et", b"ey", b"ie", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"th", b"wd"];
 
 /// The name before a value.
 #[derive(Debug, Clone, Copy)]
@@ -91,13 +120,36 @@ impl<'a> Label<'a> {
         let behind = without_quote(behind);
         let name = last(behind, LABEL_MAX);
         let name = last(name, count_back(name, in_label));
+        // The `n` of `\nDB_PASSWORD` is no part of it.
+        let is_escape = behind.len() > name.len()
+            && behind.get(behind.len() - name.len() - 1) == Some(&b'\\')
+            && matches!(name, [b'n' | b't' | b'r', _, ..]);
+        let name = if is_escape { name.get(1..)? } else { name };
         let behind = behind.get(..behind.len() - name.len())?;
         (!name.is_empty()).then_some(Self { name, behind, is_spaced: spaces > 0 })
+    }
+
+    /// The label of a field of that name.
+    pub(super) fn of_field(name: &'a str) -> Self {
+        Self { name: last(name.as_bytes(), LABEL_MAX), behind: b"", is_spaced: false }
     }
 
     /// What the label says, if it says that its value is a secret.
     pub(super) fn claim(&self) -> Option<Claim> {
         claim_of(self.name)
+    }
+
+    /// Whether it is where a shell takes a variable's name.
+    pub(super) fn begins_word(&self) -> bool {
+        match self.behind {
+            [] | [.., b'\\', b'n' | b't' | b'r'] => true,
+            [.., last] => last.is_ascii_whitespace() || b"\"'`;(".contains(last),
+        }
+    }
+
+    /// Whether it names the place of a secret rather than the secret.
+    pub(super) fn is_bare_secret(&self) -> bool {
+        self.name.eq_ignore_ascii_case(b"secret")
     }
 
     /// Whether it looks like a variable of an environment.
@@ -133,9 +185,10 @@ pub(super) fn claim_of(name: &[u8]) -> Option<Claim> {
         b"pass" => Some(Claim::Password),
         [.., b'p', b'a', b's', b's'] if is_pass => Some(Claim::Password),
         b"sig" => Some(Claim::Signature),
-        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") && !plain.ends_with(b"publickey") => {
-            Some(Claim::SomeKey)
-        }
+        b"cookie" => Some(Claim::Cookie),
+        b"setcookie" => Some(Claim::SetCookie),
+        b"auth" => Some(Claim::Login),
+        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") => Some(Claim::SomeKey),
         _ => None,
     }
 }
@@ -178,15 +231,24 @@ mod tests {
             assert_eq!(claim_of(name.as_bytes()), None, "{name}");
         }
         assert_eq!(claim_of(b"STRIPE_KEY"), Some(Claim::SomeKey));
-        assert_eq!(claim_of(b"SSH_PUBLIC_KEY"), None);
+        for name in ["SSH_PUBLIC_KEY", "PRIMARY_KEY", "CACHE_KEY", "S3_KEY", "EOS_TOKEN", "oauth"] {
+            assert_eq!(claim_of(name.as_bytes()), None, "{name}");
+        }
         assert_eq!(claim_of(b"x-api-key"), Some(Claim::ApiKeyHeader));
     }
 
     #[test]
     fn a_label_is_found_in_its_quotes() {
-        for text in
-            ["token", "token ", "\"token\" ", r#"\"token\""#, "env['token']", "token:", "{token"]
-        {
+        for text in [
+            "token",
+            "token ",
+            "\"token\" ",
+            r#"\"token\""#,
+            "env['token']",
+            "token:",
+            "{token",
+            r"\ntoken",
+        ] {
             let label = Label::before(Sight::new(text.as_bytes(), 0), text.len());
             assert_eq!(label.map(|label| label.name), Some(b"token".as_slice()), "{text}");
         }

@@ -1,10 +1,12 @@
 //! Secrets that are known by the label before them: assignments, headers, flags, elements.
 
-use super::known::{distinct, is_credential};
+use super::header::{find_cookies, find_credential, find_login};
+use super::known::distinct;
 use super::label::{Claim, Label, claim_of};
 use super::shape::SecretShape;
 use super::sight::{Secret, Sight, count, in_token};
 use super::value::{Form, Look, Value};
+use super::words::is_object_name;
 
 /// How far the value may be from the name in `password: Option<&str> = "…"`.
 const TYPE_MAX: usize = 40;
@@ -42,6 +44,18 @@ pub(super) fn find_labelled(sight: Sight<'_>, operator: usize) -> Option<Secret>
     })
 }
 
+/// What of a text is a secret if it is the value of a field of that name.
+pub(super) fn find_field(name: &str, text: &str) -> Option<Secret> {
+    let label = Label::of_field(name);
+    let claim = label.claim()?;
+    let sight = Sight::new(text.as_bytes(), 0);
+    // A field that is named like a variable is one of an environment.
+    let sign = if label.is_variable() { b'=' } else { b':' };
+    let secret = Place { label, sign }.find(sight, claim, Value::of_field(sight))?;
+    // What follows it would be read anew without what it stood behind, and might not stay.
+    Some(Secret { end: text.trim_ascii_end().len(), ..secret })
+}
+
 /// The value of a flag whose dashes end at `dash`: `--password …`.
 pub(super) fn find_flag(sight: Sight<'_>, dash: usize) -> Option<Secret> {
     let name = sight.head(dash + 1, FLAG_MAX);
@@ -57,7 +71,10 @@ pub(super) fn find_flag(sight: Sight<'_>, dash: usize) -> Option<Secret> {
     }
     let value = Value::behind(sight, space);
     let is_secret = sight.byte(value.start) != Some(b'-') && value.is_secret(look, Form::Literal);
-    is_secret.then(|| secret(value, SecretShape::LabelledSecret))
+    if is_secret {
+        return Some(secret(value, SecretShape::LabelledSecret));
+    }
+    passphrase(value, SecretShape::LabelledSecret).filter(|_| look == Look::Password)
 }
 
 /// The quoted value behind a type: `: &str = "…"`.
@@ -80,6 +97,10 @@ fn secret(value: Value<'_>, shape: SecretShape) -> Secret {
     Secret { start: value.start, end: value.end(), shape }
 }
 
+fn passphrase(value: Value<'_>, shape: SecretShape) -> Option<Secret> {
+    value.end_of_passphrase().map(|end| Secret { start: value.start, end, shape })
+}
+
 /// Where a value stands: behind which label, and which sign.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
@@ -92,6 +113,14 @@ impl Place<'_> {
         let is_query = matches!(self.label.behind, [.., b'?' | b'&']);
         let (look, shape) = match claim {
             Claim::Authorization => return find_credential(sight, value.start),
+            Claim::Cookie | Claim::SetCookie => {
+                let is_set = claim == Claim::SetCookie;
+                return find_cookies(sight, value.start, is_set).filter(|_| self.sign == b':');
+            }
+            Claim::Login => {
+                let is_json = self.sign == b':' && value.is_quoted() && self.is_quoted();
+                return find_login(sight, value.start).filter(|_| is_json);
+            }
             Claim::AwsSecretKey | Claim::AzureKey => {
                 if let Some(secret) = find_cloud_key(sight, claim, value.start) {
                     return Some(secret);
@@ -100,7 +129,7 @@ impl Place<'_> {
             }
             Claim::Signature if !is_query => return None,
             Claim::Signature => (Look::LongToken, SecretShape::AzureKey),
-            Claim::SomeKey => (Look::LongToken, SecretShape::LabelledSecret),
+            Claim::SomeKey | Claim::Credentials => (Look::LongToken, SecretShape::LabelledSecret),
             Claim::ApiKeyHeader => (Look::Token, SecretShape::ApiKeyHeader),
             Claim::Token if self.names_twilio() => (Look::Token, SecretShape::TwilioKey),
             Claim::Token => (Look::Token, SecretShape::LabelledSecret),
@@ -116,13 +145,37 @@ impl Place<'_> {
             || self.sign == b'>'
             || matches!(shape, SecretShape::ApiKeyHeader | SecretShape::ConnectionPassword);
         // Any other key is one of a table, a cache or a sort.
-        if claim == Claim::SomeKey && !is_assigned {
+        if claim == Claim::SomeKey && (!is_assigned || is_place(value.judged())) {
+            return None;
+        }
+        let is_named = claim == Claim::Token && self.sign == b':' && self.label.is_bare_secret();
+        if is_named && is_object_name(value.judged()) {
             return None;
         }
         let form = if is_literal { Form::Literal } else { Form::Bare };
         let is_secret = value.is_secret(look, form);
         let is_closed = || self.sign != b'>' || sight.ahead(value.end()).starts_with(b"</");
-        (is_secret && is_closed()).then(|| secret(value, shape))
+        if is_secret || is_assigned && self.takes_words(claim) && value.is_secret_word() {
+            return is_closed().then(|| secret(value, shape));
+        }
+        passphrase(value, shape).filter(|_| look == Look::Password)
+    }
+
+    /// Whether a word is a secret here: `PGPASSWORD=…`.
+    fn takes_words(&self, claim: Claim) -> bool {
+        const ENDS: [&[u8]; 2] = [b"TOKEN", b"SECRET"];
+        let name = self.label.name;
+        let is_secret = match claim {
+            Claim::Password => !matches!(name, b"PWD" | b"OLDPWD"),
+            Claim::Token => ENDS.iter().any(|end| name.ends_with(end)),
+            _ => false,
+        };
+        is_secret && self.label.is_variable() && self.label.begins_word()
+    }
+
+    /// Whether the label is in quotes, or a field's.
+    fn is_quoted(&self) -> bool {
+        matches!(self.label.behind, [] | [.., b'"' | b'\''])
     }
 
     fn names_twilio(&self) -> bool {
@@ -140,33 +193,9 @@ impl Place<'_> {
     }
 }
 
-/// The credential in a header whose value begins at `start`: `Bearer …`.
-fn find_credential(sight: Sight<'_>, start: usize) -> Option<Secret> {
-    const SCHEMES: [&[u8]; 7] =
-        [b"bearer", b"basic", b"token", b"apikey", b"key", b"bot", b"digest"];
-    let head = sight.head(start, 16);
-    let word = head.get(..count(head, |byte| byte.is_ascii_alphabetic()))?;
-    let is_scheme = SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
-    let spaces = count(sight.head(start + word.len(), 4), |byte| byte == b' ');
-    let start = if is_scheme && spaces > 0 { start + word.len() + spaces } else { start };
-    let head = sight.head(start, 64);
-    let head = head.get(..count(head, is_credential))?;
-    // `dXNlcjpwYXNz` has no digit, and `YOUR_API_KEY` no small letter.
-    let has = |kind: fn(&u8) -> bool| head.iter().any(kind);
-    let capitals = head.iter().skip(1).filter(|byte| byte.is_ascii_uppercase()).count();
-    let is_made = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
-        || word.eq_ignore_ascii_case(b"basic") && has(u8::is_ascii_lowercase) && capitals > 1;
-    let min = if is_scheme { 8 } else { 16 };
-    // Some other scheme, and then what it needs.
-    let is_other_scheme = !is_scheme && sight.byte(start + head.len()) == Some(b' ');
-    // A call or an index is not what is sent.
-    let is_expression =
-        matches!(sight.byte(start + head.len()), Some(b'(' | b'[' | b'{' | b'$' | b'<'));
-    if head.len() < min || !is_made || is_expression || is_other_scheme || distinct(head) < 5 {
-        return None;
-    }
-    let end = start + count(sight.ahead(start), is_credential);
-    Some(Secret { start, end, shape: SecretShape::Authorization })
+/// Whether a key leads to something: a path, or parts of a name.
+fn is_place(value: &[u8]) -> bool {
+    !value.starts_with(b"base64:") && value.iter().any(|byte| matches!(byte, b'/' | b':'))
 }
 
 /// The key of a cloud at `start`: encoded bytes of a known length.
@@ -235,6 +264,20 @@ mod tests {
             "PWD=/home/u1/a2b3c4d5",
             "sort_key: 'a8Kd0f3Lq9Zx'",
             "password: &str, token: Option<Token2022>",
+            "PRIMARY_KEY=a1b2c3d4e5f6a7b8c9",
+            "FOREIGN_KEY=a1b2c3d4e5f6a7b8c9",
+            "CACHE_KEY=a1b2c3d4e5f6a7b8c9",
+            "SORT_KEY=a1b2c3d4e5f6a7b8c9",
+            "PARTITION_KEY=a1b2c3d4e5f6a7b8c9",
+            "S3_KEY=path/to/file1a2b3.txt",
+            "LAYER_KEY=path/to/file1a2b3c4d.txt",
+            "LAYER_KEY=build:1a2b3c4d5e6f7a8b",
+            "LAYER_KEY=\"build 1a2b3c4d5e6f7a8b\"",
+            "secret: my-tls-secret-v1a2b3c4",
+            "secret: \"my-tls-secret-v1a2b3c4\"",
+            "secretName: my-tls-secret-v1a2b3c4",
+            "credentials: \"include1a2b\"",
+            "token: 'sha256:9f86d081884c7d659a2feaa0c55ad015'",
             "max_tokens=4096, token_type=\"bearer\"",
         ] {
             stays(text);
@@ -267,6 +310,21 @@ mod tests {
         stays("Authorization: AWS4-HMAC-SHA256 Credential=a/b/c");
         stays("a Bearer token of ours");
         stays("x-api-key: YOUR_KEY");
+    }
+
+    #[test]
+    fn near_what_stays_secrets_go() {
+        for (before, value) in [
+            ("STRIPE_KEY=", "a1b2c3d4e5f6a7b8c9"),
+            ("APP_KEY=", "base64:a1b2c3d4e5f6a7b8c9/d0="),
+            ("secret: ", "a1b2-c3d4-e5f6a7b8c9"),
+            ("SECRET=", "my-own-v1a2b3c4"),
+            ("credentials: \"", "a1b2c3d4e5f6a7b8"),
+            ("token: '", "sha9f86d081884c7d65"),
+        ] {
+            let text = format!("{before}{value}");
+            assert_eq!(gone(&text), format!("{before}[redacted:labelled_secret]"));
+        }
     }
 
     #[test]

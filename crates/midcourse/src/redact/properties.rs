@@ -89,6 +89,26 @@ const PIECES: &[&str] = &[
     "hunter2x",
     "sig=",
     "cio",
+    "PGPASSWORD=",
+    "correcthorse",
+    "correct horse ",
+    "battery 9",
+    "Cookie: ",
+    "Set-Cookie: ",
+    "sid=",
+    "ghp_a3B7cD4eF5gH6iJ7kL8mN9oP0qR1sT2uV3wX",
+    "curl ",
+    " -u me:",
+    "--user ",
+    "sshpass -p ",
+    "mysql -p",
+    "machine a login b ",
+    "password ",
+    "\"auth\": \"",
+    "bWU6Y29ycmVjdGhvcnNl",
+    "SECRET=",
+    "my-tls-",
+    "sha256:",
 ];
 
 fn pieces() -> impl Strategy<Value = String> {
@@ -191,6 +211,17 @@ proptest! {
         let redaction = Redaction::default().with_prefix("a8Kd").and_then(|own| own.with_prefix("labelled")).unwrap();
         if let Some(once) = redaction.redact(&text) {
             prop_assert_eq!(redaction.redact(&once.text), None, "{:?} from {:?}", once, text);
+        }
+    }
+
+    #[test]
+    fn a_field_twice_is_once(
+        name in prop::sample::select(vec!["password", "DB_PASSWORD", "token", "Authorization", "Cookie", "auth", "x-api-key", "text"]),
+        text in texts(),
+    ) {
+        let redaction = Redaction::default();
+        if let Some(once) = redaction.redact_field(name, &text) {
+            prop_assert_eq!(redaction.redact_field(name, &once.text), None, "{:?} from {:?}", once, text);
         }
     }
 

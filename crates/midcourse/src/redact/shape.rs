@@ -74,6 +74,8 @@ pub enum SecretShape {
     Authorization,
     /// What follows `x-api-key:` and its like.
     ApiKeyHeader,
+    /// The cookies behind `Cookie:` and `Set-Cookie:`.
+    Cookie,
     /// The password in an address.
     UrlPassword,
     /// The password in a connection string.
@@ -86,7 +88,7 @@ pub enum SecretShape {
 
 impl SecretShape {
     /// Every shape.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::AwsAccessKey,
         Self::AwsSecretKey,
         Self::GoogleApiKey,
@@ -121,6 +123,7 @@ impl SecretShape {
         Self::PrivateKey,
         Self::Authorization,
         Self::ApiKeyHeader,
+        Self::Cookie,
         Self::UrlPassword,
         Self::ConnectionPassword,
         Self::LabelledSecret,
@@ -164,6 +167,7 @@ impl SecretShape {
             Self::PrivateKey => "private_key",
             Self::Authorization => "authorization",
             Self::ApiKeyHeader => "api_key_header",
+            Self::Cookie => "cookie",
             Self::UrlPassword => "url_password",
             Self::ConnectionPassword => "connection_password",
             Self::LabelledSecret => "labelled_secret",

@@ -36,7 +36,7 @@ const fn in_password(byte: u8) -> bool {
 }
 
 /// Whether something only stands where a password would.
-fn is_stand_in(password: &[u8]) -> bool {
+pub(super) fn is_stand_in(password: &[u8]) -> bool {
     const NAMES: [&[u8]; 9] = [
         b"password",
         b"passwd",

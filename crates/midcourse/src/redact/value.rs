@@ -7,6 +7,7 @@
 use super::OPEN;
 use super::known::distinct;
 use super::sight::{Sight, count, in_token};
+use super::words::{describes_itself, is_digest, is_passphrase, is_secret_word};
 
 /// How much of a value is judged.
 const JUDGED: usize = 64;
@@ -43,8 +44,18 @@ pub(super) enum Look {
 pub(super) struct Value<'a> {
     sight: Sight<'a>,
     pub(super) start: usize,
-    /// Its quote, and whether that is escaped.
-    quote: Option<(u8, bool)>,
+    bounds: Bounds,
+}
+
+/// What ends a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bounds {
+    /// A quote, which may be escaped.
+    Quoted(u8, bool),
+    /// What ends a word.
+    Bare,
+    /// The end of the text, which is all value.
+    Field,
 }
 
 impl<'a> Value<'a> {
@@ -59,14 +70,21 @@ impl<'a> Value<'a> {
         match quote.filter(|byte| matches!(byte, b'"' | b'\'' | b'`')) {
             Some(quote) => {
                 let start = start + marks + escapes + 1;
-                Self { sight, start, quote: Some((quote, escapes > 0)) }
+                Self { sight, start, bounds: Bounds::Quoted(quote, escapes > 0) }
             }
-            None => Self { sight, start, quote: None },
+            None => Self { sight, start, bounds: Bounds::Bare },
         }
     }
 
-    pub(super) const fn is_quoted(&self) -> bool {
-        self.quote.is_some()
+    /// The value that is the whole text, but for the space around it.
+    pub(super) fn of_field(sight: Sight<'a>) -> Self {
+        let start = count(sight.ahead(0), |byte| byte.is_ascii_whitespace());
+        Self { sight, start, bounds: Bounds::Field }
+    }
+
+    /// Whether something says where it begins and ends.
+    pub(super) fn is_quoted(&self) -> bool {
+        self.bounds != Bounds::Bare
     }
 
     /// The end of the value within the next `reach` bytes.
@@ -75,17 +93,22 @@ impl<'a> Value<'a> {
         let mut end = 0;
         while let Some(byte) = head.get(end) {
             let next = head.get(end + 1).copied();
-            match (self.quote, *byte) {
+            match (self.bounds, *byte) {
                 (_, 0..=b' ' | 0x7f) => break,
-                (Some((quote, _)), byte) if byte == quote => break,
-                (Some((_, true)), b'\\') => break,
-                (Some(_), b'\\') if next.is_some_and(|next| next.is_ascii_graphic()) => end += 1,
-                (None, b'"' | b'\'' | b'`' | b',' | b';' | b'(' | b')' | b'{' | b'}' | b'[') => {
+                (Bounds::Quoted(quote, _), byte) if byte == quote => break,
+                (Bounds::Quoted(_, true), b'\\') => break,
+                (Bounds::Quoted(..), b'\\') if next.is_some_and(|next| next.is_ascii_graphic()) => {
+                    end += 1;
+                }
+                (
+                    Bounds::Bare,
+                    b'"' | b'\'' | b'`' | b',' | b';' | b'(' | b')' | b'{' | b'}' | b'[',
+                ) => {
                     break;
                 }
-                (None, b']' | b'<' | b'>' | b'|' | b'&' | b'\\') => break,
+                (Bounds::Bare, b']' | b'<' | b'>' | b'|' | b'&' | b'\\') => break,
                 // Only padding may follow it.
-                (None, b'=') if next.is_some_and(in_token) => break,
+                (Bounds::Bare, b'=') if next.is_some_and(in_token) => break,
                 _ => {}
             }
             end += 1;
@@ -107,7 +130,11 @@ impl<'a> Value<'a> {
     pub(super) fn is_secret(&self, look: Look, form: Form) -> bool {
         let judged = self.judged();
         let ahead = self.sight.ahead(self.start + judged.len());
-        let is_prose = self.is_quoted() && matches!(ahead, [b' ' | b'\t', ..]);
+        let is_prose = match self.bounds {
+            Bounds::Quoted(..) => matches!(ahead, [b' ' | b'\t', ..]),
+            Bounds::Bare => false,
+            Bounds::Field => !self.sight.ahead(self.end()).trim_ascii_start().is_empty(),
+        };
         let is_expression = !self.is_quoted() && matches!(ahead, [b'(' | b'[' | b'{', ..]);
         // What stands for a secret may have been cut in two.
         let around = self.sight.head(self.start, judged.len() + OPEN.len());
@@ -117,6 +144,45 @@ impl<'a> Value<'a> {
             && looks_secret(judged, look, if self.is_quoted() { Form::Literal } else { form })
             && !is_redacted()
             && !holds_stand_in(judged)
+    }
+}
+
+impl Value<'_> {
+    /// The end of the value if it is a phrase that a person chose, spaces and all.
+    pub(super) fn end_of_passphrase(&self) -> Option<usize> {
+        let head = self.sight.head(self.start, JUDGED);
+        let is_end = |byte: u8| match self.bounds {
+            Bounds::Quoted(quote, is_escaped) => byte == quote || is_escaped && byte == b'\\',
+            Bounds::Bare | Bounds::Field => false,
+        };
+        let length = count(head, |byte| byte >= b' ' && !is_end(byte));
+        let phrase = head.get(..length)?;
+        let is_closed = match self.bounds {
+            Bounds::Quoted(..) => head.get(length).is_some_and(|byte| is_end(*byte)),
+            Bounds::Bare => false,
+            Bounds::Field => self.sight.ahead(self.start + length).trim_ascii().is_empty(),
+        };
+        let phrase = if self.bounds == Bounds::Field { phrase.trim_ascii_end() } else { phrase };
+        (is_closed && is_passphrase(phrase) && !holds_stand_in(phrase))
+            .then_some(self.start + phrase.len())
+    }
+
+    /// Whether the value is a word that is a secret in an environment, and what follows it is a
+    /// shell's rather than a call's.
+    pub(super) fn is_secret_word(&self) -> bool {
+        let judged = self.judged();
+        let ahead = self.sight.ahead(self.start + judged.len());
+        let is_ended = match (self.bounds, ahead) {
+            (Bounds::Quoted(_, true), [b'\\', _, ahead @ ..])
+            | (Bounds::Quoted(_, false), [_, ahead @ ..]) => {
+                !matches!(ahead, [b',' | b')' | b'.' | b'[', ..])
+            }
+            (_, []) => true,
+            (_, [next, ..]) => next.is_ascii_whitespace() || b";&|\"'`\\".contains(next),
+        };
+        let is_whole = self.bounds != Bounds::Field || ahead.trim_ascii().is_empty();
+        let is_prose = matches!((self.bounds, ahead), (Bounds::Quoted(..), [b' ' | b'\t', ..]));
+        is_ended && is_whole && !is_prose && judged.len() < JUDGED && is_secret_word(judged)
     }
 }
 
@@ -177,9 +243,13 @@ impl Traits {
     }
 }
 
-fn looks_secret(value: &[u8], look: Look, form: Form) -> bool {
+/// Whether a value looks like a secret, whatever is around it.
+pub(super) fn looks_secret(value: &[u8], look: Look, form: Form) -> bool {
     let min = if look == Look::LongToken { SOME_KEY_MIN } else { MIN };
     if value.len() < min || distinct(value) < 5 || is_code(value, form) {
+        return false;
+    }
+    if look != Look::Password && is_digest(value) {
         return false;
     }
     let traits = Traits::of(value);
@@ -215,7 +285,7 @@ fn is_code(value: &[u8], form: Form) -> bool {
 }
 
 /// Whether a value holds what nobody's secret holds: what is filled in later, or an example.
-fn holds_stand_in(value: &[u8]) -> bool {
+pub(super) fn holds_stand_in(value: &[u8]) -> bool {
     const STAND_INS: &[&[u8]] = &[
         b"${",
         b"$(",
@@ -257,16 +327,6 @@ fn holds_stand_in(value: &[u8]) -> bool {
             .iter()
             .any(|stand_in| stand_in.first().copied() == first && begins(rest, stand_in))
     })
-}
-
-/// Whether a value of small letters says what it is: `testpass123`, `my-secret-1`.
-fn describes_itself(value: &[u8]) -> bool {
-    const WORDS: [&[u8]; 12] = [
-        b"pass", b"pwd", b"secret", b"token", b"test", b"user", b"admin", b"key", b"demo", b"hash",
-        b"value", b"string",
-    ];
-    let has = |word: &[u8]| value.windows(word.len()).any(|part| part == word);
-    !value.iter().any(u8::is_ascii_uppercase) && WORDS.iter().any(|word| has(word))
 }
 
 #[cfg(test)]
