@@ -40,8 +40,8 @@ impl Draft {
             .map_err(|_| StoreError::Rejected("its time is beyond the calendar".to_owned()))?;
         let mut value = to_value(&payload)?;
         let (mut redactions, mut changed) = (0_u32, false);
-        body::each_text(&mut value, &mut |_, text| {
-            if let Some(redacted) = settings.redaction.redact(text) {
+        body::each_text(&mut value, &mut |place, text| {
+            if let Some(redacted) = settings.redaction.redact_field(place.field, text) {
                 redactions = redactions.saturating_add(redacted.count);
                 *text = redacted.text;
                 changed = true;

@@ -90,6 +90,14 @@ fn secrets_never_reach_the_disk() {
     let mut store = place.open();
     let recorded = store.append(ended("r", "c", &format!("token {secret} end"))).unwrap();
     assert_eq!(text_of(&recorded.record), "token [redacted:github_token] end");
+    let mut event = started("r", "fields");
+    let TrajectoryPayload::ToolStarted { args, .. } = &mut event.payload else { unreachable!() };
+    *args = json!({"env": {"DB_PASSWORD": "Tr0ub4dor&3x"}, "kind": secret, "path": "src/a.rs"});
+    let recorded = store.append(event).unwrap().record;
+    let TrajectoryPayload::ToolStarted { args, .. } = &recorded.payload else { unreachable!() };
+    let expected = json!({"env": {"DB_PASSWORD": "[redacted:labelled_secret]"},
+                          "kind": "[redacted:github_token]", "path": "src/a.rs"});
+    assert_eq!(*args, expected);
     let raw = format!("{{ \"broken\": \"{secret}");
     store.append(Event::unread(root("r"), hook(), at(0), raw.as_bytes())).unwrap();
     midcourse::spill(&home, said("r", &secret), &StoreSettings::default()).unwrap();
@@ -97,8 +105,8 @@ fn secrets_never_reach_the_disk() {
     assert!(!fs::read_to_string(spilled).unwrap().contains(&secret));
     store.take_in_spilled().unwrap();
     let records = store.records("r", 0, 9).unwrap();
-    assert_eq!(records.iter().map(|record| record.redactions).collect::<Vec<_>>(), [1, 1, 1]);
-    assert!(records[2].value.to_string().contains("[redacted:github_token]"));
+    assert_eq!(records.iter().map(|record| record.redactions).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    assert!(records[3].value.to_string().contains("[redacted:github_token]"));
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     drop((store, index));
