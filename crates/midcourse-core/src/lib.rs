@@ -77,6 +77,6 @@ pub use session::{
 };
 pub use text::{
     EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt, InvalidText, SAFE_NAME_MAX, SafeName,
-    Text, likeness,
+    Text, likeness, looks_failed,
 };
 pub use time::{InvalidSeconds, Seconds, Timestamp};

@@ -4,6 +4,8 @@
 //! error that says what to do (or a finding, for `verify`), 2 a command line that was not
 //! understood.
 
+mod backtest;
+mod columns;
 mod demo;
 mod export;
 mod import;
@@ -68,6 +70,11 @@ enum Command {
     Prune(prune::Arguments),
     /// Record events from standard input, one JSON object a line, and say what is to be said.
     Record(record::Arguments),
+    /// Say what would have been said about runs that are over, when, and what was spent after it.
+    ///
+    /// Nothing is stored. The files hold runs in the neutral `events` format, one JSON object a
+    /// line: `{run_id, source?, success?, deadline?, meta?, events: […]}`.
+    Backtest(backtest::Arguments),
     /// Say what would have been said about a recorded run.
     ///
     /// The run is either records, one JSON object a line, or text in the notation that bug reports
@@ -98,6 +105,7 @@ pub(crate) fn run() -> ExitCode {
         },
         Command::Prune(arguments) => prune::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
+        Command::Backtest(arguments) => backtest::run(&arguments),
         Command::Replay { file, json } => replay::run(file.as_deref(), json),
     };
     match done {

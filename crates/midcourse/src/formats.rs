@@ -2,4 +2,5 @@
 //!
 //! One file per format. A format knows nothing of hosts, stores or settings.
 
+pub(crate) mod events;
 pub(crate) mod records;

@@ -3,6 +3,7 @@
 //! The command `midcourse` is built on this crate, and so is every plugin that records in-process.
 //! The engine itself is `midcourse-core`; nothing here judges, and nothing there touches a disk.
 
+mod backtest;
 mod clock;
 mod event;
 mod formats;
@@ -14,8 +15,10 @@ mod sink;
 mod store;
 mod watch;
 
+pub use backtest::{Spoken, Verdict, backtest};
 pub use clock::now;
 pub use event::{Event, FactKey, ForeignRecord, Source};
+pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};
 pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use recorder::{OnFailure, TrajectoryRecorder};

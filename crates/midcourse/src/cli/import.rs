@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use midcourse::{ForeignRecord, Imported, LineDefaults, Source, Store, now, read_line};
+use midcourse::{
+    ForeignRecord, ForeignRun, Imported, LineDefaults, Source, Store, now, read_line, read_run,
+};
+use midcourse_core::Timestamp;
 use serde_json::json;
 
 use super::{open, remark};
@@ -23,6 +26,8 @@ const SHOWN: u64 = 5;
 enum Format {
     /// Trajectory records, one JSON object a line.
     Records,
+    /// Runs in the neutral format, one JSON object a line.
+    Events,
 }
 
 /// Which files.
@@ -46,7 +51,6 @@ struct Sum {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let Format::Records = arguments.format;
     let mut readers: Vec<(String, Box<dyn BufRead>)> = Vec::new();
     for file in &arguments.files {
         let name = file.display().to_string();
@@ -60,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut store = open::to_write()?;
     let mut sum = Sum::default();
     for (name, reader) in readers {
-        read(&mut store, reader, &name, &mut sum)?;
+        read(&mut store, reader, &name, arguments.format, &mut sum)?;
     }
     let Imported { new, known, filled, diverged, renumbered } = sum.imported;
     let read = new.saturating_add(known).saturating_add(filled).saturating_add(diverged);
@@ -85,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             "records have another number than in the file, because the run had gone on \
                       or the file has holes",
         ),
-        (sum.unread, "lines could not be read"),
+        (sum.unread, "lines could not be read, or not to their end"),
     ] {
         if count > 0 {
             writeln!(out, "{count} {words}.")?;
@@ -95,11 +99,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Reads one file as far as it goes.
-fn read(store: &mut Store, mut reader: Box<dyn BufRead>, name: &str, sum: &mut Sum) -> Result<()> {
-    let defaults =
-        LineDefaults { run_id: None, source: Source::new("import", "records"), at: now() };
+fn read(
+    store: &mut Store,
+    mut reader: Box<dyn BufRead>,
+    name: &str,
+    format: Format,
+    sum: &mut Sum,
+) -> Result<()> {
     let bar = open::progress(0, "importing");
     let mut seen = Unnumbered::default();
+    let started = now();
     let mut page = Vec::new();
     let mut bytes = Vec::new();
     for number in 1_u64.. {
@@ -116,24 +125,48 @@ fn read(store: &mut Store, mut reader: Box<dyn BufRead>, name: &str, sum: &mut S
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let read = std::str::from_utf8(&bytes)
-            .context("it is not text")
-            .and_then(|line| Ok(read_line(line.trim(), &defaults)?));
-        match read {
-            Ok(mut record) => {
-                seen.name(&mut record, &bytes);
-                page.push(record);
-            }
-            Err(error) => {
-                sum.unread += 1;
-                if sum.unread <= SHOWN {
-                    remark(&format!("{name}: line {number} is left out: {error:#}"));
+        let complaint = match format {
+            Format::Records => match read_record(&bytes, started) {
+                Ok(mut record) => {
+                    seen.name(&mut record, &bytes);
+                    page.push(record);
+                    None
                 }
+                Err(error) => Some(format!("is left out: {error:#}")),
+            },
+            Format::Events => {
+                let run = read_run(&bytes, started, number);
+                let complaint = complaint_about(&run);
+                if !run.is_nothing() {
+                    page.extend(run.into_records());
+                }
+                complaint
+            }
+        };
+        if let Some(complaint) = complaint {
+            sum.unread += 1;
+            if sum.unread <= SHOWN {
+                remark(&format!("{name}: line {number} {complaint}"));
             }
         }
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+fn read_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
+    let defaults = LineDefaults { run_id: None, source: Source::new("import", "records"), at };
+    let line = std::str::from_utf8(line).context("it is not text")?;
+    Ok(read_line(line.trim(), &defaults)?)
+}
+
+/// What is to be said about a run that was not read whole.
+fn complaint_about(run: &ForeignRun) -> Option<String> {
+    match (&run.torn, run.unread) {
+        (None, 0) => None,
+        (None, unread) => Some(format!("has {unread} events that could not be read")),
+        (Some(why), _) => Some(format!("is read as far as it goes: {why}")),
+    }
 }
 
 /// Lines without a number are known the next time by what they say, and the how-manieth to say it.

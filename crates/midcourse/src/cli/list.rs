@@ -3,13 +3,12 @@
 use std::io::{Write as _, stdout};
 
 use anyhow::Result;
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::Table;
 use midcourse::RunSummary;
 use serde_json::json;
 
-use super::open;
 use super::words::{length, moment, rfc3339, short};
+use super::{columns, open};
 
 /// Runs shown to people unless they ask for more.
 const SHOWN: usize = 30;
@@ -48,9 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         writeln!(out, "No runs yet.")?;
         return Ok(out.flush()?);
     }
-    for line in table(&runs).lines() {
-        writeln!(out, "{}", line.trim_end())?;
-    }
+    columns::print(&mut out, table(&runs), [3, 5, 6, 7])?;
     let all = store.run_count()?;
     let shown = u64::try_from(runs.len()).unwrap_or(u64::MAX);
     if all > shown {
@@ -70,9 +67,8 @@ pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
 }
 
 fn table(runs: &[RunSummary]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["RUN", "HOST", "STARTED", "LASTED", "ENDED", "CALLS", "ERRORS", "SAID"]);
+    let mut table =
+        columns::table(["RUN", "HOST", "STARTED", "LASTED", "ENDED", "CALLS", "ERRORS", "SAID"]);
     for run in runs {
         table.add_row([
             short(run.run_id.as_str(), 80),
@@ -84,11 +80,6 @@ fn table(runs: &[RunSummary]) -> Table {
             run.errors.to_string(),
             run.deliveries.to_string(),
         ]);
-    }
-    for column in [3, 5, 6, 7] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
     }
     table
 }

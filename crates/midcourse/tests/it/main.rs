@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod archive;
+mod backtest;
 mod command;
 mod contract;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

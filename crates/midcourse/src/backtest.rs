@@ -1,0 +1,111 @@
+//! What would have been said about a run that is over, and when.
+//!
+//! The run is fed to the engine event by event, as if it were live, and the engine is asked after
+//! every event. Nothing is stored.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use midcourse_core::{
+    DecisionPoint, Delivery, Engine, Timestamp, TrajectoryPayload, TrajectoryRecord,
+};
+
+use crate::formats::events::ForeignRun;
+use crate::watch::watch;
+
+/// Something that would have been said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spoken {
+    /// The event after which, by its place in the run's list, from 1.
+    pub event: usize,
+    /// Tool calls that were over by then.
+    pub call: u64,
+    /// The record after which.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Where.
+    pub point: DecisionPoint,
+    /// What, and why.
+    pub delivery: Delivery,
+}
+
+/// What a backtest of one run gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The run.
+    pub run_id: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Whether it did what it was to do.
+    pub success: Option<bool>,
+    /// Events that were read.
+    pub events: usize,
+    /// Events that could not be read.
+    pub unread: usize,
+    /// What is wrong with its line, if it is torn.
+    pub torn: Option<String>,
+    /// Tool calls.
+    pub calls: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// How long it took.
+    pub length: Duration,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What would have been said, in order.
+    pub spoken: Vec<Spoken>,
+}
+
+impl Verdict {
+    /// Calls and time that were spent after the first word.
+    pub fn after_first_word(&self) -> Option<(u64, Duration)> {
+        let first = self.spoken.first()?;
+        Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
+    }
+}
+
+/// Feeds a run to an engine that has seen nothing yet.
+pub fn backtest(run: &ForeignRun, engine: &mut Engine) -> Verdict {
+    let next_seq = Cell::new(0_u64);
+    let place = || next_seq.replace(next_seq.get().saturating_add(1));
+    let record = |at: Timestamp, payload: TrajectoryPayload| {
+        TrajectoryRecord::new(place(), at, payload).in_run(&run.identity)
+    };
+    let begins = TrajectoryPayload::RunStarted { identity: run.identity.clone() };
+    engine.take_in(&record(run.started, begins));
+    let mut spoken = Vec::new();
+    let mut ended_at = run.started;
+    for event in &run.events {
+        ended_at = ended_at.max(event.at);
+        let Some((last, before)) = event.facts.split_last() else { continue };
+        for fact in before {
+            engine.take_in(&record(event.at, fact.clone()));
+        }
+        let last = record(event.at, last.clone());
+        let seen = watch(engine, &last, Some(DecisionPoint::PreToolSelection), place);
+        let call = engine.trajectory().tool_call_count();
+        spoken.extend(seen.said.into_iter().map(|(point, delivery)| Spoken {
+            event: event.position,
+            call,
+            seq: last.seq,
+            at: event.at,
+            point,
+            delivery,
+        }));
+    }
+    let trajectory = engine.trajectory();
+    Verdict {
+        run_id: run.identity.run_id.to_string(),
+        source: run.source.clone().unwrap_or_else(|| "events".to_owned()),
+        success: run.success,
+        events: run.events.len(),
+        unread: run.unread,
+        torn: run.torn.clone(),
+        calls: trajectory.tool_call_count(),
+        errors: trajectory.error_count(),
+        length: ended_at.since(run.started),
+        ended_at,
+        spoken,
+    }
+}

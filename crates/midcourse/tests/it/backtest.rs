@@ -1,0 +1,163 @@
+//! Runs in the neutral format: what would have been said about them, and how they come into a store.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use midcourse::{backtest, read_run};
+use midcourse_core::{Engine, Goals, Timestamp};
+
+/// A run that fails in the same way again and again, and one that does not.
+fn runs() -> String {
+    let call = |n: usize, result: &str| {
+        json!({"kind": "tool", "tool": "bash", "args": {"command": "make"}, "result": result,
+               "is_error": result.starts_with("error"), "t": n * 10})
+    };
+    let stuck: Vec<Value> = (0..5).map(|n| call(n, "error: no rule")).collect();
+    let fine: Vec<Value> = (0..6).map(|n| call(n, &format!("step {n} done"))).collect();
+    let mut lines = String::new();
+    for (name, success, events) in [("stuck", false, stuck), ("fine", true, fine)] {
+        let run = json!({"run_id": name, "source": "test", "success": success, "events": events});
+        writeln!(lines, "{run}").unwrap();
+    }
+    lines
+}
+
+fn midcourse(home: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_midcourse"))
+        .args(args)
+        .env("MIDCOURSE_HOME", home)
+        .output()
+        .unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn folder(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.jsonl");
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn a_backtest_says_what_would_have_been_said_and_when() {
+    let (folder, path) = folder(&runs());
+    let output = midcourse(folder.path(), &["backtest", &path, "--json"]);
+    assert!(output.status.success());
+    let lines = lines(&output);
+    let types: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["delivery", "run", "run", "summary"]);
+    let said = &lines[0];
+    assert_eq!(
+        (&said["run_id"], &said["call"], &said["event"]),
+        (&"stuck".into(), &3.into(), &3.into())
+    );
+    assert_eq!(
+        (&said["kind"], &said["rung"], &said["stop"]),
+        (&"guidance".into(), &1.into(), &false.into())
+    );
+    assert_eq!(said["pattern"], "repeated_error");
+    assert_eq!((&lines[1]["calls_after"], &lines[1]["seconds_after"]), (&2.into(), &20.0.into()));
+    assert_eq!(lines[2]["deliveries"], 0);
+    assert_eq!((&lines[3]["runs"], &lines[3]["spoken"]), (&2.into(), &1.into()));
+    let table = midcourse(folder.path(), &["backtest", folder.path().to_str().unwrap()]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(
+        table.contains("test       2     11       50 %    call 3            2        20 s"),
+        "{table}"
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is stored");
+}
+
+#[test]
+fn many_runs_come_out_in_the_order_they_came_in() {
+    let text: String = (0..500)
+        .map(|n| {
+            format!(
+                "{}\n",
+                json!({"run_id": n.to_string(), "events": [{"kind": "user", "text": "x"}]})
+            )
+        })
+        .collect();
+    let (folder, path) = folder(&text);
+    let output = midcourse(folder.path(), &["backtest", &path, "--json"]);
+    let ids: Vec<String> = lines(&output)
+        .iter()
+        .filter_map(|line| Some(line["run_id"].as_str()?.to_owned()))
+        .collect();
+    assert_eq!(ids, (0..500).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn torn_and_foreign_lines_are_read_as_far_as_they_go_and_told() {
+    let text = format!(
+        "what?\n{}{{\"run_id\":\"torn\",\"events\":[{{\"kind\":\"user\",\"text\":\"a\"}},{{\"ki",
+        runs()
+    );
+    let (folder, path) = folder(&text);
+    let output = midcourse(folder.path(), &["backtest", &path, "--json"]);
+    assert!(output.status.success());
+    let lines = lines(&output);
+    let summary = lines.last().unwrap();
+    assert_eq!((&summary["runs"], &summary["torn"]), (&3.into(), &2.into()));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("2 lines are torn or foreign"));
+    let (other, path) = self::folder("what?\n");
+    assert_eq!(midcourse(other.path(), &["backtest", &path]).status.code(), Some(1));
+}
+
+#[test]
+fn runs_of_the_neutral_format_are_imported_once() {
+    let (folder, path) = folder(&runs());
+    let home = folder.path().join("home");
+    let import = || lines(&midcourse(&home, &["import", "--format", "events", &path, "--json"]));
+    assert_eq!(import()[0]["new"], (1 + 5 * 3 + 1) + (1 + 6 * 3 + 1));
+    assert_eq!(import()[0]["new"], 0);
+    let listed = lines(&midcourse(&home, &["list", "--json"]));
+    let row =
+        |line: &Value| (line["run_id"].clone(), line["calls"].clone(), line["outcome"].clone());
+    let mut rows: Vec<_> = listed.iter().map(row).collect();
+    rows.sort_by_key(|row| row.0.to_string());
+    assert_eq!(
+        rows,
+        [
+            ("fine".into(), 6.into(), "completed".into()),
+            ("stuck".into(), 5.into(), "failed".into())
+        ]
+    );
+    let exported = midcourse(&home, &["export", "stuck"]);
+    let file = folder.path().join("stuck.jsonl");
+    std::fs::write(&file, exported.stdout).unwrap();
+    let replayed = lines(&midcourse(&home, &["replay", "--json", file.to_str().unwrap()]));
+    let said: Vec<_> = replayed.iter().filter(|line| line["type"] == "delivery").collect();
+    assert_eq!(said.len(), 1, "from the store the verdict is the same");
+    assert_eq!(said[0]["call"], 3);
+    assert!(midcourse(&home, &["verify"]).status.success());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let run = read_run(&bytes, Timestamp::default(), 1);
+        backtest(&run, &mut Engine::shipped(Goals::default()));
+    }
+
+    #[test]
+    fn any_damage_to_a_run_is_read(at in 0..900_usize, with in any::<u8>()) {
+        let mut bytes = runs().into_bytes();
+        let at = at % bytes.len();
+        bytes[at] = with;
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let run = read_run(line, Timestamp::default(), 1);
+            backtest(&run, &mut Engine::shipped(Goals::default()));
+        }
+    }
+}
