@@ -1,6 +1,7 @@
 //! Events for tests, and a store in a folder of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use midcourse::{
     Durability, Event, Home, InMemoryTrajectorySink, Recorded, Recording, Source, Store,
@@ -63,9 +64,13 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     }
 }
 
-/// Quick settings for tests that do not cut the power.
+/// Settings for tests that do not cut the power, and run on machines that are busy.
 pub(crate) fn quick() -> StoreSettings {
-    StoreSettings { durability: Durability::Normal, ..StoreSettings::default() }
+    StoreSettings {
+        durability: Durability::Normal,
+        patience: Duration::from_secs(120),
+        ..StoreSettings::default()
+    }
 }
 
 /// A store in a folder that goes away with it.

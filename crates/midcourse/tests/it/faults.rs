@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use crate::disk::{Disk, Fault, recorded_root};
 use crate::events::{Place, findings, quick, text_of};
 
+/// Milliseconds that are enough on any machine: nothing here waits for a lock.
+const PATIENT: &str = "60000";
+
 /// The real command, fed one event at a time.
 struct Recording {
     child: Child,
@@ -72,7 +75,7 @@ fn stored(home: &Home) -> Vec<String> {
 fn a_store_that_fails(faults: &[Fault], why: &str) {
     let disk = Disk::new();
     let home = Home::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, "500");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
@@ -95,7 +98,7 @@ fn a_full_disk_under_the_store() {
 fn a_disk_too_full_for_the_processes_to_share_memory() {
     let disk = Disk::new();
     let home = Home::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, "500");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     // The file is first made shorter, which a full disk lets one do.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
@@ -115,7 +118,7 @@ fn a_disk_that_fails_to_sync() {
 fn a_disk_that_fails(faults: &[Fault], why: &str, expected: &[&str]) {
     let disk = Disk::new();
     let home = Home::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, "500");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
@@ -155,7 +158,7 @@ fn a_folder_that_cannot_be_made() {
     let disk = Disk::new();
     disk.inject(&[Fault::read_only()]);
     let home = Home::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, "500");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     let answer = recording.event("one");
     assert_eq!(word(&answer, "standing"), "lost");
     assert!(word(&answer, "hint").contains("MIDCOURSE_HOME"), "{answer}");
@@ -179,6 +182,8 @@ fn a_store_that_another_process_holds() {
     let told = String::from_utf8(listed.stderr).unwrap();
     assert!(listed.status.success() && told.contains("spilled events are not shown yet"), "{told}");
     other.execute_batch("COMMIT").unwrap();
+    assert!(recording.end().0);
+    let mut recording = Recording::start(&mut command(), &home, PATIENT);
     assert_eq!(word(&recording.event("four"), "standing"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&home), ["one", "two", "three", "four"]);
@@ -195,7 +200,7 @@ fn a_store_of_a_newer_release() {
         other.pragma_update(None, "user_version", version).unwrap();
     };
     set(99);
-    let mut recording = Recording::start(&mut command(), &home, "500");
+    let mut recording = Recording::start(&mut command(), &home, PATIENT);
     let answer = recording.event("one");
     assert_eq!(word(&answer, "standing"), "spilled");
     assert!(word(&answer, "why").contains("schema 99"), "{answer}");
@@ -252,7 +257,7 @@ fn a_damaged_page_is_told_and_the_rest_still_reads() {
     // A file that is no database at all.
     std::fs::write(home.store_file(), "not a database, and long enough to be looked at".repeat(99))
         .unwrap();
-    let mut recording = Recording::start(&mut command(), &home, "500");
+    let mut recording = Recording::start(&mut command(), &home, PATIENT);
     let answer = recording.event("one");
     assert_eq!(word(&answer, "standing"), "spilled", "{answer}");
     assert!(word(&answer, "why").contains("damaged"), "{answer}");
