@@ -3,7 +3,7 @@
 use std::io::{Write as _, stdout};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use midcourse::now;
 use midcourse_core::Timestamp;
 use serde_json::json;
@@ -34,13 +34,12 @@ pub(super) struct Arguments {
 }
 
 fn parse_age(text: &str) -> Result<Duration> {
-    let span: jiff::Span = text
-        .parse()
-        .with_context(|| format!("`{text}` is no length of time such as 30d or 12h"))?;
-    let age = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())?;
-    match Duration::try_from(age) {
-        Ok(age) => Ok(age),
-        Err(_) => bail!("`{text}` lies in the future"),
+    let age = text
+        .parse::<jiff::Span>()
+        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()));
+    match age.map(Duration::try_from) {
+        Ok(Ok(age)) => Ok(age),
+        _ => bail!("it is no length of time in weeks, days or hours, such as 30d or 12h"),
     }
 }
 

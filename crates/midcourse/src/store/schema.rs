@@ -7,7 +7,8 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -22,6 +23,9 @@ const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 /// The version this release writes.
 pub(super) const VERSION: u32 = 1;
 
+/// How long it is waited before another attempt to make a store.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// Opens the database at `path` for writing, and makes it if there is none.
 pub(super) fn open(
     path: &Path,
@@ -29,18 +33,16 @@ pub(super) fn open(
     patience: Duration,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match Connection::open_with_flags(path, flags) {
-        Ok(connection) => connection,
-        Err(_) if !path.exists() => {
-            make_file(path)?;
-            Connection::open_with_flags(path, flags)?
-        }
-        Err(error) => return Err(error.into()),
-    };
+    // SQLite tries to open a file that it does not find once more, to read only; and by then
+    // another process may have made it. So it is never let near a file that is not there.
+    if !path.try_exists()? {
+        make_file(path)?;
+    }
+    let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, durability, patience)?;
     match version(&connection)? {
         VERSION => {}
-        0 => create(&connection, path)?,
+        0 => create(&connection, path, patience)?,
         found if found > VERSION => return Err(StoreError::Newer { found, known: VERSION }),
         _ => bring_up(&connection, &STEPS)?,
     }
@@ -104,9 +106,21 @@ pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Makes the tables, together with whoever else tries to. Where two switch to the log at once,
+/// SQLite tells one of them that the store is locked without waiting; so the waiting is done here.
+fn create(connection: &Connection, path: &Path, patience: Duration) -> Result<(), StoreError> {
+    let begun = Instant::now();
+    loop {
+        match try_create(connection, path) {
+            Err(StoreError::Locked) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+}
+
 /// Makes the tables. The names of the files are durable before anybody can see the tables, so no
 /// process ever acknowledges a record in a file that a power cut could take away.
-fn create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         let why = "its filesystem cannot share memory between processes".to_owned();

@@ -291,6 +291,22 @@ fn a_writer_leaves_an_empty_log_behind() {
     assert_eq!(fs::metadata(place.home().folder().join("store.db-wal")).unwrap().len(), 0);
 }
 
+#[test]
+fn a_store_may_be_made_by_many_at_once() {
+    for _ in 0..40 {
+        let place = Place::new();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let place = &place;
+                scope.spawn(move || {
+                    place.open().append(ended("r", &writer.to_string(), "x")).unwrap();
+                });
+            }
+        });
+        assert_eq!(place.open().run("r").unwrap().unwrap().calls, 4);
+    }
+}
+
 /// Steps are worked out before their transactions: then another may have been faster.
 #[test]
 fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
