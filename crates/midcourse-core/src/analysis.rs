@@ -12,6 +12,7 @@ mod frequency;
 mod open_call;
 mod pattern;
 mod progress;
+mod speech;
 mod tools;
 
 pub(crate) use builder::Noticed;
@@ -42,6 +43,12 @@ pub const OPEN_CALLS_MAX: usize = 16;
 
 /// The latest calls whose ids are known, so that a call reported twice counts once.
 pub const CALL_IDS_MAX: usize = 64;
+
+/// Texts of the model that are compared with its latest one.
+const TEXTS_MAX: usize = 8;
+
+/// How alike the beginnings of two messages are that say the same.
+const SAME_WORDS: f64 = 0.9;
 
 /// What is known of a run so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -138,8 +145,15 @@ struct ProgressMark {
 struct Speech {
     /// Answers without a tool call, since the last call or word of a person.
     without_call: u32,
-    /// How often the latest text has come in a row.
+    /// How often the latest text has come since then, in nearly the same words.
     same_text: u32,
+    /// Announcements in a row of something that a call would do.
+    announcements: u32,
+    /// The latest texts since then.
+    recent: VecDeque<Digest>,
+    /// The latest text repeats itself over and over.
+    #[serde(skip)]
+    is_chant: bool,
     text: Option<Digest>,
     excerpt: Excerpt,
     tools_offered: bool,
@@ -341,9 +355,19 @@ impl TrajectoryAnalysis {
         self.totals.answers
     }
 
-    /// How often in a row the model has said the same thing without calling a tool.
+    /// How often the model has said nearly the same thing without calling a tool in between.
     pub const fn same_answer_count(&self) -> u32 {
         self.speech.same_text
+    }
+
+    /// How often in a row the model has announced what it would do, and called no tool.
+    pub const fn announcement_count(&self) -> u32 {
+        self.speech.announcements
+    }
+
+    /// Whether the model's latest message repeats itself over and over.
+    pub const fn is_chanting(&self) -> bool {
+        self.speech.is_chant
     }
 
     /// The beginning of what the model said last.
@@ -390,6 +414,16 @@ impl TrajectoryAnalysis {
     /// The pattern of a type that holds now.
     pub fn pattern(&self, kind: &PatternType) -> Option<&TrajectoryPattern> {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
+    }
+
+    /// Whether what happened last shows a pattern: the latest turn's calls, or what was said since.
+    ///
+    /// A pattern may hold while the agent has already turned to something else.
+    pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {
+        let turn = self.latest_call().map(ToolInvoked::turn);
+        let latest = self.calls.iter().rev().take_while(|call| Some(call.turn()) == turn);
+        let since = latest.last().map_or(0, ToolInvoked::ended_seq);
+        pattern.evidence().last().is_none_or(|seq| *seq >= since)
     }
 
     /// Whether a pattern of a type holds now.

@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod check;
+mod churn;
 mod context_degradation;
 mod doom_loop;
 mod drift;
@@ -15,6 +16,7 @@ mod outage;
 mod progress_stall;
 mod repeated_error;
 mod stagnation;
+mod sweep;
 mod tool_avoidance;
 mod waiting;
 mod write_thrash;
@@ -111,15 +113,17 @@ pub(crate) struct BuiltIn {
     error_cascade: error_cascade::ErrorCascade,
     stagnation: stagnation::Stagnation,
     write_thrash: write_thrash::WriteThrash,
+    churn: churn::Churn,
+    sweep: sweep::Sweep,
     progress_stall: progress_stall::ProgressStall,
     context_degradation: context_degradation::ContextDegradation,
-    tool_avoidance: tool_avoidance::ToolAvoidance,
     monologue: monologue::Monologue,
+    tool_avoidance: tool_avoidance::ToolAvoidance,
     drift: drift::Drift,
 }
 
 impl BuiltIn {
-    pub(crate) const COUNT: usize = 12;
+    pub(crate) const COUNT: usize = 14;
 
     pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {
         let Self {
@@ -130,10 +134,12 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            churn,
+            sweep,
             progress_stall,
             context_degradation,
-            tool_avoidance,
             monologue,
+            tool_avoidance,
             drift,
         } = self;
         [
@@ -144,10 +150,12 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            churn,
+            sweep,
             progress_stall,
             context_degradation,
-            tool_avoidance,
             monologue,
+            tool_avoidance,
             drift,
         ]
     }
@@ -172,8 +180,10 @@ pub(crate) fn words(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     let ladder = match pattern.detail() {
         PatternDetail::DoomLoop { .. } => doom_loop::words,
         PatternDetail::RepeatedError { .. } => repeated_error::words,
+        PatternDetail::ProgressStall { idle: true, .. } => churn::words,
         PatternDetail::ProgressStall { .. } => progress_stall::words,
         PatternDetail::ToolAvoidance { .. } => tool_avoidance::words,
+        PatternDetail::ContextDegradation { file: Some(_), .. } => sweep::words,
         PatternDetail::ContextDegradation { .. } => context_degradation::words,
         PatternDetail::ErrorCascade { .. } => error_cascade::words,
         PatternDetail::Stagnation { .. } => stagnation::words,

@@ -21,6 +21,9 @@ pub const WORDS_MAX: usize = 16;
 /// Calls before which nothing is said about how a run is going: too early to tell.
 const SETTLING_CALLS: u64 = 3;
 
+/// Calls between words about different troubles: one trouble often looks like several.
+const CALLS_BETWEEN: u64 = 3;
+
 /// Causes that are states of the world and not trouble; a trigger paces them, not a ladder.
 const STANDING: [&str; 2] = ["deadline", "budget"];
 
@@ -57,6 +60,7 @@ struct Entry {
     /// The host has thrown away what was said.
     is_wiped: bool,
     is_standing: bool,
+    is_speech: bool,
     words: VecDeque<Digest>,
 }
 
@@ -89,10 +93,21 @@ impl Ledger {
         if steps < SETTLING_CALLS && !is_about_speech(cause) {
             return false;
         }
+        if !is_about_speech(cause) && self.has_just_spoken(cause, steps) {
+            return false;
+        }
         let Some(entry) = self.entry(cause) else { return true };
         let doublings = u32::from(entry.rung.saturating_sub(1)).min(20);
         let wait = u64::from(policy.cool_down_calls.get()) << doublings;
         entry.is_wiped || steps >= entry.told_at.saturating_add(wait)
+    }
+
+    /// Whether some other trouble was spoken of a moment ago.
+    fn has_just_spoken(&self, cause: &Cause, steps: u64) -> bool {
+        let mut troubles = self.entries.iter().filter(|entry| {
+            !entry.is_standing && !entry.is_speech && !entry.is_wiped && entry.cause != cause.id()
+        });
+        troubles.next_back().is_some_and(|last| steps < last.told_at.saturating_add(CALLS_BETWEEN))
     }
 
     /// Whether the agent no longer has what it was last told about a cause.
@@ -119,6 +134,7 @@ impl Ledger {
             told_at_seq: 0,
             is_wiped: false,
             is_standing: is_standing(cause),
+            is_speech: is_about_speech(cause),
             words: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);

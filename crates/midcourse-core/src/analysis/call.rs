@@ -40,7 +40,7 @@ impl CallStatus {
 
 /// Yes-or-no facts about a call, as bits, because fifty calls are saved at every hook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Marks(u16);
+pub(super) struct Marks(u32);
 
 impl Marks {
     pub(super) const WRITES: Self = Self(1);
@@ -53,6 +53,17 @@ impl Marks {
     pub(super) const NEW_ANSWER: Self = Self(1 << 7);
     pub(super) const LANDED: Self = Self(1 << 8);
     pub(super) const ERROR_MOVED: Self = Self(1 << 9);
+    pub(super) const IDLE: Self = Self(1 << 10);
+    pub(super) const NOTHING: Self = Self(1 << 11);
+    pub(super) const PENDING: Self = Self(1 << 12);
+    pub(super) const DOWN: Self = Self(1 << 13);
+    pub(super) const UNDOES: Self = Self(1 << 14);
+    pub(super) const CLOCK: Self = Self(1 << 15);
+    pub(super) const MEASURES: Self = Self(1 << 16);
+    pub(super) const POLLS: Self = Self(1 << 17);
+    pub(super) const NEGATIVE: Self = Self(1 << 18);
+    pub(super) const PROCESSES: Self = Self(1 << 19);
+    pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_ANSWER.0 | Self::LANDED.0 | Self::ERROR_MOVED.0);
@@ -77,6 +88,17 @@ pub(crate) struct Change {
     pub(crate) to: Digest,
 }
 
+/// What a call is after, as far as its arguments tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Aim {
+    /// To change its target.
+    Change(Change),
+    /// To find this.
+    Seek(Digest),
+    /// To show these lines of its target.
+    Show(u32, u32),
+}
+
 /// A tool call that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolInvoked {
@@ -96,7 +118,7 @@ pub struct ToolInvoked {
     pub(super) question: Digest,
     pub(super) answer: Digest,
     pub(super) target: Option<Digest>,
-    pub(super) change: Option<Change>,
+    pub(super) aim: Option<Aim>,
     pub(super) answer_bytes: u64,
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
@@ -192,6 +214,12 @@ impl ToolInvoked {
         self.marks.any(Marks::WAITS)
     }
 
+    /// Whether it asks again as one who waits: it sleeps, comes long after the last time, or each
+    /// time later.
+    pub const fn polls(&self) -> bool {
+        self.marks.any(Marks::POLLS)
+    }
+
     /// Whether it runs a shell command.
     pub const fn is_shell(&self) -> bool {
         self.marks.any(Marks::SHELL)
@@ -242,8 +270,67 @@ impl ToolInvoked {
         self.target_name.as_ref()
     }
 
+    /// Whether it plans, talks or changes nothing: it cannot bring the run forward.
+    pub const fn is_idle(&self) -> bool {
+        self.marks.any(Marks::IDLE)
+    }
+
+    /// Whether it looked for something and there was nothing.
+    pub const fn found_nothing(&self) -> bool {
+        self.marks.any(Marks::NOTHING)
+    }
+
+    /// Whether its answer says that something is still under way.
+    pub const fn is_pending(&self) -> bool {
+        self.marks.any(Marks::PENDING)
+    }
+
+    /// Whether its answer is a no.
+    pub const fn is_negative(&self) -> bool {
+        self.marks.any(Marks::NEGATIVE)
+    }
+
+    /// Whether its error or its answer says that a service does not serve.
+    pub fn says_outage(&self) -> bool {
+        self.marks.any(Marks::DOWN) || self.error_class() == Some(ErrorClass::Outage)
+    }
+
+    /// Whether it brings something back to an earlier state.
+    pub const fn undoes(&self) -> bool {
+        self.marks.any(Marks::UNDOES)
+    }
+
+    /// Whether a change landed with it.
+    pub const fn landed(&self) -> bool {
+        self.marks.any(Marks::LANDED)
+    }
+
+    /// Whether it is an error that the run had not had.
+    pub const fn is_new_error(&self) -> bool {
+        self.marks.any(Marks::ERROR_MOVED)
+    }
+
     pub(crate) const fn change(&self) -> Option<Change> {
-        self.change
+        match self.aim {
+            Some(Aim::Change(change)) => Some(change),
+            _ => None,
+        }
+    }
+
+    /// What it looks for.
+    pub(crate) const fn sought(&self) -> Option<Digest> {
+        match self.aim {
+            Some(Aim::Seek(sought)) => Some(sought),
+            _ => None,
+        }
+    }
+
+    /// The lines it shows, from and to.
+    pub(crate) const fn shown(&self) -> Option<(u32, u32)> {
+        match self.aim {
+            Some(Aim::Show(from, to)) => Some((from, to)),
+            _ => None,
+        }
     }
 
     pub(crate) const fn prompt(&self) -> u8 {

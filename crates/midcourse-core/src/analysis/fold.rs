@@ -9,7 +9,6 @@ use super::{CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnaly
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
-use crate::text::Excerpt;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
@@ -184,8 +183,7 @@ impl TrajectoryAnalysis {
                 self.totals.consecutive_failures = 0;
             }
         }
-        self.speech.without_call = 0;
-        self.speech.same_text = 0;
+        self.speech.begin_anew();
         let is_progress = call.is_progress();
         if self.calls.len() == self.config.window.get() {
             self.calls.pop_front();
@@ -241,8 +239,7 @@ impl TrajectoryAnalysis {
     fn spoken_to(&mut self) {
         self.totals.consecutive_failures = 0;
         self.turns.spoken_to_at_call = self.totals.calls;
-        self.speech.without_call = 0;
-        self.speech.same_text = 0;
+        self.speech.begin_anew();
         self.moved();
     }
 
@@ -283,15 +280,7 @@ impl TrajectoryAnalysis {
         }
         self.model_just_spoke = true;
         self.totals.answers += 1;
-        let digest = Digest::of(trimmed.as_bytes());
-        let speech = &mut self.speech;
-        speech.same_text =
-            if speech.text == Some(digest) { speech.same_text.saturating_add(1) } else { 1 };
-        speech.text = Some(digest);
-        speech.excerpt = Excerpt::of(trimmed);
-        if !has_calls {
-            speech.without_call = speech.without_call.saturating_add(1);
-        }
+        self.speech.heard(trimmed, has_calls);
     }
 }
 

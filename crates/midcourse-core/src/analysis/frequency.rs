@@ -101,7 +101,11 @@ impl ErrorMemory {
             .collect();
         counts.sort_by_key(|error| std::cmp::Reverse(error.count));
         if self.other > 0 {
-            let signature = ErrorSignature { digest: Default::default(), class: ErrorClass::Other };
+            let signature = ErrorSignature {
+                digest: Default::default(),
+                form: Default::default(),
+                class: ErrorClass::Other,
+            };
             counts.push(ErrorCount { signature, count: self.other });
         }
         counts

@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Scratch;
-use super::call::{CallStatus, Change, Marks, ToolInvoked};
+use super::call::{Aim, CallStatus, Change, Marks, ToolInvoked};
 use super::config::TrajectoryAnalysisConfig;
+use super::tools::{plans, seeks, shows};
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
-    ArgsView, EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt, SafeName, strip_volatile,
-    write_canonical,
+    AnswerView, ArgsView, CommandView, EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt,
+    SafeName, looks_failed, says_failing_exit, strip_volatile, write_canonical,
 };
 use crate::time::Timestamp;
 
@@ -28,6 +29,9 @@ const DONE: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null"
 /// An answer this short from a tool that may have changed something says only "done".
 const BARE_ANSWER_BYTES: usize = 24;
 
+/// An answer this short from a tool that writes says only that it has written.
+const WRITTEN_ANSWER_BYTES: usize = 240;
+
 /// A tool call that has begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenCall {
@@ -37,7 +41,7 @@ pub(crate) struct OpenCall {
     question: Digest,
     target: Option<Digest>,
     target_name: Option<SafeName>,
-    change: Option<Change>,
+    aim: Option<Aim>,
     excerpt: Excerpt,
     marks: Marks,
     started_at: Timestamp,
@@ -56,25 +60,46 @@ impl OpenCall {
         let tools = &config.tools;
         let mut marks = Marks::default();
         let view = ArgsView::of(args);
-        marks.set(Marks::WRITES, tools.writes(tool, view));
-        marks.set(Marks::WAITS, tools.waits(tool, view));
-        marks.set(Marks::SHELL, view.command.is_some());
-        let target = view.target;
+        let command = view.command.as_deref().map(CommandView::of);
+        let command = command.as_ref();
+        marks.set(Marks::WRITES, tools.writes(tool, &view, command));
+        marks.set(Marks::WAITS, tools.waits(tool, &view, command));
+        marks.set(Marks::SHELL, command.is_some());
+        marks.set(Marks::IDLE, plans(tool) || command.is_some_and(|c| c.only_talks));
+        marks.set(
+            Marks::UNDOES,
+            command.is_some_and(|c| c.undoes) || view.command.as_deref() == Some("undo_edit"),
+        );
+        marks.set(Marks::CLOCK, command.is_some_and(|c| c.asks_the_clock));
+        marks.set(Marks::MEASURES, command.is_some_and(|c| c.measures));
+        marks.set(Marks::PROCESSES, command.is_some_and(|c| c.lists_processes));
+        marks.set(Marks::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
+        let target = view.target.or(command.and_then(|command| command.file));
 
         scratch.text.clear();
-        write_canonical(args, |key| tools.is_volatile(tool, view, key), &mut scratch.text);
-        scratch.stripped.clear();
-        let is_stripped = strip_volatile(&scratch.text, false, &mut scratch.stripped);
+        write_canonical(args, |key| tools.is_volatile(tool, &view, key), &mut scratch.text);
         let name = Digest::of(tool.as_bytes());
         let raw = name.then(&scratch.text);
+        let question = match command {
+            Some(command) => name.with(command.essence),
+            None => {
+                scratch.stripped.clear();
+                let is_stripped = strip_volatile(&scratch.text, false, &mut scratch.stripped);
+                if is_stripped { name.then(&scratch.stripped) } else { raw }
+            }
+        };
+        let aim = aim_of(tool, &view, command, marks, question);
+        if let Some(Aim::Change(Change { from: Some(from), to })) = aim {
+            marks.set(Marks::IDLE, from == to);
+        }
         Self {
             call_id: Digest::of(call_id.as_str().as_bytes()),
             tool: bounded_name(tool),
             raw,
-            question: if is_stripped { name.then(&scratch.stripped) } else { raw },
+            question,
             target: target.map(|target| Digest::of(target.as_bytes())),
             target_name: target.map(SafeName::of),
-            change: if marks.any(Marks::WRITES) { change_of(view) } else { None },
+            aim,
             excerpt: excerpt_of(&scratch.text),
             marks,
             started_at: at,
@@ -113,17 +138,49 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        let status = if is_error {
-            CallStatus::Error(ErrorSignature::of(result, &mut scratch.text))
+        let said = AnswerView::of(result);
+        let seeks = matches!(self.aim, Some(Aim::Seek(_)));
+        // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
+        // something failed.
+        let finds_nothing = seeks && self.marks.any(Marks::SHELL) && is_bare_exit(result);
+        let is_hidden = self.marks.any(Marks::HIDES_FAILURE) && self.aim.is_none();
+        let is_told = self.marks.any(Marks::SHELL) && says_failing_exit(result);
+        let is_error =
+            (is_error || is_told || (is_hidden && looks_failed(result))) && !finds_nothing;
+        let status = if is_error && said.refused {
+            CallStatus::Denied(refusal_of(&self.tool, ErrorClass::Permission))
+        } else if is_error {
+            let asked = self.excerpt.as_str();
+            CallStatus::Error(ErrorSignature::of(result, asked, &mut scratch.text))
         } else {
             CallStatus::Ok
         };
+        let found_nothing = seeks && !is_error && (said.nothing || is_bare_exit(result));
+        self.marks.set(Marks::NOTHING, found_nothing);
+        self.marks.set(Marks::PENDING, said.pending && !is_error);
+        self.marks.set(Marks::NEGATIVE, said.negative && !is_error);
+        // What a file or a search shows about a service is content.
+        self.marks.set(Marks::DOWN, said.down && !is_error && self.asks_a_service());
+        self.marks.set(Marks::IDLE, said.unchanged && self.marks.any(Marks::WRITES));
         let text = result.as_bytes();
-        let whole = Digest::of(text);
-        // An error is told apart by its signature, not by its answer.
-        let answer =
-            if is_error { whole } else { answer_digest(text, whole, &mut scratch.stripped) };
-        self.marks.set(Marks::BARE, !is_error && self.is_bare(result));
+        let answer = if found_nothing {
+            Digest::of(b"nothing")
+        } else if self.marks.any(Marks::CLOCK) && !is_error {
+            Digest::of(b"a clock's")
+        } else {
+            let whole = Digest::of(text);
+            // An error is told apart by its signature, and a measurement to the letter.
+            if is_error || self.marks.any(Marks::MEASURES) {
+                whole
+            } else if self.marks.any(Marks::PROCESSES) {
+                scratch.stripped.clear();
+                scratch.stripped.extend(text.iter().filter(|byte| !byte.is_ascii_digit()));
+                Digest::of(&scratch.stripped)
+            } else {
+                answer_digest(text, whole, &mut scratch.stripped)
+            }
+        };
+        self.marks.set(Marks::BARE, !is_error && !seeks && !said.negative && self.is_bare(result));
         ToolInvoked {
             call_index: 0,
             prompt: 0,
@@ -138,7 +195,7 @@ impl OpenCall {
             question: self.question,
             answer,
             target: self.target,
-            change: self.change,
+            aim: self.aim,
             answer_bytes: text.len() as u64,
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
@@ -156,15 +213,11 @@ impl OpenCall {
     ) -> ToolInvoked {
         let mut call = self.end(reason, true, seq, at, scratch);
         if let CallStatus::Error(signature) = call.status {
-            // Refusals of one tool are one thing, in whatever words.
-            let digest = Digest::of(b"denied").then(call.tool.as_bytes());
-            call.status = CallStatus::Denied(ErrorSignature {
-                digest,
-                class: match signature.class {
-                    ErrorClass::UnknownTool => ErrorClass::UnknownTool,
-                    _ => ErrorClass::Permission,
-                },
-            });
+            let class = match signature.class {
+                ErrorClass::UnknownTool => ErrorClass::UnknownTool,
+                _ => ErrorClass::Permission,
+            };
+            call.status = CallStatus::Denied(refusal_of(&call.tool, class));
         }
         call
     }
@@ -176,7 +229,12 @@ impl OpenCall {
         length == 0
             || DONE.iter().any(|word| text.eq_ignore_ascii_case(word))
             || (length <= BARE_ANSWER_BYTES && self.marks.any(Marks::SHELL))
-            || self.marks.any(Marks::WRITES)
+            || (length <= WRITTEN_ANSWER_BYTES && self.marks.any(Marks::WRITES))
+    }
+
+    /// Whether it asks something that can be down, and not a file or an index.
+    fn asks_a_service(&self) -> bool {
+        !matches!(self.aim, Some(Aim::Show(..) | Aim::Seek(_)))
     }
 }
 
@@ -230,9 +288,51 @@ fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
     digest
 }
 
-/// What a writing call puts in place of what.
-fn change_of(args: ArgsView<'_>) -> Option<Change> {
+/// What a call is after.
+fn aim_of(
+    tool: &str,
+    view: &ArgsView<'_>,
+    command: Option<&CommandView<'_>>,
+    marks: Marks,
+    question: Digest,
+) -> Option<Aim> {
     let digest = |text: &str| Digest::of(text.as_bytes());
-    let to = args.new_text.or(args.command).map(digest)?;
-    Some(Change { from: args.old_text.map(digest), to })
+    if marks.any(Marks::UNDOES) {
+        return Some(Aim::Change(Change { from: None, to: Digest::of(b"undone") }));
+    }
+    if marks.any(Marks::WRITES) {
+        let to = view.new_text.or(view.command.as_deref()).map(digest)?;
+        return Some(Aim::Change(Change { from: view.old_text.map(digest), to }));
+    }
+    if let Some(command) = command {
+        let shown = || command.lines.map(|(from, to)| Aim::Show(from, to));
+        return command.sought.map(|sought| Aim::Seek(digest(sought))).or_else(shown);
+    }
+    if let Some((from, to)) = view.lines().filter(|_| view.target.is_some()) {
+        return Some(Aim::Show(from, to));
+    }
+    match view.sought {
+        Some(sought) => Some(Aim::Seek(digest(sought))),
+        None if seeks(tool) => Some(Aim::Seek(question)),
+        None if view.target.is_some() && shows(tool) => Some(Aim::Show(1, u32::MAX)),
+        None => None,
+    }
+}
+
+/// Refusals of one tool are one thing, in whatever words.
+fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
+    let digest = Digest::of(b"denied").then(tool.as_bytes());
+    ErrorSignature { digest, form: digest, class }
+}
+
+/// Whether a failure says nothing but that something ended with 1.
+fn is_bare_exit(result: &str) -> bool {
+    let text = result.trim();
+    text.len() <= 40
+        && (text.is_empty()
+            || text.strip_suffix('1').is_some_and(|text| {
+                let text = text.to_ascii_lowercase();
+                ["exit", "code", "status"].iter().any(|word| text.contains(word))
+                    && !text.bytes().any(|byte| byte.is_ascii_digit())
+            }))
 }

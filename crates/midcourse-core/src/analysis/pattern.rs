@@ -99,6 +99,8 @@ pub enum PatternDetail {
         duration: Duration,
         /// Calls since something last moved.
         actions: u64,
+        /// Whether they only planned, talked or changed nothing.
+        idle: bool,
     },
     /// Answers without tool calls.
     ToolAvoidance {
@@ -111,6 +113,8 @@ pub enum PatternDetail {
         repeated: u32,
         /// How many calls were looked at.
         of: u32,
+        /// The file, where it is one file that is gone through again.
+        file: Option<SafeName>,
     },
     /// One failure after the other.
     ErrorCascade {
@@ -147,7 +151,7 @@ pub enum PatternDetail {
     },
     /// The same words again and again.
     Monologue {
-        /// How often.
+        /// In how many messages; 0, if it is over and over within one.
         repetitions: u32,
     },
     /// Work far from where the run began.

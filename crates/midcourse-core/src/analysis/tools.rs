@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use compact_str::CompactString;
 
-use crate::text::ArgsView;
+use crate::text::{ArgsView, CommandView};
 
 /// Words of a tool's name that say it changes things.
 const WRITING_WORDS: [&str; 24] = [
@@ -13,8 +13,33 @@ const WRITING_WORDS: [&str; 24] = [
     "click", "press", "book", "cancel",
 ];
 
-/// Words of a tool's name that say it waits.
-const WAITING_WORDS: [&str; 3] = ["wait", "sleep", "poll"];
+/// Words of a tool's name that say it waits, or asks what something that runs has said.
+const WAITING_WORDS: [&str; 4] = ["wait", "sleep", "poll", "output"];
+
+/// Words of a tool's name that say it notes what is to be done, and does nothing.
+const PLANNING_WORDS: [&str; 8] =
+    ["plan", "todo", "todos", "think", "thought", "thinking", "reflect", "checklist"];
+
+/// Words of a tool's name that say it looks for something.
+const SEEKING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
+
+/// Words of a tool's name that say it shows a file.
+const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
+
+/// Arguments in which a model talks to itself, or says how long it would wait.
+const ASIDES: [&str; 11] = [
+    "explanation",
+    "reasoning",
+    "rationale",
+    "justification",
+    "thought",
+    "timeout",
+    "timeout_ms",
+    "timeout_seconds",
+    "yield_time_ms",
+    "max_output_tokens",
+    "with_escalated_permissions",
+];
 
 /// What the user says about one tool; what is left open is guessed from its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,36 +69,60 @@ impl ToolSettings {
         if self.0.is_empty() { None } else { self.0.get(tool) }
     }
 
-    pub(super) fn writes(&self, tool: &str, args: ArgsView<'_>) -> bool {
+    pub(super) fn writes(
+        &self,
+        tool: &str,
+        args: &ArgsView<'_>,
+        command: Option<&CommandView<'_>>,
+    ) -> bool {
         let said = self.get(tool).and_then(|setting| setting.writes);
-        said.unwrap_or_else(|| match args.command {
+        said.unwrap_or_else(|| match args.command.as_deref() {
             // The editor tools that take their verb as an argument.
             Some("view") => false,
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
-            _ => has_word(tool, &WRITING_WORDS),
+            _ => {
+                command.is_some_and(|command| command.writes)
+                    || (has_word(tool, &WRITING_WORDS) && !plans(tool))
+            }
         })
     }
 
-    pub(super) fn waits(&self, tool: &str, args: ArgsView<'_>) -> bool {
-        self.get(tool)
-            .and_then(|setting| setting.polls)
-            .unwrap_or_else(|| has_word(tool, &WAITING_WORDS) || args.command.is_some_and(sleeps))
+    pub(super) fn waits(
+        &self,
+        tool: &str,
+        args: &ArgsView<'_>,
+        command: Option<&CommandView<'_>>,
+    ) -> bool {
+        let said = self.get(tool).and_then(|setting| setting.polls);
+        said.unwrap_or_else(|| {
+            has_word(tool, &WAITING_WORDS)
+                || command.is_some_and(|command| command.waits)
+                // Nothing typed into what runs: it is only being waited for.
+                || args.input.is_some_and(str::is_empty)
+        })
     }
 
-    pub(super) fn is_volatile(&self, tool: &str, args: ArgsView<'_>, key: &str) -> bool {
+    pub(super) fn is_volatile(&self, tool: &str, args: &ArgsView<'_>, key: &str) -> bool {
         // Beside a command, a description is the model talking to itself.
         (key == "description" && args.command.is_some())
+            || ASIDES.contains(&key)
             || self.get(tool).is_some_and(|setting| setting.volatile.iter().any(|k| k == key))
     }
 }
 
-/// Whether a command begins with a sleep, or sleeps between two others.
-fn sleeps(command: &str) -> bool {
-    let mut parts = command.split([';', '&', '|', '\n']).take(8);
-    parts.any(|part| {
-        let part = part.trim_start();
-        part.starts_with("sleep ") || part.starts_with("wait ") || part == "wait"
-    })
+/// Whether a tool notes what is to be done, by its name.
+pub(super) fn plans(tool: &str) -> bool {
+    has_word(tool, &PLANNING_WORDS)
+}
+
+/// Whether a tool looks for something, by its name.
+pub(super) fn seeks(tool: &str) -> bool {
+    has_word(tool, &SEEKING_WORDS)
+}
+
+/// Whether a tool shows a file, by its name.
+pub(super) fn shows(tool: &str) -> bool {
+    has_word(tool, &SHOWING_WORDS)
 }
 
 /// Whether one of the words of a name is in a list: `str_replace`, `NotebookEdit`, `apply-patch`.
@@ -105,12 +154,12 @@ mod tests {
 
     #[test]
     fn names_are_read_word_by_word() {
-        let writes = |tool: &str| ToolSettings::default().writes(tool, ArgsView::default());
+        let writes = |tool: &str| ToolSettings::default().writes(tool, &ArgsView::default(), None);
         for tool in ["Write", "MultiEdit", "NotebookEdit", "apply_patch", "str-replace", "fs.write"]
         {
             assert!(writes(tool), "{tool}");
         }
-        for tool in ["Read", "dispatch_agent", "bash", "credited", "overwritten", ""] {
+        for tool in ["Read", "dispatch_agent", "bash", "credited", "overwritten", "TodoWrite", ""] {
             assert!(!writes(tool), "{tool}");
         }
     }
@@ -119,7 +168,7 @@ mod tests {
     fn what_the_user_says_counts() {
         let setting = ToolSetting { writes: Some(false), polls: Some(true), ..Default::default() };
         let tools = ToolSettings::default().with("edit", setting);
-        assert!(!tools.writes("edit", ArgsView::default()));
-        assert!(tools.waits("edit", ArgsView::default()));
+        assert!(!tools.writes("edit", &ArgsView::default(), None));
+        assert!(tools.waits("edit", &ArgsView::default(), None));
     }
 }

@@ -33,7 +33,7 @@ fn describe(detail: &PatternDetail) -> String {
         }
         PatternDetail::ProgressStall { actions, .. } => format!("{name} of {actions} calls"),
         PatternDetail::ToolAvoidance { answers } => format!("{name} of {answers}"),
-        PatternDetail::ContextDegradation { repeated, of } => {
+        PatternDetail::ContextDegradation { repeated, of, .. } => {
             format!("{name} of {repeated} in {of}")
         }
         PatternDetail::ErrorCascade { failures, .. } => format!("{name} of {failures}"),

@@ -12,8 +12,8 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
 /// The calls that are looked at: half of them asked again is far from chance.
-const LATEST: usize = 12;
-const REPEATED: usize = 6;
+const LATEST: usize = 18;
+const REPEATED: usize = 9;
 
 /// Asking one thing again and again is a loop; forgetting shows in several questions.
 const DIFFERENT: usize = 2;
@@ -39,7 +39,7 @@ impl PatternDetector for ContextDegradation {
                 && !call.is_duplicate()
                 && !call.is_error()
                 && !call.writes()
-                && !call.waits()
+                && !call.polls()
         };
         let latest = || trajectory.calls_since_spoken_to().take(LATEST).filter(forgotten);
         if latest().count() < REPEATED {
@@ -60,6 +60,7 @@ impl PatternDetector for ContextDegradation {
             PatternDetail::ContextDegradation {
                 repeated: narrow(repeated),
                 of: narrow(trajectory.calls_since_spoken_to().take(LATEST).count()),
+                file: None,
             },
             Confidence::clamped(0.6),
             Cause::only("context_degradation"),
@@ -72,7 +73,7 @@ impl PatternDetector for ContextDegradation {
 }
 
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ContextDegradation { repeated, of } = detail else { return None };
+    let PatternDetail::ContextDegradation { repeated, of, .. } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
             "{repeated} of the last {of} calls asked for what an earlier call had already \

@@ -3,25 +3,33 @@
 //! For each cycle length the number of calls in a row is kept that equal the one a cycle earlier,
 //! so a call costs eight comparisons however long the run. Two calls are the same if tool and
 //! question agree, or the arguments are nearly equal, *and* the answer is the same: new bytes, an
-//! error that moved or a new target is progress. Spaced polls are waiting, not looping.
+//! error that moved or a new target is progress. Polls are waiting, not looping.
+//!
+//! A question that keeps coming back between other calls, with one answer and no change since, is a
+//! loop as well. A failing one is left to `repeated_error`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector, repeated_error};
-use crate::analysis::{
-    PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
-};
+use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::{ErrorClass, likeness_of_change};
+use crate::text::likeness_of_change;
 
 /// The longest cycle that is looked for, in calls.
 pub const LONGEST_CYCLE: usize = 8;
 
 /// Rounds that are named as evidence.
 const ROUNDS_SHOWN: usize = 3;
+
+/// Times a question comes back between other calls, with one answer, that are a loop. Reading a
+/// file for the third or fourth time is looking something up.
+const COMES_BACK: usize = 5;
+
+/// Times in a row that a question is asked whose answer says "still running", without a pause.
+const IMPATIENT: u32 = 6;
 
 /// How the calls compare with those one cycle length earlier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -51,7 +59,7 @@ impl PatternDetector for DoomLoop {
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
-            let same = earlier.next().and_then(|old| sameness(call, old, trajectory.config()));
+            let same = earlier.next().and_then(|old| sameness(call, old, trajectory));
             *lag = match same {
                 Some(similarity) if lag.matched > 0 => Lag {
                     matched: lag.matched.saturating_add(1),
@@ -61,7 +69,8 @@ impl PatternDetector for DoomLoop {
                 None => Lag::default(),
             };
         }
-        self.shortest_cycle(trajectory).into()
+        let cycle = self.shortest_cycle(trajectory);
+        cycle.or_else(|| comes_back(trajectory, call)).into()
     }
 
     fn reset(&mut self) {
@@ -73,10 +82,12 @@ impl DoomLoop {
     fn shortest_cycle(&self, trajectory: &TrajectoryAnalysis) -> Option<TrajectoryPattern> {
         let config = trajectory.config();
         let shortest = config.shortest_cycle.get();
+        let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
-                (repetitions >= config.cycle_threshold.get())
+                let least = if is_pending { IMPATIENT } else { 0 };
+                (repetitions >= config.cycle_threshold.get().max(least))
                     .then(|| describe(trajectory, length, repetitions, lag.similarity))
             },
         )
@@ -84,21 +95,16 @@ impl DoomLoop {
 }
 
 /// How alike two calls are, if they count as the same.
-fn sameness(
-    call: &ToolInvoked,
-    old: &ToolInvoked,
-    config: &TrajectoryAnalysisConfig,
-) -> Option<f64> {
+fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalysis) -> Option<f64> {
     if call.tool() != old.tool() || !call.same_answer(old) {
         return None;
     }
     // Trying again is what one does while a service is down; that has a detector of its own.
-    if call.error_class() == Some(ErrorClass::Outage) {
+    if call.says_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
-    let is_poll = call.started_at().since(old.ended_at()) >= config.poll_gap
-        || (call.waits() && !call.is_error());
-    if is_poll {
+    // What the agent no longer has in its context it has to read again.
+    if trajectory.is_forgotten(old) && !call.is_error() {
         return None;
     }
     if call.raw() == old.raw() {
@@ -111,8 +117,48 @@ fn sameness(
     if call.question() == old.question() {
         return Some(1.0);
     }
+    // However a file is shown, it is the same file.
+    if call.shown().is_some() && old.shown().is_some() && call.target().is_some() {
+        return Some(0.95);
+    }
+    // Another thing that is not there either is no repetition.
+    if call.sought() != old.sought() {
+        return None;
+    }
     let alike = likeness_of_change(call.whole_args()?, old.whole_args()?);
-    (alike >= config.similarity.value()).then_some(alike)
+    (alike >= trajectory.config().similarity.value()).then_some(alike)
+}
+
+/// A question that keeps coming back between other calls, nothing having been changed.
+fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<TrajectoryPattern> {
+    if call.is_error() || call.polls() || call.is_pending() || call.says_outage() || call.is_idle()
+    {
+        return None;
+    }
+    let mut evidence = vec![call.ended_seq()];
+    for old in trajectory.earlier_distinct_calls() {
+        if old.landed() || trajectory.is_forgotten(old) {
+            break;
+        }
+        if old.question() == call.question() {
+            if !old.same_answer(call) {
+                break;
+            }
+            evidence.push(old.ended_seq());
+        }
+    }
+    if evidence.len() < COMES_BACK {
+        return None;
+    }
+    let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);
+    let detail = PatternDetail::DoomLoop {
+        cycle_length: 1,
+        repetitions,
+        cycle_actions: vec![call.safe_tool()],
+        similarity: Confidence::clamped(1.0),
+    };
+    let confidence = Confidence::clamped(0.8);
+    Some(TrajectoryPattern::new(detail, confidence, cause_of(&[call]), repetitions, evidence))
 }
 
 fn describe(
@@ -170,8 +216,9 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::DoomLoop { cycle_length, repetitions, .. } = detail else { return None };
     match (rung.0, cycle_length) {
         (1, 1) => Some(format!(
-            "The last {repetitions} calls asked the same thing and got the same answer. Asking \
-             again will not change it; a different source or a smaller step might."
+            "The same thing was asked {repetitions} times and got the same answer each time, with \
+             nothing changed in between. Asking again will not change it; a different source or a \
+             smaller step might."
         )),
         (1, _) => Some(format!(
             "The same {cycle_length} steps have run {repetitions} times with the same results. \
@@ -188,6 +235,11 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
              it, go on there and note this as the open point."
                 .to_owned(),
         ),
+        // Nobody is told the same twice: the count differs each time.
+        (4.., _) => Some(format!(
+            "{repetitions} rounds by now, all alike. What is known can be summed up and handed over \
+             as it is; a round more will not add to it."
+        )),
         _ => None,
     }
 }

@@ -1,24 +1,26 @@
 //! Sees one failure after the other, each different: the agent has lost its footing.
 //!
-//! The same error again and again is left to `repeated_error`. Failures of one round count once,
-//! and in the shipped configuration a failing exit with new output is output, not a failure.
+//! The same error again and again is left to `repeated_error`. Failures of one round count once. A
+//! check that fails in a new way is output, not a failure: that is how one works. A success in
+//! between does not help much when nearly everything else fails.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector};
-use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{
+    PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
+};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// Two errors that take turns are a circle; many different ones are a cascade.
-const DIFFERENT: usize = 3;
+/// The latest calls that are looked at where failures do not come in a row, and how many of them
+/// have failed then.
+const LATEST: usize = 14;
+const MOSTLY: u32 = 10;
 
-/// The latest failures that are looked at: enough to tell many errors from one.
-const LATEST: usize = 16;
-
-/// The detector; the streak itself is a counter of the analysis.
+/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ErrorCascade;
 
@@ -31,60 +33,81 @@ impl PatternDetector for ErrorCascade {
         if trajectory.person_just_spoke() {
             return Belief::Gone;
         }
-        if trajectory.call_just_ended().is_none() {
-            return Belief::Unchanged;
+        let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
+        let has_a_better_name = trajectory.has_pattern(&PatternType::RepeatedError)
+            || trajectory.has_pattern(&PatternType::DoomLoop)
+            || trajectory.has_pattern(&PatternType::Outage);
+        if !call.is_error() || has_a_better_name {
+            return Belief::Gone;
         }
         let threshold = trajectory.config().cascade_threshold.get();
-        if trajectory.consecutive_failures() < u64::from(threshold) {
+        let row =
+            Failures::among(trajectory.calls_since_spoken_to().take_while(|call| call.is_error()));
+        let lately = Failures::among(trajectory.calls_since_spoken_to().take(LATEST));
+        let failures = if row.rounds >= threshold {
+            row
+        } else if lately.rounds >= MOSTLY {
+            lately
+        } else {
             return Belief::Gone;
-        }
-        let latest = || trajectory.calls_since_spoken_to().take(LATEST);
-        let streak = || latest().take_while(|call| call.is_error());
-        let (mut rounds, mut turn) = (0, None);
-        let (mut signatures, mut tools) = (Vec::new(), Vec::new());
-        for call in streak() {
-            if turn.replace(call.turn()) != Some(call.turn()) {
-                rounds += 1;
-            }
-            let Some(error) = call.status().error() else { continue };
-            if error.class == ErrorClass::Outage {
-                return Belief::Gone;
-            }
-            signatures.push(error.digest);
-            tools.push(call.tool());
-        }
-        tools.sort_unstable();
-        tools.dedup();
-        signatures.sort_unstable();
-        let different = || signatures.chunk_by(|a, b| a == b);
-        let most = different().map(<[_]>::len).max().unwrap_or(0);
-        if rounds < threshold || different().count() < DIFFERENT || most * 2 > signatures.len() {
-            return Belief::Gone;
-        }
+        };
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::ErrorCascade {
-                failures: trajectory.consecutive_failures(),
-                tools: u32::try_from(tools.len()).unwrap_or(u32::MAX),
+                failures: u64::from(failures.rounds),
+                tools: u32::try_from(failures.tools.len()).unwrap_or(u32::MAX),
             },
             Confidence::clamped(0.75),
             Cause::only("error_cascade"),
-            rounds,
-            streak().map(|call| call.ended_seq()),
+            failures.rounds,
+            failures.evidence,
         ))
     }
 
     fn reset(&mut self) {}
 }
 
+/// Failures, those of one round once.
+struct Failures<'a> {
+    rounds: u32,
+    tools: Vec<&'a str>,
+    evidence: Vec<u64>,
+}
+
+impl<'a> Failures<'a> {
+    fn among(calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
+        let mut failures = Self { rounds: 0, tools: Vec::new(), evidence: Vec::new() };
+        let mut turn = None;
+        for call in calls.filter(|call| is_failure(call)) {
+            if turn.replace(call.turn()) != Some(call.turn()) {
+                failures.rounds += 1;
+            }
+            if !failures.tools.contains(&call.tool()) {
+                failures.tools.push(call.tool());
+            }
+            failures.evidence.push(call.ended_seq());
+        }
+        failures
+    }
+}
+
+/// A failure, and not the output of a check that went red in a new way.
+fn is_failure(call: &ToolInvoked) -> bool {
+    match call.error_class() {
+        None | Some(ErrorClass::Outage) => false,
+        Some(ErrorClass::Check | ErrorClass::Other) => !(call.is_shell() && call.is_new_error()),
+        Some(_) => true,
+    }
+}
+
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ErrorCascade { failures, tools } = detail else { return None };
     match rung.0 {
         1 if *tools > 1 => Some(format!(
-            "{failures} calls in a row failed, in {tools} different tools. Something they share \
-             may be wrong: the working directory, the environment, or an assumption about both."
+            "{failures} calls failed lately, in {tools} different tools. Something they share may \
+             be wrong: the working directory, the environment, or an assumption about both."
         )),
         1 => Some(format!(
-            "{failures} calls in a row failed, each in another way. One small call that is sure to \
+            "{failures} calls failed lately, each in another way. One small call that is sure to \
              work shows what still holds and is firm ground to go on from."
         )),
         2 => Some(

@@ -1,4 +1,5 @@
-//! Sees a model that says the same thing again and again without acting on it.
+//! Sees a model that says the same thing again and again: in message after message without acting on
+//! it, or over and over within one message.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +22,17 @@ impl PatternDetector for Monologue {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
-        let repetitions = trajectory.same_answer_count().min(trajectory.answers_without_call());
-        if repetitions < REPETITIONS {
+        let same = trajectory.same_answer_count().min(trajectory.answers_without_call());
+        let chants = trajectory.is_chanting();
+        if same < REPETITIONS && !chants {
             return Belief::Gone;
         }
+        let repetitions = if chants { 0 } else { same };
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::Monologue { repetitions },
             Confidence::clamped(0.9),
             Cause::only("monologue"),
-            repetitions,
+            repetitions.max(1),
             [record.seq],
         ))
     }
@@ -39,12 +42,17 @@ impl PatternDetector for Monologue {
 
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Monologue { repetitions } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
+    match (rung.0, repetitions) {
+        (1, 0) => Some(
+            "The last message repeats itself over and over. Ending it there, and taking one small \
+             concrete step, gets the work going again."
+                .to_owned(),
+        ),
+        (1, _) => Some(format!(
             "The last {repetitions} answers said the same thing. One concrete action, or a final \
              answer with what is known, would end the repetition."
         )),
-        2 => Some(
+        (2, _) => Some(
             "The same words again. If something blocks the next step, naming it is a useful final \
              answer."
                 .to_owned(),
@@ -61,5 +69,23 @@ mod tests {
     fn the_same_words_three_times() {
         check("3x assistant: Let me try again.", &["call 0: monologue of 3"]);
         check("2x assistant: Let me try again.", &[]);
+    }
+
+    #[test]
+    fn nearly_the_same_words() {
+        check(
+            "
+            assistant: I apologize for the confusion. I will now write the file to disk (1).
+            assistant: I apologize for the confusion. I will now write the file to disk (2).
+            assistant: I apologize for the confusion. I will now write the file to disk (3).
+            ",
+            &["call 0: monologue of 3"],
+        );
+    }
+
+    #[test]
+    fn over_and_over_in_one_message() {
+        let chant = "I will fix the test. ".repeat(12);
+        check(&format!("assistant: {chant}"), &["call 0: monologue of 0"]);
     }
 }

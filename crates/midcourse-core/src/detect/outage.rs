@@ -1,4 +1,5 @@
-//! Sees that the network or a service is down, which no change to the work will mend.
+//! Sees that the network or a service is down, which no change to the work will mend. It may say so
+//! in an error, or in the body of an answer that counts as a success.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +9,12 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::ErrorClass;
 
 /// Failures of this class, with no success of the same question in between, that are an outage.
 const FAILURES: u32 = 3;
+
+/// The same, where the agent already waits between its tries.
+const PATIENT_FAILURES: u32 = 5;
 
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,15 +34,13 @@ impl PatternDetector for Outage {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        match call.error_class() {
+        if !call.says_outage() {
             // What works beside it does not say that the service is back.
-            None if !self.is_over(trajectory, call) => return Belief::Unchanged,
-            None => {
-                self.reset();
-                return Belief::Gone;
+            if call.is_error() || !self.is_over(trajectory, call) {
+                return Belief::Unchanged;
             }
-            Some(ErrorClass::Outage) => {}
-            Some(_) => return Belief::Unchanged,
+            self.reset();
+            return Belief::Gone;
         }
         // What fails together fails once.
         if self.failures > 0 && self.turn == call.turn() {
@@ -53,7 +54,9 @@ impl PatternDetector for Outage {
         if let Some(last) = self.evidence.last_mut() {
             *last = call.ended_seq();
         }
-        if self.failures < FAILURES {
+        // Whoever takes longer and longer pauses has understood.
+        let enough = if call.polls() { PATIENT_FAILURES } else { FAILURES };
+        if self.failures < enough {
             return Belief::Gone;
         }
         Belief::Holds(TrajectoryPattern::new(

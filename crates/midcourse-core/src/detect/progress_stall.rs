@@ -18,6 +18,13 @@ use crate::record::TrajectoryRecord;
 /// A stall by time takes at least this many calls: one long call is not standing still.
 const CALLS_IN_A_TIMED_STALL: u64 = 3;
 
+/// Calls that wait, with nothing moving, that are a stall whatever the clock says: hosts do not
+/// always tell the time.
+const PATIENCE: u64 = 30;
+
+/// Sleeps in a row without a look at what they wait for.
+const SLEEPS: usize = 6;
+
 /// The detector; what moved last is kept by the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgressStall;
@@ -31,14 +38,16 @@ impl PatternDetector for ProgressStall {
         let config = trajectory.config();
         let (calls, time) = (trajectory.calls_since_progress(), trajectory.time_since_progress());
         let by_time = calls >= CALLS_IN_A_TIMED_STALL && time >= config.stall_after;
-        let by_calls = calls >= u64::from(config.stall_threshold.get())
-            && !trajectory.has_pattern(&PatternType::Waiting);
+        let is_waiting = trajectory.has_pattern(&PatternType::Waiting);
+        let enough = u64::from(config.stall_threshold.get());
+        let by_calls = calls >= if is_waiting { enough.max(PATIENCE) } else { enough }
+            || sleeps_in_a_row(trajectory) >= SLEEPS;
         if !(by_time || by_calls) || has_better_name(trajectory) {
             return Belief::Gone;
         }
         let stalled = usize::try_from(calls).unwrap_or(usize::MAX);
         Belief::Holds(TrajectoryPattern::new(
-            PatternDetail::ProgressStall { duration: time, actions: calls },
+            PatternDetail::ProgressStall { duration: time, actions: calls, idle: false },
             Confidence::clamped(if by_time { 0.8 } else { 0.65 }),
             Cause::new("progress_stall", Digest::of(&trajectory.progress_seq().to_le_bytes())),
             u32::try_from(calls).unwrap_or(u32::MAX),
@@ -47,6 +56,11 @@ impl PatternDetector for ProgressStall {
     }
 
     fn reset(&mut self) {}
+}
+
+fn sleeps_in_a_row(trajectory: &TrajectoryAnalysis) -> usize {
+    let sleeps = |call: &&ToolInvoked| call.waits() && call.is_bare() && call.is_shell();
+    trajectory.calls_since_spoken_to().take_while(sleeps).count()
 }
 
 fn has_better_name(trajectory: &TrajectoryAnalysis) -> bool {
@@ -63,7 +77,7 @@ fn has_better_name(trajectory: &TrajectoryAnalysis) -> bool {
 }
 
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ProgressStall { duration, actions } = detail else { return None };
+    let PatternDetail::ProgressStall { duration, actions, .. } = detail else { return None };
     let minutes = duration.as_secs() / 60;
     match rung.0 {
         1 if minutes >= 10 => Some(format!(
@@ -94,16 +108,19 @@ mod tests {
             read a.rs -> the text of the first file, quite long
             read b.rs -> the text of the second file, quite long
             read c.rs -> the text of the third file, quite long
+            read d.rs -> the text of the fourth file, quite long
             read b.rs -> the text of the second file, quite long
             read a.rs -> the text of the first file, quite long
+            read d.rs -> the text of the fourth file, quite long
             read c.rs -> the text of the third file, quite long
             read a.rs -> the text of the first file, quite long
-            read c.rs -> the text of the third file, quite long
+            read d.rs -> the text of the fourth file, quite long
             read b.rs -> the text of the second file, quite long
-            read a.rs -> the text of the first file, quite long
+            read c.rs -> the text of the third file, quite long
+            read d.rs -> the text of the fourth file, quite long
             read b.rs -> the text of the second file, quite long
             ",
-            &["call 9: context_degradation of 6 in 9", "call 11: progress_stall of 8 calls"],
+            &["call 13: context_degradation of 9 in 13", "call 14: progress_stall of 10 calls"],
         );
     }
 
@@ -113,6 +130,14 @@ mod tests {
         check(&commands, &[]);
         let counts: String = (0..12).map(|n| format!("bash wc -l f{n} -> 42\n")).collect();
         check(&counts, &[]);
+    }
+
+    #[test]
+    fn sleep_after_sleep_without_a_look() {
+        check(
+            "6x ~2m bash sleep 120 ->",
+            &["call 2: waiting for 2 polls", "call 6: progress_stall of 5 calls"],
+        );
     }
 
     #[test]

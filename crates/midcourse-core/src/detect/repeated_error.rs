@@ -2,6 +2,11 @@
 //!
 //! Only the error moving, or the failed question succeeding, ends it: edits that never move the
 //! error are not progress. Errors of one round count once. An outage is left to its own detector.
+//!
+//! Where each failure is worded anew (another missing file, another wrong argument), the class of
+//! the error is what stays the same; it takes more of those.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +18,24 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::{ErrorClass, ErrorSignature};
 
+/// Changes that landed between the failures without moving the error: so many are an attempt that
+/// is under way, and one more failure is waited for.
+const CHANGES_UNDER_WAY: usize = 2;
+
+/// A refusal asked again, or a second time-out of this length, needs no third.
+const COSTLY: u32 = 2;
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Failures more that whoever pauses between two tries may have.
+const PATIENT: u32 = 2;
+
+/// Calls within which failures of one class count together.
+const CLASS_WINDOW: usize = 10;
+
+/// Times the same error about ever another thing: one more than for the same thing, because a name
+/// may be guessed.
+const SAME_FORM: u32 = 4;
+
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RepeatedError {
@@ -22,10 +45,17 @@ pub(crate) struct RepeatedError {
 /// The error that is believed in, and the question it was last the answer to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Held {
-    error: Digest,
+    cause: Digest,
     count: u32,
     question: Digest,
     call: u64,
+}
+
+/// Failures that count together.
+struct Failures {
+    cause: Cause,
+    count: u32,
+    evidence: Vec<u64>,
 }
 
 /// What a repeated error is about: the same whoever notices it.
@@ -63,43 +93,29 @@ impl RepeatedError {
         call: &ToolInvoked,
         error: ErrorSignature,
     ) -> Belief {
-        let config = trajectory.config();
-        let window = config.error_window.get() as usize;
-        let (mut count, mut turn) = (0, None);
-        let mut evidence = Vec::new();
-        for old in trajectory.calls_since_spoken_to().take(window) {
-            if old.status().error().is_some_and(|old| old.digest == error.digest) {
-                evidence.push(old.ended_seq());
-                if turn.replace(old.turn()) != Some(old.turn()) {
-                    count += 1;
-                }
-            } else if old.question() == call.question() && !old.is_error() {
-                // It has worked in between: what came before is another story.
-                break;
-            }
-        }
-        if count < config.error_threshold.get() {
-            let moved = self
-                .held
-                .is_some_and(|held| held.error != error.digest && held.question == call.question());
+        let found = same_error(trajectory, call, error)
+            .or_else(|| same_form(trajectory, call, error))
+            .or_else(|| same_class(trajectory, call, error.class));
+        let Some(Failures { cause, count, evidence }) = found else {
+            let moved = self.held.is_some_and(|held| held.question == call.question());
             return if moved || self.is_stale(trajectory, call) {
                 self.held = None;
                 Belief::Gone
             } else {
                 Belief::Unchanged
             };
-        }
+        };
         // Of two errors that take turns, the one believed in first is the one to speak of.
-        let is_rival = |held: Held| held.error != error.digest && held.count >= count;
+        let is_rival = |held: Held| held.cause != cause.id() && held.count >= count;
         if self.held.is_some_and(is_rival) && !self.is_stale(trajectory, call) {
             return Belief::Unchanged;
         }
         let (question, number) = (call.question(), call.call_index());
-        self.held = Some(Held { error: error.digest, count, question, call: number });
+        self.held = Some(Held { cause: cause.id(), count, question, call: number });
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::RepeatedError { signature: error, count, tool: call.safe_tool() },
             Confidence::clamped(0.85),
-            cause_of(error),
+            cause,
             count,
             evidence,
         ))
@@ -121,6 +137,133 @@ impl RepeatedError {
     }
 }
 
+/// What has succeeded since, so that its earlier failures are another story.
+#[derive(Default)]
+struct Solved(Vec<(Digest, Option<(Digest, Digest)>)>);
+
+impl Solved {
+    /// The same tool at the same place.
+    fn place(call: &ToolInvoked) -> Option<(Digest, Digest)> {
+        call.target().map(|target| (Digest::of(call.tool().as_bytes()), target))
+    }
+
+    fn add(&mut self, call: &ToolInvoked) {
+        self.0.push((call.question(), Self::place(call)));
+    }
+
+    fn has(&self, call: &ToolInvoked) -> bool {
+        let place = Self::place(call);
+        let is_it = |(question, solved): &(Digest, Option<(Digest, Digest)>)| {
+            *question == call.question() || (place.is_some() && *solved == place)
+        };
+        self.0.iter().any(is_it)
+    }
+}
+
+/// The same error: lately, whatever was tried, or for long, as the answer to one question.
+fn same_error(
+    trajectory: &TrajectoryAnalysis,
+    call: &ToolInvoked,
+    error: ErrorSignature,
+) -> Option<Failures> {
+    let config = trajectory.config();
+    let window = config.error_window.get() as usize;
+    let (mut lately, mut of_question, mut costly) = (0, 0, 0);
+    let (mut turn, mut changes, mut since_failure) = (None, 0, 0);
+    let (mut solved, mut evidence) = (Solved::default(), Vec::new());
+    for (back, old) in trajectory.calls_since_spoken_to().enumerate() {
+        match old.status().error() {
+            Some(found) if found.digest == error.digest => {}
+            Some(_) => continue,
+            None => {
+                solved.add(old);
+                since_failure |= usize::from(old.landed());
+                continue;
+            }
+        }
+        let is_lately = back < window;
+        let is_question = old.question() == call.question();
+        if !(is_lately || is_question) || solved.has(old) {
+            continue;
+        }
+        evidence.push(old.ended_seq());
+        changes += std::mem::take(&mut since_failure);
+        if turn.replace(old.turn()) != Some(old.turn()) {
+            lately += u32::from(is_lately);
+            of_question += u32::from(is_question);
+            costly += u32::from(is_question && is_costly(trajectory, old, error.class));
+        }
+    }
+    // An attempt that is under way, and a wait between two tries, are given more room.
+    let more = u32::from(changes >= CHANGES_UNDER_WAY) + if call.polls() { PATIENT } else { 0 };
+    let count = lately.max(of_question);
+    let holds = count >= config.error_threshold.get() + more || costly >= COSTLY;
+    holds.then(|| Failures { cause: cause_of(error), count, evidence })
+}
+
+/// Whether one more of a failure is too much: a person's refusal, or a long wait for nothing.
+fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorClass) -> bool {
+    let waited = || {
+        // Not every host says when a call began; it was after the one before.
+        let before = trajectory.calls().rev().find(|old| old.call_index() < call.call_index());
+        let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
+        call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
+    };
+    call.is_denied() || (class == ErrorClass::Timeout && waited())
+}
+
+/// The same error about another thing each time.
+fn same_form(
+    trajectory: &TrajectoryAnalysis,
+    call: &ToolInvoked,
+    error: ErrorSignature,
+) -> Option<Failures> {
+    let is_of_form =
+        |old: &ToolInvoked| old.status().error().is_some_and(|old| old.form == error.form);
+    let cause = Cause::new("repeated_error", error.form);
+    in_a_row(trajectory, call, is_of_form, cause).filter(|found| found.count >= SAME_FORM)
+}
+
+/// Failures of one class in other words each.
+fn same_class(
+    trajectory: &TrajectoryAnalysis,
+    call: &ToolInvoked,
+    class: ErrorClass,
+) -> Option<Failures> {
+    let threshold = match class {
+        ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 3,
+        ErrorClass::Permission => 4,
+        // One looks for a file in a few places, and fixes a few typing errors.
+        ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 5,
+        ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
+    };
+    let cause = Cause::new("repeated_error", Digest::of(class.words().as_bytes()));
+    in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause)
+        .filter(|found| found.count >= threshold)
+}
+
+/// Failures of a kind since the tool last succeeded; other tools may have done something else.
+fn in_a_row(
+    trajectory: &TrajectoryAnalysis,
+    call: &ToolInvoked,
+    is_such: impl Fn(&ToolInvoked) -> bool,
+    cause: Cause,
+) -> Option<Failures> {
+    let (mut count, mut turn) = (0, None);
+    let mut evidence = Vec::new();
+    for old in trajectory.calls_since_spoken_to().take(CLASS_WINDOW) {
+        if is_such(old) {
+            evidence.push(old.ended_seq());
+            if turn.replace(old.turn()) != Some(old.turn()) {
+                count += 1;
+            }
+        } else if !old.is_error() && old.tool() == call.tool() {
+            break;
+        }
+    }
+    Some(Failures { cause, count, evidence })
+}
+
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::RepeatedError { signature, count, .. } = detail else { return None };
     let class = signature.class;
@@ -138,8 +281,12 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
             "The same time-out came {count} times. A smaller piece of the work, or running it in \
              the background, may fit into the limit."
         )),
+        (1, ErrorClass::NotFound) => Some(format!(
+            "{count} not-found errors of the same kind. A look at what is there (a listing, a \
+             search one level up) tells more than the next guess at a name."
+        )),
         (1, _) => Some(format!(
-            "The same {} error came {count} times, and the changes in between did not move it. The \
+            "The same {} error came {count} times; what was tried in between did not move it. The \
              cause may be somewhere else: the full error text, read from its first line, is the \
              best lead.",
             class.words()
@@ -153,6 +300,11 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
              was ruled out and what blocks, and leave it as the open point if other work remains."
                 .to_owned(),
         ),
+        // Nobody is told the same twice: the count differs each time.
+        (4.., _) => Some(format!(
+            "{count} times by now, still unmoved. What is known about this error can be handed over \
+             as it stands; another attempt of the same kind will not add to it."
+        )),
         _ => None,
     }
 }
@@ -170,8 +322,69 @@ mod tests {
             bash make all      !! error: undefined reference to main
             edit {"path":"b.c","old":"3","new":"4"} -> ok
             bash cc -o a a.c   !! error: undefined reference to main
+            edit {"path":"b.c","old":"5","new":"6"} -> ok
+            bash make          !! error: undefined reference to main
             "#,
-            &["call 5: repeated_error of class tool, 3 times"],
+            &["call 7: repeated_error of class tool, 4 times"],
+        );
+    }
+
+    #[test]
+    fn different_attempts_with_nothing_changed() {
+        check(
+            "
+            bash make          !! error: undefined reference to main
+            read a.c           -> int mian() and so on
+            bash make all      !! error: undefined reference to main
+            bash cc -o a a.c   !! error: undefined reference to main
+            ",
+            &["call 4: repeated_error of class tool, 3 times"],
+        );
+    }
+
+    #[test]
+    fn the_same_error_about_ever_another_thing() {
+        let guess = |name: &str| {
+            format!("read {name} !! ENOENT: no such file or directory, open '{name}'\n")
+        };
+        let guesses: String = ["HOWTO.md", "guide.md", "docs.md", "intro.md"].map(guess).concat();
+        check(&guesses, &["call 4: repeated_error of class not-found, 4 times"]);
+    }
+
+    #[test]
+    fn a_refusal_asked_again() {
+        check(
+            "
+            read notes.txt -> some notes about the release
+            bash git push xx the user said no
+            bash git push xx the user said no
+            ",
+            &["call 3: repeated_error of class permission, 2 times"],
+        );
+    }
+
+    #[test]
+    fn each_target_cured_before_the_next() {
+        let target = |name: &str| {
+            format!(
+                "bash lint {name} !! error: version is required\n\
+                 edit {{\"path\":\"{name}\",\"old\":\"a\",\"new\":\"{name}\"}} -> ok\n\
+                 bash lint {name} -> all of it is fine now\n"
+            )
+        };
+        check(&["a", "b", "c", "d", "e"].map(target).concat(), &[]);
+    }
+
+    #[test]
+    fn tries_with_growing_pauses() {
+        check(
+            "
+            bash sync !! error: the mirror is busy
+            +10s bash sync !! error: the mirror is busy
+            +40s bash sync !! error: the mirror is busy
+            +2m bash sync -> synced 1204 objects
+            ",
+            &["call 4: waiting for 2 polls"],
         );
     }
 

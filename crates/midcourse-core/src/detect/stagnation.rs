@@ -1,16 +1,31 @@
-//! Sees ever new questions to one tool that all get the same answer.
+//! Sees ever new questions that all get the same answer.
 //!
-//! Thirty-eight searches that find nothing are the classic. A bare "ok" from a tool that writes is
-//! no stagnation, and neither is a shell command that prints nothing.
+//! Thirty-eight searches that find nothing are the classic; whichever tool searches, nothing is
+//! nothing. Elsewhere it takes an answer that says something: a bare "ok" is none, and a short answer
+//! about one thing after the other ("active", "no problems") is a list being worked through.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector};
-use crate::analysis::{PatternDetail, PatternType, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{
+    PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
+};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+
+/// An answer of this length, the same to the letter for another question, is no coincidence.
+const TELLING_ANSWER_BYTES: u64 = 120;
+
+/// The same where the calls name no target, so that there is no list they could go through.
+const BATCH_ANSWER_BYTES: u64 = 40;
+
+/// The shortest text that no two files or pages have in common by chance.
+const SHOWN_BYTES: u64 = 24;
+
+/// The latest calls of the sort that are looked at.
+const LATEST: usize = 12;
 
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,16 +41,20 @@ impl PatternDetector for Stagnation {
             return Belief::Gone;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        if call.is_error() || call.is_bare() || call.writes() {
+        if call.is_error() || call.is_bare() || call.is_idle() || call.polls() {
             return Belief::Unchanged;
         }
         let (mut questions, mut evidence) = (Vec::new(), Vec::new());
-        let mine = trajectory.calls_since_spoken_to().filter(|old| old.tool() == call.tool());
-        for old in mine {
+        let kin = trajectory.calls_since_spoken_to().filter(|old| is_kin(old, call));
+        for old in kin.take(LATEST) {
             if !old.same_answer(call) {
-                break;
+                // Something was found: what is still missing is another story.
+                if call.found_nothing() {
+                    break;
+                }
+                continue;
             }
-            questions.push(old.question());
+            questions.push(old.sought().unwrap_or(old.question()));
             evidence.push(old.ended_seq());
         }
         questions.sort_unstable();
@@ -45,10 +64,11 @@ impl PatternDetector for Stagnation {
             return Belief::Gone;
         }
         let count = u32::try_from(questions.len()).unwrap_or(u32::MAX);
+        let who = if call.found_nothing() { "" } else { call.tool() };
         Belief::Holds(TrajectoryPattern::new(
             PatternDetail::Stagnation { tool: call.safe_tool(), questions: count },
             Confidence::clamped(0.8),
-            Cause::new("stagnation", Digest::of(call.tool().as_bytes()).with(call.answer())),
+            Cause::new("stagnation", Digest::of(who.as_bytes()).with(call.answer())),
             count,
             evidence,
         ))
@@ -57,12 +77,25 @@ impl PatternDetector for Stagnation {
     fn reset(&mut self) {}
 }
 
+/// Whether an earlier call is of the sort whose answers are compared with this one's.
+fn is_kin(old: &ToolInvoked, call: &ToolInvoked) -> bool {
+    if call.found_nothing() {
+        return old.sought().is_some();
+    }
+    let is_telling = call.sought().is_some()
+        || call.is_negative()
+        || call.shown().is_some() && call.answer_bytes() >= SHOWN_BYTES
+        || call.target().is_none() && call.answer_bytes() >= BATCH_ANSWER_BYTES
+        || call.answer_bytes() >= TELLING_ANSWER_BYTES;
+    is_telling && old.tool() == call.tool() && !old.is_bare()
+}
+
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Stagnation { questions, tool } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{questions} different calls of {tool} got the same answer. The answer may simply be \
-             true: what is looked for may be absent, elsewhere, or called something else."
+            "{questions} different questions got the same answer, {tool} last. The answer may \
+             simply be true: what is looked for may be absent, elsewhere, or called something else."
         )),
         2 => Some(
             "Varying the question still brings the same answer. Another tool, or a look at what is \
@@ -88,7 +121,7 @@ mod tests {
             grep juliet  -> No matches found
             grep foxtrot -> No matches found
             ",
-            &["call 6: stagnation of 6"],
+            &["call 5: stagnation of 5"],
         );
     }
 

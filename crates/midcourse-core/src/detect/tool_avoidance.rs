@@ -1,15 +1,18 @@
-//! Sees a model that has tools and only talks: it announces and does not act.
+//! Sees a model that announces and does not act.
+//!
+//! Only short messages that say what will be done count: several agents that talk to each other, or
+//! an answer in several parts, carry something.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Belief, PatternDetector};
-use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{PatternDetail, PatternType, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Answers in a row without a call, and without a word from a person who could have wanted them.
-const ANSWERS: u32 = 4;
+/// Announcements in a row without a call, and without a word from a person.
+const ANSWERS: u32 = 3;
 
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,8 +24,8 @@ impl PatternDetector for ToolAvoidance {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
-        let answers = trajectory.answers_without_call();
-        if answers < ANSWERS || !trajectory.has_tools() {
+        let answers = trajectory.announcement_count();
+        if answers < ANSWERS || trajectory.has_pattern(&PatternType::Monologue) {
             return Belief::Gone;
         }
         Belief::Holds(TrajectoryPattern::new(
@@ -41,8 +44,8 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ToolAvoidance { answers } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{answers} answers in a row used no tool. If there is a next step, one tool call takes \
-             it; if the work is done, a final answer ends it."
+            "{answers} answers in a row said what comes next, and none of them did it. One tool \
+             call takes the step; if the work is done, a final answer ends it."
         )),
         _ => None,
     }
@@ -62,7 +65,21 @@ mod tests {
             assistant: Let me read the file.
             assistant: I shall now begin to read the file.
             ",
-            &["call 1: tool_avoidance of 4"],
+            &["call 1: tool_avoidance of 3"],
+        );
+    }
+
+    #[test]
+    fn messages_that_carry_something_are_none() {
+        check(
+            "
+            assistant: The first museum costs 20 dollars for adults and 10 for children.
+            assistant: The second one is free on Sundays, according to its page.
+            assistant: Together that makes 60 dollars for the family.
+            assistant: That agrees with the figure given in the task.
+            assistant: TERMINATE
+            ",
+            &[],
         );
     }
 

@@ -1,10 +1,8 @@
 //! Sees that the agent waits for something else. It is not trouble and nothing is said about it;
 //! it keeps the other detectors from taking a wait for a loop.
 //!
-//! A wait is a call that sleeps or polls by its nature, or the same question asked again a minute
-//! or more after its last answer.
-
-use std::time::Duration;
+//! A wait is a call that sleeps or polls by its nature, or the same question asked again as one who
+//! waits does it: a minute or more later, each time later, or after a sleep.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +34,11 @@ impl PatternDetector for Waiting {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        let gap = trajectory.config().poll_gap;
         let asked_before = trajectory
             .earlier_distinct_calls()
             .take(REACH)
             .find(|old| old.question() == call.question());
-        let is_poll = call.waits() || asked_before.is_some_and(|old| is_spaced(call, old, gap));
-        if !is_poll {
+        if !call.polls() {
             // The question between two sleeps is part of the wait.
             if asked_before.is_some() && self.polls > 0 {
                 return Belief::Unchanged;
@@ -75,10 +71,6 @@ impl PatternDetector for Waiting {
     }
 }
 
-fn is_spaced(call: &ToolInvoked, old: &ToolInvoked, gap: Duration) -> bool {
-    call.started_at().since(old.ended_at()) >= gap
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::check::check;
@@ -108,7 +100,7 @@ mod tests {
             bash sleep 40 ->
             bash curl -s localhost/ready -> 503 and a longer text
             ",
-            &["call 4: waiting for 2 polls"],
+            &["call 3: waiting for 2 polls"],
         );
     }
 }

@@ -36,7 +36,9 @@ impl PatternDetector for WriteThrash {
             return Belief::Gone;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        let Some(file) = call.target().filter(|_| call.change().is_some() && !call.is_error())
+        let Some(file) = call
+            .target()
+            .filter(|_| call.change().is_some() && !call.is_error() && !call.is_idle())
         else {
             return Belief::Unchanged;
         };

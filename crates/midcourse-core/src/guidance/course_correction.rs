@@ -16,7 +16,8 @@ fn trouble<'a>(context: &GuidanceContext<'a>) -> Option<(&'a TrajectoryPattern, 
     let mut best: Option<(&TrajectoryPattern, Why, String)> = None;
     for pattern in context.trajectory().patterns() {
         let is_surer = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
-        if !is_surer || !context.may_speak(pattern.cause()) {
+        let shows = context.trajectory().shows_now(pattern);
+        if !is_surer || !shows || !context.may_speak(pattern.cause()) {
             continue;
         }
         let why = context.why(pattern);

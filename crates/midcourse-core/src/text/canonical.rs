@@ -1,9 +1,14 @@
 //! Arguments in one form, whatever order the host wrote them in, and what they are about.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// Lines of a patch that name the file it changes.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+
+/// Lines that a reading tool shows where its arguments say only from where.
+const LINES_SHOWN: u32 = 2000;
 
 /// Writes `args` with its keys in order and without the top-level keys that `skip` names.
 pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
@@ -89,16 +94,23 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// What a call's arguments say about it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ArgsView<'a> {
     /// The command of a shell call.
-    pub(crate) command: Option<&'a str>,
+    pub(crate) command: Option<Cow<'a, str>>,
     /// The file, address or other thing the call works on.
     pub(crate) target: Option<&'a str>,
     /// What a writing call replaces.
     pub(crate) old_text: Option<&'a str>,
     /// What a writing call writes.
     pub(crate) new_text: Option<&'a str>,
+    /// What a searching call looks for.
+    pub(crate) sought: Option<&'a str>,
+    /// What is put into something that runs.
+    pub(crate) input: Option<&'a str>,
+    from: Option<u32>,
+    to: Option<u32>,
+    count: Option<u32>,
 }
 
 impl<'a> ArgsView<'a> {
@@ -109,8 +121,11 @@ impl<'a> ArgsView<'a> {
             Value::String(text) => view.target = patched_file(text),
             Value::Object(map) => {
                 for (key, value) in map {
-                    if let Value::String(text) = value {
-                        view.see(key, text);
+                    match value {
+                        Value::String(text) => view.see(key, text),
+                        Value::Number(number) => view.see_number(key, number.as_u64()),
+                        Value::Array(items) => view.see_list(key, items),
+                        _ => {}
                     }
                 }
             }
@@ -119,11 +134,18 @@ impl<'a> ArgsView<'a> {
         view
     }
 
+    /// The lines that the call shows of its target, if it says which.
+    pub(crate) fn lines(&self) -> Option<(u32, u32)> {
+        let from = self.from.or(self.count.map(|_| 1))?;
+        let by_count = self.count.unwrap_or(LINES_SHOWN).saturating_sub(1);
+        Some((from, self.to.unwrap_or_else(|| from.saturating_add(by_count))))
+    }
+
     fn see(&mut self, key: &str, text: &'a str) {
         match key {
-            "command" | "cmd" | "script" => self.command = Some(text),
+            "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
             "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
-            | "url" | "uri" | "target" | "relative_path" => {
+            | "url" | "uri" | "target" | "relative_path" | "absolute_path" => {
                 // The keys come in alphabetical order; the most specific one comes first.
                 self.target.get_or_insert(text);
             }
@@ -131,11 +153,46 @@ impl<'a> ArgsView<'a> {
             "new_string" | "new_str" | "new" | "content" | "file_text" | "text" => {
                 self.new_text = Some(text);
             }
+            "pattern" | "query" | "q" | "regex" | "search" | "search_term" | "keyword"
+            | "keywords" | "glob" => self.sought = Some(text),
+            "chars" | "input" | "keys" => self.input = Some(text),
             _ => {}
         }
         if let Some(file) = patched_file(text) {
             self.target = Some(file);
             self.new_text = Some(text);
+        }
+    }
+
+    fn see_number(&mut self, key: &str, number: Option<u64>) {
+        let number = number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        match key {
+            "offset" | "start_line" | "line_start" | "start" | "from_line" | "line_number" => {
+                self.from = number;
+            }
+            "end_line" | "line_end" | "end" | "to_line" => self.to = number,
+            "limit" | "num_lines" | "lines" => self.count = number,
+            _ => {}
+        }
+    }
+
+    fn see_list(&mut self, key: &str, items: &'a [Value]) {
+        match (key, items) {
+            ("view_range" | "range" | "line_range", [from, to]) => {
+                self.see_number("start", from.as_u64());
+                self.see_number("end", to.as_u64().or(Some(u64::MAX)));
+            }
+            // `["bash", "-lc", "make"]`: the last word is what is run.
+            ("command" | "cmd", [.., Value::String(flag), Value::String(command)])
+                if flag.starts_with('-') && flag.ends_with('c') =>
+            {
+                self.see("command", command);
+            }
+            ("command" | "cmd" | "argv", words) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                self.command = Some(Cow::Owned(words.join(" ")));
+            }
+            _ => {}
         }
     }
 }
@@ -185,5 +242,17 @@ mod tests {
         let patch = "*** Begin Patch\n*** Update File: src/lib.rs\n@@\n";
         assert_eq!(target(json!({"command": patch})), some("src/lib.rs"));
         assert_eq!(target(json!({"command": "make"})), None);
+    }
+
+    #[test]
+    fn commands_and_lines() {
+        let command = |args: Value| ArgsView::of(&args).command.map(Cow::into_owned);
+        assert_eq!(command(json!({"cmd": ["bash", "-lc", "make x"]})), Some("make x".to_owned()));
+        assert_eq!(command(json!({"command": ["ls", "-l"]})), Some("ls -l".to_owned()));
+        let lines = |args: Value| ArgsView::of(&args).lines();
+        assert_eq!(lines(json!({"offset": 10, "limit": 5})), Some((10, 14)));
+        assert_eq!(lines(json!({"view_range": [3, -1]})), Some((3, u32::MAX)));
+        assert_eq!(lines(json!({"limit": 50})), Some((1, 50)));
+        assert_eq!(lines(json!({"path": "a"})), None);
     }
 }

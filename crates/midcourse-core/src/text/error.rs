@@ -6,12 +6,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::error_says_down;
 use super::scan::{ErrorScan, plain_error};
 use crate::digest::Digest;
 
 /// What is looked at of a long error: its beginning and, more telling, its end.
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
+
+/// What is looked at of an error's plain form, in words, to tell it from another about another thing.
+const FORM_WORDS: usize = 32;
+
+/// The shortest word of a question that is looked for in an error.
+const FORM_WORD_MIN: usize = 3;
 
 /// The kind of thing that went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +40,8 @@ pub enum ErrorClass {
     Check,
     /// Something does not parse or compile.
     Syntax,
+    /// The disk or the memory is full.
+    Resource,
     /// Anything else.
     Other,
 }
@@ -49,6 +58,7 @@ impl ErrorClass {
             Self::Outage => "service",
             Self::Check => "test",
             Self::Syntax => "syntax",
+            Self::Resource => "resource",
             Self::Other => "tool",
         }
     }
@@ -59,17 +69,23 @@ impl ErrorClass {
 pub struct ErrorSignature {
     /// The digest of the plain form.
     pub digest: Digest,
+    /// The digest of the plain form without what the call itself had named: equal for the same
+    /// error about another thing.
+    pub form: Digest,
     /// What kind of error it is.
     pub class: ErrorClass,
 }
 
 impl ErrorSignature {
-    /// The signature of an error text. `scratch` is overwritten.
-    pub(crate) fn of(text: &str, scratch: &mut Vec<u8>) -> Self {
+    /// The signature of an error text, given the beginning of what was asked. `scratch` is
+    /// overwritten.
+    pub(crate) fn of(text: &str, asked: &str, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
         let scan = scan(text.as_bytes(), scratch);
-        let class = scan.telling_class.or(scan.class).unwrap_or(ErrorClass::Other);
-        Self { digest: Digest::of(scratch), class }
+        let class = scan.telling_class.or(scan.class).unwrap_or_else(|| {
+            if error_says_down(text) { ErrorClass::Outage } else { ErrorClass::Other }
+        });
+        Self { digest: Digest::of(scratch), form: form_of(scratch, asked), class }
     }
 
     /// The plain form whose digest the signature is: for people who ask why two errors are one.
@@ -78,6 +94,22 @@ impl ErrorSignature {
         scan(text.as_bytes(), &mut out);
         String::from_utf8_lossy(&out).trim_end().to_owned()
     }
+}
+
+/// The digest of an error's first words, those left out that were asked for.
+fn form_of(plain: &[u8], asked: &str) -> Digest {
+    let words = plain.split(|byte| !is_in_word(*byte)).filter(|word| !word.is_empty());
+    let mut form = Digest::default();
+    for word in words.take(FORM_WORDS) {
+        let is_asked = word.len() >= FORM_WORD_MIN
+            && std::str::from_utf8(word).is_ok_and(|word| asked.contains(word));
+        form = form.then(if is_asked { b"@" } else { word });
+    }
+    form
+}
+
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b'=') || byte >= 0x80
 }
 
 fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
@@ -108,7 +140,7 @@ mod tests {
     use super::*;
 
     fn signature(text: &str) -> ErrorSignature {
-        ErrorSignature::of(text, &mut Vec::new())
+        ErrorSignature::of(text, "", &mut Vec::new())
     }
 
     #[track_caller]
@@ -144,6 +176,9 @@ mod tests {
             "File \"/c/b.py\", line 40, in f\nKeyError",
         );
         same("run.sh: line 12: foo: command not found", "run.sh: line 13: foo: command not found");
+        same("#11 2.114 E: cannot locate x", "#9 14.7 E: cannot locate x");
+        same("a.ts(41,22): error TS2339: x", "a.ts(7,1): error TS2339: x");
+        same("error: in /tmp/tmpk3x91aq_ x", "error: in /tmp/tmpp0wz7v2c x");
         same("\u{1b}[31merror\u{1b}[0m: x", "error:   x");
         same("commit 1a2b3c4 failed", "commit 99ffab1 failed");
     }
@@ -158,6 +193,7 @@ mod tests {
         different("exit code 1", "exit code 2");
         different("error: port 8080 in use", "error: port 8081 in use");
         different("error: expected 3.1", "error: expected 3.2");
+        different("error: want f(3), got x", "error: want f(4), got x");
         different("error: failed to process 12 files", "error: failed to process 7 files");
         different("error: connect 127.0.0.1:5432", "error: connect 10.0.0.7:80");
         different("error: connect localhost:8080", "error: connect localhost:9090");
@@ -169,6 +205,16 @@ mod tests {
             "Compiling a v1\nerror: missing separator",
             "Compiling b v2\nDownloading\nerror: missing separator",
         );
+    }
+
+    #[test]
+    fn the_same_about_another_thing() {
+        let form = |asked: &str| {
+            let text = format!("ERROR: No matching distribution found for {asked}");
+            ErrorSignature::of(&text, &format!("pip install {asked}"), &mut Vec::new()).form
+        };
+        assert_eq!(form("gdal==3.4"), form("pygdal"));
+        assert_ne!(signature("no such file: a").form, signature("no such folder: a").form);
     }
 
     #[test]
@@ -198,6 +244,8 @@ mod tests {
             ("FAILED tests/test_a.py::t - AssertionError", ErrorClass::Check),
             ("Makefile:3: *** missing separator.  Stop.", ErrorClass::Syntax),
             ("bash: frobnicate: command not found", ErrorClass::NotFound),
+            ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
+            ("ENOSPC: no space left on device, write", ErrorClass::Resource),
             ("boom", ErrorClass::Other),
             // Words that mean something else in other company.
             (

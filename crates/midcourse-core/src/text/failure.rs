@@ -33,8 +33,17 @@ const BEGINS: [&str; 21] = [
     "timeout",
 ];
 
+/// What stands behind "error" where there was none.
+const NO_ERROR: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
+
 /// Words that tell it wherever they stand near the beginning or the end.
-const TELLING: [&str; 18] = [
+const TELLING: [&str; 24] = [
+    "\"success\": false",
+    "\"success\":false",
+    "\"iserror\": true",
+    "\"iserror\":true",
+    "\"status\": \"error\"",
+    "\"status\":\"error\"",
     "traceback (most recent call last)",
     "command not found",
     "no such file or directory",
@@ -54,6 +63,26 @@ const TELLING: [&str; 18] = [
     "was rejected",
     "invalid option",
 ];
+
+/// Whether a shell's result says itself that the command failed: a first line `Exit code: 3`, or an
+/// `"exit_code": 3` beside the output.
+pub(crate) fn says_failing_exit(text: &str) -> bool {
+    let text = text.trim_start();
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line).to_ascii_lowercase();
+    let is_header = ["exit", "process exited", "command exited", "[exit"]
+        .iter()
+        .any(|start| line.starts_with(start));
+    if is_header {
+        return exits_with_failure(&line);
+    }
+    let tail = text.len().saturating_sub(TAIL_BYTES);
+    let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
+    text.starts_with('{')
+        && tail
+            .match_indices("\"exit_code\"")
+            .any(|(at, _)| exits_with_failure(tail.get(at + 1..).unwrap_or_default()))
+}
 
 /// Whether a tool's result reads like a failure.
 pub fn looks_failed(text: &str) -> bool {
@@ -76,9 +105,10 @@ fn begins_with_failure(head: &str) -> bool {
     let first = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     BEGINS.iter().any(|words| {
         first.strip_prefix(words).is_some_and(|rest| {
-            // "errors: 0", "failed: 0" and "invalidate" are something else.
+            // "errors: 0", "error": null and "invalidate" are something else.
+            let value = rest.trim_start_matches([':', ' ', '=', '"', '\'']);
             !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && !rest.trim_start_matches([':', ' ', '=']).starts_with('0')
+                && !NO_ERROR.iter().any(|none| value.starts_with(none))
         })
     })
 }
@@ -95,7 +125,7 @@ fn exits_with_failure(text: &str) -> bool {
         let rest = rest.strip_prefix("exited").or_else(|| rest.strip_prefix("exit")).unwrap_or("");
         let mut rest = rest.trim_start_matches([' ', '_']);
         for word in ["with", "code", "status"] {
-            rest = rest.strip_prefix(word).unwrap_or(rest).trim_start_matches([' ', ':', '=']);
+            rest = rest.strip_prefix(word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
         }
         let digits = rest.trim_start_matches('-');
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -131,6 +161,8 @@ mod tests {
             "bash: -c: line 0: syntax error near unexpected token `('",
             "[error] no rule to make target",
             "a\nb\nValueError: too many values",
+            "{\"output\":\"x\",\"metadata\":{\"exit_code\":3}}",
+            "{\"success\": false, \"message\": \"no\"}",
         ] {
             assert!(looks_failed(text), "{text}");
         }
@@ -142,6 +174,8 @@ mod tests {
             "",
             "120 lines",
             "errors: 0, warnings: 2",
+            "{\"error\": null, \"value\": 3}",
+            "{\"output\":\"x\",\"metadata\":{\"exit_code\":0}}",
             "error: 0",
             "invalidate_cache() was called",
             "exit code: 0",

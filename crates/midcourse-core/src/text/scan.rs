@@ -3,11 +3,27 @@
 
 use super::byte::{Kinds, count, in_token};
 use super::error::ErrorClass;
-use super::token::{Form, HOLE, is_decimal, is_unit, split_tail, token_shape, write_token};
+use super::token::{
+    Form, HOLE, is_decimal, is_file_name, is_unit, split_tail, token_shape, write_token,
+};
 use super::words::Words;
 
 /// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
 const TOKEN_REACH: usize = 128;
+
+/// Names of values that are another one each time.
+const VOLATILE_NAMES: [&[u8]; 10] = [
+    b"request_id",
+    b"requestid",
+    b"request-id",
+    b"trace_id",
+    b"traceid",
+    b"span_id",
+    b"correlation_id",
+    b"nonce",
+    b"elapsed_ms",
+    b"wall time",
+];
 
 /// Writes `text` without ids, clocks and process numbers; of a result also without durations.
 ///
@@ -28,7 +44,9 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
         seen = end;
         let (token, tail) = split_tail(span(start, end));
         let (before, behind) = (span(0, start), span(end, text.len()));
-        if is_volatile_number(token, form, before, tail, behind) {
+        if is_volatile_number(token, form, before, tail, behind)
+            || (is_result && is_named_volatile(before))
+        {
             out.extend_from_slice(span(written, start));
             out.push(HOLE);
             out.extend_from_slice(tail);
@@ -96,6 +114,9 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behi
             _ => {}
         }
     }
+    if form == Form::Error && is_position(before, tail, behind) {
+        return true;
+    }
     // `pid 1234`, `pid=1234`, and in an error `line 12`; but `process 12 files` is a count
     let mut words = before;
     while let [rest @ .., b' ' | b'=' | b':' | b'"'] = words {
@@ -119,6 +140,40 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behi
         Some(b'n') => form == Form::Error && ends_in(b"column"),
         _ => false,
     }
+}
+
+/// Whether the name before a value says that it is another one each time: `"request_id": "req_1a"`.
+fn is_named_volatile(before: &[u8]) -> bool {
+    let mut name = before;
+    while let [rest @ .., b'"' | b':' | b'=' | b' '] = name {
+        if before.len() - name.len() > 4 {
+            return false;
+        }
+        name = rest;
+    }
+    if name.len() == before.len() || !matches!(name.last(), Some(b'd' | b'D' | b'e' | b's')) {
+        return false;
+    }
+    VOLATILE_NAMES.iter().any(|known| {
+        let start = name.len().checked_sub(known.len());
+        let end = start.and_then(|start| name.get(start..)).unwrap_or_default();
+        end.eq_ignore_ascii_case(known)
+    })
+}
+
+/// Whether a number is one of `file.ts(41,22)`.
+fn is_position(before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
+    if !tail.is_empty() || !matches!(behind, [b',' | b')', ..]) {
+        return false;
+    }
+    let mut name = before;
+    if let [rest @ .., b','] = name {
+        let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        name = rest.split_at(rest.len() - digits).0;
+    }
+    let Some(name) = name.strip_suffix(b"(") else { return false };
+    let length = name.iter().rev().take_while(|byte| in_token(**byte)).count();
+    is_file_name(name.split_at(name.len() - length).1)
 }
 
 /// What a pass over an error found.
@@ -165,7 +220,8 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
     let start = out.len();
     let mut words = Words::default();
     // Everything before `written` is written: what is plain is copied in long stretches.
-    let (mut written, mut at) = (0, 0);
+    let skipped = step_length(text);
+    let (mut written, mut at) = (skipped, skipped);
     while let Some(byte) = text.get(at) {
         let mut kinds = Kinds::of(*byte);
         let from = at;
@@ -220,6 +276,16 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
     (words, at)
 }
 
+/// The length of the step and clock with which builds of images begin their lines: `#11 2.114 `.
+fn step_length(line: &[u8]) -> usize {
+    let Some(rest) = line.strip_prefix(b"#") else { return 0 };
+    let step = count(rest, |byte| byte.is_ascii_digit());
+    let behind = rest.get(step..).unwrap_or_default();
+    let clock = count(behind.get(1..).unwrap_or_default(), |b| b.is_ascii_digit() || b == b'.');
+    let is_clock = behind.get(1..=clock).is_some_and(|clock| clock.contains(&b'.'));
+    if step > 0 && is_clock && behind.first() == Some(&b' ') { 1 + step + 1 + clock } else { 0 }
+}
+
 /// How much of a terminal's colour code follows its first byte.
 fn escape_length(behind: &[u8]) -> usize {
     match behind.strip_prefix(b"[") {
@@ -264,6 +330,11 @@ mod tests {
             ("src/main.rs:10:5", "src/main.rs:10:5", "src/main.rs:10:5"),
             ("http://localhost:8080/a/7", "http://localhost:8080/a/7", "http://localhost:8080/a/7"),
             ("t=1767225600 x", "t=# x", "t=# x"),
+            (
+                "\"request_id\": \"req_5b\" x",
+                "\"request_id\": \"req_5b\" x",
+                "\"request_id\": \"#\" x",
+            ),
             ("id 3fa85f64-5717-4562-b3fc-2c963f66afa6!", "id #!", "id #!"),
         ] {
             assert_eq!(stripped(text, false), question, "{text} as a question");

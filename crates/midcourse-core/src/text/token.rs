@@ -11,6 +11,9 @@ pub(super) const HOLE: u8 = b'#';
 /// The shortest hexadecimal word that is taken for an id: a short commit hash.
 const ID_MIN: usize = 7;
 
+/// How names begin that a system makes up for files nobody keeps.
+const TEMPORARY: &[u8] = b"tmp";
+
 /// Kinds of hexadecimal digits.
 const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
 
@@ -64,6 +67,7 @@ impl Shape {
             || matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'])
             || matches!(token, [b'0', b'x' | b'X', ..])
             || is_date(token)
+            || token.windows(TEMPORARY.len()).any(|word| word == TEMPORARY)
     }
 }
 
@@ -124,6 +128,10 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
 }
 
 fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+    if part.starts_with(TEMPORARY) && part.len() >= TEMPORARY.len() + 5 {
+        out.push(HOLE);
+        return;
+    }
     if !kinds.has(Kinds::JOINT) {
         let is_hole = is_made_up(part, kinds) || (form != Form::Question && is_duration(part));
         if is_hole {
@@ -156,7 +164,7 @@ fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
 }
 
 /// Whether numbers behind this name are a position in it: it has an ending, or a usual name.
-fn is_file_name(part: &[u8]) -> bool {
+pub(super) fn is_file_name(part: &[u8]) -> bool {
     let ending = part.iter().rposition(|byte| *byte == b'.').and_then(|at| part.get(at + 1..));
     ending.is_some_and(|ending| ending.first().is_some_and(u8::is_ascii_alphabetic))
         || part.ends_with(b"file")

@@ -30,6 +30,8 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("eperm", Words::DENIED),
     ("refusing", Words::DENIED),
     ("disallowed", Words::DENIED),
+    ("read-only", Words::DENIED),
+    ("erofs", Words::DENIED),
     ("enoent", Words::NO_SUCH),
     ("missing", Words::NO_SUCH),
     ("such", Words::NO_SUCH),
@@ -56,7 +58,16 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("property", Words::ARGUMENT),
     ("timeout", Words::TIMEOUT),
     ("timed", Words::TIMEOUT),
-    ("etimedout", Words::TIMEOUT),
+    ("etimedout", Words::OUTAGE),
+    ("space", Words::SPACE),
+    ("memory", Words::SPACE),
+    ("disk", Words::SPACE),
+    ("left", Words::FULL),
+    ("full", Words::FULL),
+    ("exhausted", Words::FULL),
+    ("allocate", Words::FULL),
+    ("enospc", Words::RESOURCE),
+    ("enomem", Words::RESOURCE),
     ("connection", Words::NETWORK),
     ("network", Words::NETWORK),
     ("dns", Words::NETWORK),
@@ -187,6 +198,9 @@ impl Words {
     const CODE_DOWN: Self = Self(1 << 15);
     const CHECK: Self = Self(1 << 16);
     const SYNTAX: Self = Self(1 << 17);
+    const SPACE: Self = Self(1 << 18);
+    const FULL: Self = Self(1 << 19);
+    const RESOURCE: Self = Self(Self::SPACE.0 | Self::FULL.0);
     const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
 
     /// The bit of the word with which a text begins, in any case; most words have none.
@@ -241,6 +255,8 @@ impl Words {
             || (is_http && self.has(Self::CODE_DOWN))
         {
             Some(ErrorClass::Outage)
+        } else if self.has(Self::RESOURCE) {
+            Some(ErrorClass::Resource)
         } else if self.has(Self::TIMEOUT) {
             Some(ErrorClass::Timeout)
         } else if self.has(Self::TOOL) && (self.has(Self::UNKNOWN) || is_missing) {

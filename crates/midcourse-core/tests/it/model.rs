@@ -67,7 +67,7 @@ pub(crate) fn happenings(length: usize) -> impl Strategy<Value = Vec<Timed>> {
         1 => (0..5_u8).prop_map(|tool| Happening::Refused { tool }),
         2 => Just(Happening::Repeat),
         1 => (0..3_u8).prop_map(Happening::User),
-        2 => (0..2_u8).prop_map(Happening::Assistant),
+        3 => (0..3_u8).prop_map(Happening::Assistant),
         1 => Just(Happening::Compaction),
         1 => Just(Happening::Resume),
         1 => (-100..5_000_i64).prop_map(Happening::Deadline),
@@ -180,7 +180,11 @@ impl Run {
                 message: AgentMessage::user(format!("{HOSTILE} {n}")),
             }),
             Happening::Assistant(n) => self.push(TrajectoryPayload::MessageAppended {
-                message: AgentMessage::assistant(format!("{HOSTILE} {n}")),
+                message: AgentMessage::assistant(match n {
+                    0 => "Let me look at it.".to_owned(),
+                    1 => "I will begin with the first file now.".to_owned(),
+                    _ => format!("{HOSTILE} {n}"),
+                }),
             }),
             Happening::Compaction => {
                 self.push(TrajectoryPayload::ContextCompacted { trigger: None });

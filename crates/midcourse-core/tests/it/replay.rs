@@ -72,7 +72,7 @@ fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
         read a.rs   -> 120 lines of a file that is rather long
         12x bash make   !! error: missing separator
     "), @r"
-    call 4: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+    call 4: The same thing was asked 3 times and got the same answer each time, with nothing changed in between. Asking again will not change it; a different source or a smaller step might.
     call 7: Still going round in a circle. It may help to write down what was tried, what each try showed, and which one assumption has not been checked yet.
     call 13: This circle has not moved for a while. If another part of the task can go on without it, go on there and note this as the open point.
     ");
@@ -86,6 +86,8 @@ fn trouble_that_does_not_come_again_is_not_spoken_of_again() {
         edit {"path":"a.c","old":"1","new":"2"} -> ok
         bash make all !! error: undefined reference to main
         edit {"path":"b.c","old":"3","new":"4"} -> ok
+        bash cc -o a a.c !! error: undefined reference to main
+        edit {"path":"b.c","old":"4","new":"5"} -> ok
         bash cc -o a a.c !! error: undefined reference to main
         read a.c -> the text of the first file, quite long
         read b.c -> the text of the second file, quite long
@@ -102,8 +104,8 @@ fn another_loop_has_a_ladder_of_its_own() {
         3x bash make        !! error: missing separator
         3x bash cat x.conf  !! error: stale file handle
     "), @r"
-    call 3: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
-    call 6: The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+    call 3: The same thing was asked 3 times and got the same answer each time, with nothing changed in between. Asking again will not change it; a different source or a smaller step might.
+    call 6: The same thing was asked 3 times and got the same answer each time, with nothing changed in between. Asking again will not change it; a different source or a smaller step might.
     ");
 }
 

@@ -1,0 +1,175 @@
+//! What a model's words are like: a chant that repeats itself within one message, or an
+//! announcement of something that a call would do.
+
+/// What is looked at of a message: its end, which is where a chant goes on.
+const TAIL_BYTES: usize = 2048;
+
+/// A chant has at least so many bytes, and repeats at least so often: fewer is emphasis, a list or
+/// a table.
+const CHANT_BYTES: usize = 160;
+const CHANT_TIMES: usize = 8;
+
+/// Of a whole paragraph fewer repetitions are a chant.
+const PARAGRAPH_BYTES: usize = 80;
+const PARAGRAPH_TIMES: usize = 4;
+
+/// Letters in what is repeated: rulers, numbers and brackets are layout.
+const CHANT_LETTERS: usize = 3;
+
+/// A sentence this long, said this often within one message, is a chant too.
+const SENTENCE_BYTES: usize = 16;
+const SENTENCE_TIMES: usize = 6;
+
+/// The longest announcement, in bytes: a longer message carries something.
+const ANNOUNCEMENT_MAX: usize = 320;
+
+/// How one announces.
+const INTENTS: [&str; 24] = [
+    "let me",
+    "i will",
+    "i'll",
+    "i’ll",
+    "i am going to",
+    "i'm going to",
+    "i’m going to",
+    "i'm about to",
+    "i need to",
+    "i should",
+    "i shall",
+    "i plan to",
+    "i can now",
+    "i'm now",
+    "i am now",
+    "now i",
+    "let's",
+    "let’s",
+    "next step",
+    "going to",
+    "proceeding to",
+    "about to",
+    "time to",
+    "starting with",
+];
+
+/// Whether a message repeats itself over and over.
+pub(crate) fn is_chant(text: &str) -> bool {
+    if text.len() < CHANT_BYTES {
+        return false;
+    }
+    let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
+    let tail = text.get(start..).unwrap_or_default();
+    let mut plain: Vec<u8> = Vec::with_capacity(tail.len());
+    for byte in tail.bytes().rev() {
+        let byte = if byte.is_ascii_whitespace() { b' ' } else { byte.to_ascii_lowercase() };
+        if byte != b' ' || plain.last() != Some(&b' ') {
+            plain.push(byte);
+        }
+    }
+    ends_in_a_chant(&plain) || says_one_sentence(tail)
+}
+
+/// Whether a text, given backwards, begins with a stretch that repeats one piece.
+fn ends_in_a_chant(backwards: &[u8]) -> bool {
+    // For each length, how long a beginning is also an ending (Knuth, Morris, Pratt): the rest is
+    // the shortest piece that the stretch is made of.
+    let mut borders: Vec<usize> = Vec::with_capacity(backwards.len());
+    let mut border = 0;
+    for (at, byte) in backwards.iter().enumerate() {
+        if at == 0 {
+            borders.push(0);
+            continue;
+        }
+        while border > 0 && backwards.get(border) != Some(byte) {
+            border = borders.get(border - 1).copied().unwrap_or(0);
+        }
+        if backwards.get(border) == Some(byte) {
+            border += 1;
+        }
+        borders.push(border);
+        let length = at + 1;
+        let piece = length - border;
+        let times = if piece >= PARAGRAPH_BYTES { PARAGRAPH_TIMES } else { CHANT_TIMES };
+        if length >= CHANT_BYTES && length / piece >= times {
+            let repeated = backwards.get(..piece).unwrap_or_default();
+            let is_letter = |byte: &&u8| byte.is_ascii_alphabetic() || **byte >= 0x80;
+            if repeated.iter().filter(is_letter).count() >= CHANT_LETTERS {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Whether most sentences of a text are one and the same.
+fn says_one_sentence(text: &str) -> bool {
+    let mut sentences: Vec<&str> = text
+        .split(['.', '!', '?', '\n'])
+        .map(str::trim)
+        .filter(|sentence| sentence.len() >= SENTENCE_BYTES)
+        .filter(|sentence| sentence.bytes().any(|byte| byte.is_ascii_alphabetic()))
+        .collect();
+    let all = sentences.len();
+    sentences.sort_unstable();
+    let most = sentences.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
+    most >= SENTENCE_TIMES && most * 5 >= all * 3
+}
+
+/// Whether a message only says what will be done.
+pub(crate) fn is_announcement(text: &str) -> bool {
+    let text = text.trim();
+    if text.len() > ANNOUNCEMENT_MAX || text.contains("```") {
+        return false;
+    }
+    let text = text.to_ascii_lowercase();
+    INTENTS.iter().any(|intent| {
+        text.match_indices(intent).any(|(at, _)| {
+            let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
+            before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn chants() {
+        assert!(is_chant(&"I will fix it now. ".repeat(12)));
+        assert!(is_chant(&format!("First a plan.\n{}", "check the file again\n".repeat(20))));
+        assert!(is_chant(&"the the ".repeat(60)));
+        assert!(is_chant(&format!("{}Done, I think", "Let me check the output again. ".repeat(9))));
+    }
+
+    #[test]
+    fn what_repeats_for_a_reason() {
+        assert!(!is_chant(&"-".repeat(400)));
+        assert!(!is_chant(&"| 0 | 0 | 0 |\n".repeat(40)));
+        let table: String =
+            (0..30).map(|n| format!("| file_{n}.rs | {} | ok |\n", n * 7)).collect();
+        assert!(!is_chant(&table));
+        assert!(!is_chant(
+            "A thoughtful message that goes through the options one by one, says what each of them \
+             costs and which of them was chosen, and then ends. It is long enough to be looked at, \
+             and nothing in it is said more than once or twice, which is quite usual."
+        ));
+    }
+
+    #[test]
+    fn announcements() {
+        assert!(is_announcement("Let me read the file now."));
+        assert!(is_announcement("Next, I'll run the tests."));
+        assert!(!is_announcement("The outlet metal is warm."));
+        assert!(!is_announcement("Which file do you mean?"));
+        assert!(!is_announcement(&format!("I will now. {}", "Here is what I found: ".repeat(30))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_can_be_heard(text in "[ab é\n.]{0,400}") {
+            is_chant(&text);
+            is_announcement(&text);
+        }
+    }
+}
