@@ -69,9 +69,11 @@ pub(crate) fn is_about_speech(cause: &Cause) -> bool {
     ABOUT_SPEECH.contains(&cause.kind())
 }
 
-/// Whether a cause is a state of the world and not trouble.
-fn is_standing(cause: &Cause) -> bool {
-    STANDING.contains(&cause.kind())
+impl Cause {
+    /// Whether it is a state of the world, such as a deadline or a budget, and not trouble.
+    pub fn is_standing(&self) -> bool {
+        STANDING.contains(&self.kind())
+    }
 }
 
 impl Ledger {
@@ -87,7 +89,7 @@ impl Ledger {
     /// Whether a cause may be spoken of after this many calls of the run, or answers of the model
     /// for a cause that shows in those.
     pub fn may_speak(&self, cause: &Cause, steps: u64, policy: LedgerPolicy) -> bool {
-        if is_standing(cause) {
+        if cause.is_standing() {
             return true;
         }
         if steps < SETTLING_CALLS && !is_about_speech(cause) {
@@ -133,7 +135,7 @@ impl Ledger {
             told_at: 0,
             told_at_seq: 0,
             is_wiped: false,
-            is_standing: is_standing(cause),
+            is_standing: cause.is_standing(),
             is_speech: is_about_speech(cause),
             words: VecDeque::new(),
         });

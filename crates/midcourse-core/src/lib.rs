@@ -61,7 +61,7 @@ pub use guidance::{
 };
 pub use ledger::{CAUSES_MAX, Ledger, LedgerPolicy, WORDS_MAX};
 pub use money::{InvalidMoney, MicroUsd};
-pub use notation::{NotationError, parse_notation, write_notation};
+pub use notation::{NotationError, parse_notation, parse_notation_events, write_notation};
 pub use prompt::{
     DeliveryPolicy, Filesystem, InvalidPrompt, Prompt, PromptTemplate, RenderedPrompt, Resources,
 };

@@ -33,7 +33,7 @@
 mod parse;
 mod write;
 
-pub use parse::{NotationError, parse_notation};
+pub use parse::{NotationError, parse_notation, parse_notation_events};
 pub use write::write_notation;
 
 use serde_json::{Map, Value};

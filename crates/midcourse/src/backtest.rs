@@ -1,13 +1,13 @@
 //! What would have been said about a run that is over, and when.
 //!
 //! The run is fed to the engine event by event, as if it were live, and the engine is asked after
-//! every event. Nothing is stored.
+//! every event. Nothing is stored. Foreign runs and labelled scenarios both go through [`feed`].
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use midcourse_core::{
-    DecisionPoint, Delivery, Engine, Timestamp, TrajectoryPayload, TrajectoryRecord,
+    DecisionPoint, Delivery, Engine, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord,
 };
 
 use crate::formats::events::ForeignRun;
@@ -28,6 +28,13 @@ pub struct Spoken {
     pub point: DecisionPoint,
     /// What, and why.
     pub delivery: Delivery,
+}
+
+impl Spoken {
+    /// What it is about: the kind of its cause, such as `doom_loop`; who said it, if it has none.
+    pub fn about(&self) -> &str {
+        self.delivery.why().map_or_else(|| self.delivery.provider(), |why| why.cause.kind())
+    }
 }
 
 /// What a backtest of one run gave.
@@ -65,35 +72,14 @@ impl Verdict {
     }
 }
 
-/// Feeds a run to an engine that has seen nothing yet.
+/// Feeds a foreign run to an engine that has seen nothing yet.
 pub fn backtest(run: &ForeignRun, engine: &mut Engine) -> Verdict {
-    let next_seq = Cell::new(0_u64);
-    let place = || next_seq.replace(next_seq.get().saturating_add(1));
-    let record = |at: Timestamp, payload: TrajectoryPayload| {
-        TrajectoryRecord::new(place(), at, payload).in_run(&run.identity)
-    };
-    let begins = TrajectoryPayload::RunStarted { identity: run.identity.clone() };
-    engine.take_in(&record(run.started, begins));
-    let mut spoken = Vec::new();
-    let mut ended_at = run.started;
-    for event in &run.events {
-        ended_at = ended_at.max(event.at);
-        let Some((last, before)) = event.facts.split_last() else { continue };
-        for fact in before {
-            engine.take_in(&record(event.at, fact.clone()));
-        }
-        let last = record(event.at, last.clone());
-        let seen = watch(engine, &last, Some(DecisionPoint::PreToolSelection), place);
-        let call = engine.trajectory().tool_call_count();
-        spoken.extend(seen.said.into_iter().map(|(point, delivery)| Spoken {
-            event: event.position,
-            call,
-            seq: last.seq,
-            at: event.at,
-            point,
-            delivery,
-        }));
-    }
+    let events = run
+        .events
+        .iter()
+        .map(|event| (event.position, event.facts.iter().map(|fact| (event.at, fact.clone()))));
+    let spoken = feed(engine, &run.identity, run.started, events);
+    let ended_at = run.events.iter().map(|event| event.at).fold(run.started, Timestamp::max);
     let trajectory = engine.trajectory();
     Verdict {
         run_id: run.identity.run_id.to_string(),
@@ -108,4 +94,45 @@ pub fn backtest(run: &ForeignRun, engine: &mut Engine) -> Verdict {
         ended_at,
         spoken,
     }
+}
+
+/// Feeds a run to an engine that has seen nothing yet, and asks it after every event. An event is
+/// its place in the run, from 1, and its facts with their times.
+pub(crate) fn feed<F>(
+    engine: &mut Engine,
+    identity: &RunIdentity,
+    started: Timestamp,
+    events: impl IntoIterator<Item = (usize, F)>,
+) -> Vec<Spoken>
+where
+    F: IntoIterator<Item = (Timestamp, TrajectoryPayload)>,
+{
+    let next_seq = Cell::new(0_u64);
+    let place = || next_seq.replace(next_seq.get().saturating_add(1));
+    let record = |(at, payload): (Timestamp, TrajectoryPayload)| {
+        TrajectoryRecord::new(place(), at, payload).in_run(identity)
+    };
+    let begins = TrajectoryPayload::RunStarted { identity: identity.clone() };
+    engine.take_in(&record((started, begins)));
+    let mut spoken = Vec::new();
+    for (event, facts) in events {
+        let mut records = facts.into_iter().map(record).peekable();
+        while let Some(record) = records.next() {
+            if records.peek().is_some() {
+                engine.take_in(&record);
+                continue;
+            }
+            let seen = watch(engine, &record, Some(DecisionPoint::PreToolSelection), place);
+            let call = engine.trajectory().tool_call_count();
+            spoken.extend(seen.said.into_iter().map(|(point, delivery)| Spoken {
+                event,
+                call,
+                seq: record.seq,
+                at: record.at(),
+                point,
+                delivery,
+            }));
+        }
+    }
+    spoken
 }

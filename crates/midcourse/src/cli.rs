@@ -1,13 +1,16 @@
 //! The command line: what it understands, and how its errors look.
 //!
 //! Results go to standard output, everything else to standard error. Exit code 0 is success, 1 an
-//! error that says what to do (or a finding, for `verify`), 2 a command line that was not
-//! understood.
+//! error that says what to do (or a finding, for `verify`, or a line that is not held, for `eval`),
+//! 2 a command line that was not understood.
 
 mod backtest;
 mod columns;
 mod demo;
+mod eval;
 mod export;
+mod figures;
+mod files;
 mod import;
 mod list;
 mod open;
@@ -75,6 +78,16 @@ enum Command {
     /// Nothing is stored. The files hold runs in the neutral `events` format, one JSON object a
     /// line: `{run_id, source?, success?, deadline?, meta?, events: […]}`.
     Backtest(backtest::Arguments),
+    /// Measure what is said against labelled scenarios.
+    ///
+    /// A file holds scenarios: a line `=== name`, a line `expect: quiet` or `expect:
+    /// PATTERN[|PATTERN…] FIRST..LAST`, perhaps a line `why: …`, then the run in the notation of
+    /// `replay`. FIRST is the earliest event with which a word may come, LAST the latest; an event
+    /// is one line of the run, counted from 1. Words about a deadline or a budget do not count. The
+    /// format is described in docs/scenarios.md.
+    ///
+    /// Exits with 1 if a line that is to be held is not.
+    Eval(eval::Arguments),
     /// Say what would have been said about a recorded run.
     ///
     /// The run is either records, one JSON object a line, or text in the notation that bug reports
@@ -99,6 +112,11 @@ pub(crate) fn run() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Verify(arguments) => match verify::run(&arguments) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Command::Eval(arguments) => match eval::run(&arguments) {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::FAILURE,
             Err(error) => Err(error),

@@ -11,6 +11,7 @@ mod home;
 mod recorder;
 mod redact;
 mod relation;
+mod scenario;
 mod sink;
 mod store;
 mod watch;
@@ -24,6 +25,9 @@ pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use recorder::{OnFailure, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretShape, SecretShapes};
 pub use relation::Standing;
+pub use scenario::{
+    Expected, Judgement, Scenario, ScenarioError, ScenarioVerdict, judge, read_scenarios,
+};
 pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, TrajectorySink};
 pub use store::{
     Cursor, Durability, Finding, Hit, Imported, Link, Placed, RunKey, RunSummary, SearchIndex,

@@ -32,11 +32,25 @@ pub struct NotationError {
 /// # Ok::<(), midcourse_core::NotationError>(())
 /// ```
 pub fn parse_notation(text: &str) -> Result<Vec<TrajectoryRecord>, NotationError> {
-    let mut reader = Reader { records: Vec::new(), now: BEGINNING, calls: 0 };
-    for (line, text) in written_out(text)? {
-        reader.read(text).map_err(|problem| NotationError { line, problem })?;
-    }
-    Ok(reader.records)
+    Ok(parse_notation_events(text)?.into_iter().flatten().collect())
+}
+
+/// Reads a trajectory event by event: one group of records, never an empty one, for each line once
+/// repetitions are written out.
+///
+/// ```
+/// let events = midcourse_core::parse_notation_events("user: go\n2x bash make -> built")?;
+/// let records: Vec<_> = events.iter().map(Vec::len).collect();
+/// assert_eq!(records, [1, 3, 3]);
+/// # Ok::<(), midcourse_core::NotationError>(())
+/// ```
+pub fn parse_notation_events(text: &str) -> Result<Vec<Vec<TrajectoryRecord>>, NotationError> {
+    let mut reader = Reader { event: Vec::new(), next_seq: 0, now: BEGINNING, calls: 0 };
+    let event_of = |(line, text)| match reader.read(text) {
+        Ok(()) => Ok(std::mem::take(&mut reader.event)),
+        Err(problem) => Err(NotationError { line, problem }),
+    };
+    written_out(text)?.into_iter().map(event_of).collect()
 }
 
 /// The lines with their numbers, repetitions written out.
@@ -91,15 +105,17 @@ fn repetition(line: &str) -> (usize, &str) {
 }
 
 struct Reader {
-    records: Vec<TrajectoryRecord>,
+    /// The records of the line that is being read.
+    event: Vec<TrajectoryRecord>,
+    next_seq: u64,
     now: Timestamp,
     calls: usize,
 }
 
 impl Reader {
     fn push(&mut self, payload: TrajectoryPayload) {
-        let seq = self.records.len() as u64;
-        self.records.push(TrajectoryRecord::new(seq, self.now, payload));
+        self.event.push(TrajectoryRecord::new(self.next_seq, self.now, payload));
+        self.next_seq += 1;
     }
 
     fn read(&mut self, line: &str) -> Result<(), String> {
@@ -120,7 +136,7 @@ impl Reader {
             }
             rest = behind;
         }
-        if !self.records.is_empty() {
+        if self.next_seq > 0 {
             self.now = self.now.after(step);
         }
         match self.fact(rest)? {

@@ -11,7 +11,7 @@ use midcourse::{Spoken, Verdict};
 use midcourse_core::Delivery;
 use serde_json::{Value, json};
 
-use super::{open, remark};
+use super::{files, open, remark};
 use table::Table;
 
 /// Which runs, and how the answer is shown.
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let lines::Format::Events = arguments.format;
-    let files = lines::files(&arguments.paths)?;
+    let files = files::find(&arguments.paths, "jsonl")?;
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|m| m.len()).sum();
     let bar = open::progress(bytes, "backtesting");
     let mut out = BufWriter::new(stdout().lock());

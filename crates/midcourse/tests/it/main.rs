@@ -8,6 +8,7 @@ mod command;
 mod contract;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
+mod eval;
 mod events;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -31,35 +31,6 @@ pub(super) enum Format {
 
 type Batch = (u64, Vec<(u64, Vec<u8>)>);
 type Judged = (u64, Vec<(Verdict, u64)>);
-
-/// The files that were meant, folders opened up.
-pub(super) fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        let about = || format!("{} cannot be read", path.display());
-        if path.metadata().with_context(about)?.is_dir() {
-            search(path, &mut files).with_context(about)?;
-        } else {
-            files.push(path.clone());
-        }
-    }
-    Ok(files)
-}
-
-fn search(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<_>>()?;
-    entries.sort_unstable();
-    for path in entries {
-        if path.is_dir() {
-            search(&path, files)?;
-        } else if path.extension().is_some_and(|end| end == "jsonl") {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
 
 /// Judges every run of the files and hands the verdicts over in order, with the length of each line.
 pub(super) fn each_verdict(

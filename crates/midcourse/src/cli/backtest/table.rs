@@ -13,6 +13,7 @@ use midcourse::Verdict;
 use serde_json::{Value, json};
 
 use crate::cli::columns;
+use crate::cli::figures::{Share, median, share, share_of};
 use crate::cli::words::{length, plain, short};
 
 /// Runs shown as the most telling ones.
@@ -49,18 +50,14 @@ impl Table {
             after: verdict.after_first_word(),
         };
         for spoken in &verdict.spoken {
-            let about = spoken.delivery.why().map_or_else(
-                || spoken.delivery.provider().to_owned(),
-                |why| why.cause.kind().to_owned(),
-            );
-            *self.patterns.entry(about).or_default() += 1;
+            *self.patterns.entry(spoken.about().to_owned()).or_default() += 1;
         }
         if let (Some(first), Some((calls_after, _))) = (verdict.spoken.first(), kept.after) {
-            let about = first.delivery.why().map_or("", |why| why.cause.kind());
             let line = format!(
-                "call {:>4} of {:<4} {about}: {}",
+                "call {:>4} of {:<4} {}: {}",
                 first.call,
                 verdict.calls,
+                first.about(),
                 short(&first.delivery.text(), 100)
             );
             let run_id = verdict.run_id.clone();
@@ -137,9 +134,6 @@ impl Table {
     }
 }
 
-/// Of how many, how many.
-type Share = (usize, usize);
-
 struct Row {
     calls: u64,
     spoken: usize,
@@ -180,17 +174,5 @@ fn successes<'a>(runs: impl Iterator<Item = &'a Kept>) -> Option<Share> {
         of += 1;
         succeeded += usize::from(success);
     }
-    (of > 0).then_some((succeeded, of))
-}
-
-fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
-}
-
-fn share(share: Option<Share>) -> String {
-    match share {
-        None => "–".to_owned(),
-        Some((some, of)) => format!("{} %", (some * 100 + of / 2) / of.max(1)),
-    }
+    share_of(succeeded, of)
 }
