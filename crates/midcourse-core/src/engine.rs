@@ -9,7 +9,7 @@ mod delivery;
 mod shipped;
 
 pub use delivery::{Asked, Delivery};
-pub use shipped::{Goals, shipped_template};
+pub use shipped::{Goals, Speaking, shipped_template};
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};
 use crate::detect::PatternDetector;

@@ -5,6 +5,7 @@
 
 mod backtest;
 mod clock;
+mod config;
 mod event;
 mod formats;
 mod home;
@@ -18,6 +19,7 @@ mod watch;
 
 pub use backtest::{Spoken, Verdict, backtest};
 pub use clock::now;
+pub use config::{Config, ConfigError, InvalidConfig};
 pub use event::{Event, FactKey, ForeignRecord, Source};
 pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};

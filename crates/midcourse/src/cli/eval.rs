@@ -9,8 +9,8 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use midcourse::{Judgement, Scenario, judge, read_scenarios};
-use midcourse_core::{Engine, Goals};
+use midcourse::{Config, Judgement, Scenario, judge, read_scenarios};
+use midcourse_core::Goals;
 
 use super::figures::percent;
 use super::{files, remark};
@@ -22,6 +22,9 @@ pub(super) struct Arguments {
     /// Files with scenarios, or folders; folders are searched for files that end in `.txt`.
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
+    /// Judge with this configuration instead of the shipped one; see docs/configuration.md.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// List all scenarios, not only those in which something went wrong.
     #[arg(long)]
     all: bool,
@@ -55,10 +58,11 @@ struct Judged {
 
 /// Judges, tells, and returns whether every line that is to be held is.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
+    let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
     let judged: Vec<Judged> = read(&arguments.paths)?
         .into_iter()
         .map(|(file, scenario)| {
-            let judgement = judge(&scenario, &mut Engine::shipped(Goals::default()));
+            let judgement = judge(&scenario, &mut config.engine(Goals::default()));
             Judged { file, scenario, judgement }
         })
         .collect();

@@ -5,6 +5,7 @@
 mod archive;
 mod backtest;
 mod command;
+mod config;
 mod contract;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
