@@ -1,5 +1,6 @@
 //! `midcourse backtest`: what would have been said about runs that are over.
 
+mod compare;
 mod lines;
 mod table;
 
@@ -7,11 +8,12 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use midcourse::{Spoken, Verdict};
+use midcourse::{Config, Spoken, Verdict};
 use midcourse_core::Delivery;
 use serde_json::{Value, json};
 
 use super::{files, open, remark};
+use compare::Comparison;
 use table::Table;
 
 /// Which runs, and how the answer is shown.
@@ -23,31 +25,52 @@ pub(super) struct Arguments {
     /// The format of the files.
     #[arg(long, value_enum, default_value = "events")]
     format: lines::Format,
+    /// Judge with this configuration instead of the shipped one; see docs/configuration.md.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Judge every run with this configuration too, and show both beside each other and the runs in
+    /// which they differ.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     /// Print one JSON object a line: what would have been said, then the run, for each run; then a
-    /// summary.
+    /// summary. With `--against` each line names its configuration, a run in which the two differ has
+    /// a line about that, and there are two summaries.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let lines::Format::Events = arguments.format;
+    let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
+    let against = arguments.against.as_deref().map(Config::read).transpose()?;
+    let judges = lines::Judges { config: &config, against: against.as_ref() };
     let files = files::find(&arguments.paths, "jsonl")?;
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|m| m.len()).sum();
     let bar = open::progress(bytes, "backtesting");
     let mut out = BufWriter::new(stdout().lock());
     let (mut table, mut torn) = (Table::default(), 0_u64);
-    lines::each_verdict(&files, |verdict, line_bytes| {
-        bar.inc(line_bytes);
+    let names = arguments.names();
+    let mut comparison = names.clone().map(Comparison::new);
+    let (name, against_name) = names.unzip();
+    lines::each_verdict(&files, judges, |judged| {
+        let lines::Judged { verdict, against, bytes } = judged;
+        bar.inc(bytes);
         torn += u64::from(verdict.torn.is_some());
         if verdict.events == 0 && verdict.torn.is_some() {
             return Ok(());
         }
         table.add(&verdict);
         if arguments.json {
-            for spoken in &verdict.spoken {
-                writeln!(out, "{}", delivery_line(&verdict, spoken))?;
+            print_lines(&mut out, &verdict, name.as_deref())?;
+        }
+        if let (Some(comparison), Some(against)) = (&mut comparison, against) {
+            let difference = comparison.add(&verdict, &against);
+            if arguments.json {
+                print_lines(&mut out, &against, against_name.as_deref())?;
+                if let Some(difference) = difference {
+                    writeln!(out, "{difference}")?;
+                }
             }
-            writeln!(out, "{}", run_line(&verdict))?;
         }
         Ok(())
     })?;
@@ -56,12 +79,44 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if torn > 0 {
         remark(&format!("{torn} lines are torn or foreign; they were read as far as they go"));
     }
-    if arguments.json {
-        writeln!(out, "{}", table.summary(torn))?;
-    } else {
-        table.print(&mut out)?;
+    match (&comparison, arguments.json) {
+        (None, false) => table.print(&mut out)?,
+        (Some(comparison), false) => comparison.print(&mut out, &table)?,
+        (_, true) => {
+            writeln!(out, "{}", of_config(table.summary(torn), name.as_deref()))?;
+            if let Some(comparison) = &comparison {
+                let summary = comparison.against().summary(torn);
+                writeln!(out, "{}", of_config(summary, against_name.as_deref()))?;
+            }
+        }
     }
     Ok(out.flush()?)
+}
+
+impl Arguments {
+    /// How the two configurations are called, if there are two.
+    fn names(&self) -> Option<(String, String)> {
+        let against = self.against.as_deref()?.display().to_string();
+        let config = self.config.as_deref().map(|path| path.display().to_string());
+        Some((config.unwrap_or_else(|| "shipped".to_owned()), against))
+    }
+}
+
+/// A line that says which configuration it is about, where there are two.
+fn of_config(mut line: Value, config: Option<&str>) -> Value {
+    if let (Some(config), Value::Object(line)) = (config, &mut line) {
+        line.insert("config".to_owned(), config.into());
+    }
+    line
+}
+
+/// What would have been said in a run, then the run.
+fn print_lines(out: &mut impl Write, verdict: &Verdict, config: Option<&str>) -> Result<()> {
+    for spoken in &verdict.spoken {
+        writeln!(out, "{}", of_config(delivery_line(verdict, spoken), config))?;
+    }
+    writeln!(out, "{}", of_config(run_line(verdict), config))?;
+    Ok(())
 }
 
 fn delivery_line(verdict: &Verdict, spoken: &Spoken) -> Value {

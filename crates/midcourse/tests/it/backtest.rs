@@ -78,6 +78,114 @@ fn a_backtest_says_what_would_have_been_said_and_when() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is stored");
 }
 
+/// A folder with runs and with a configuration that waits for a fifth error, and their paths.
+fn with_patience(text: &str) -> (TempDir, String, String) {
+    let (folder, path) = folder(text);
+    let patient = folder.path().join("patient.toml");
+    let text = "[analysis]\ncycle_threshold = 5\nerror_threshold = 5\ncascade_threshold = 9\n";
+    std::fs::write(&patient, text).unwrap();
+    let patient = patient.to_str().unwrap().to_owned();
+    (folder, path, patient)
+}
+
+#[test]
+fn a_configuration_is_judged_with() {
+    let (folder, path, patient) = with_patience(&runs());
+    let output = midcourse(folder.path(), &["backtest", &path, "--json", "--config", &patient]);
+    let lines = lines(&output);
+    assert_eq!((&lines[0]["run_id"], &lines[0]["call"]), (&"stuck".into(), &5.into()));
+    assert!(lines.iter().all(|line| line.get("config").is_none()), "there is one alone");
+    std::fs::write(&patient, "[analysis]\nerror_treshold = 5").unwrap();
+    let output = midcourse(folder.path(), &["backtest", &path, "--against", &patient]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("patient.toml:2:1: unknown key"));
+}
+
+#[test]
+fn two_configurations_are_compared() {
+    let (folder, path, patient) = with_patience(&runs());
+    let silent = folder.path().join("silent.toml");
+    std::fs::write(&silent, "[speaking]\ncourse_correction = false").unwrap();
+    let silent = silent.to_str().unwrap();
+    let compared = |args: &[&str]| {
+        let output = midcourse(folder.path(), &[&["backtest", &path], args].concat());
+        assert!(output.status.success());
+        output
+    };
+    let output = compared(&["--json", "--config", &patient, "--against", silent]);
+    let lines = lines(&output);
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (line["type"].as_str().unwrap(), line["config"].as_str().unwrap()))
+        .collect();
+    let (a, b) = (patient.as_str(), silent);
+    assert_eq!(
+        told,
+        [
+            ("delivery", a),
+            ("run", a),
+            ("run", b),
+            ("difference", a),
+            ("run", a),
+            ("run", b),
+            ("summary", a),
+            ("summary", b)
+        ]
+    );
+    assert_eq!(
+        lines[3],
+        json!({"type": "difference", "run_id": "stuck", "source": "test", "word": 1, "config": a,
+               "against": b, "a": {"call": 5, "event": 5, "pattern": lines[0]["pattern"]},
+               "b": null})
+    );
+    assert_eq!((&lines[6]["spoken"], &lines[7]["spoken"]), (&1.into(), &0.into()));
+
+    let shown = compared(&["--against", &patient]).stdout;
+    let shown = String::from_utf8(shown).unwrap().replace(&patient, "patient.toml");
+    insta::assert_snapshot!(shown, @"
+    A is shipped, B is patient.toml.
+
+    SOURCE  CONFIG  RUNS  CALLS  SPOKEN TO  FIRST AT  CALLS AFTER  TIME AFTER  SUCCEEDED  EQUALLY LONG  NOT SPOKEN TO
+    test    A          2     11       50 %    call 3            2        20 s        0 %         100 %          100 %
+            B          2     11       50 %    call 5            0        0 ms        0 %         100 %          100 %
+
+    1 of 2 runs differ: only A speaks in 0, only B in 0, both but not alike in 1. The first word in which they part:
+
+    RUN    WORD  A                       B
+    stuck     1  call 3, repeated_error  call 5, repeated_error
+    ");
+    let same = compared(&["--config", silent, "--against", silent]).stdout;
+    let same = String::from_utf8(same).unwrap();
+    assert!(same.ends_with("Nothing else would have been said in any of the runs.\n"), "{same}");
+}
+
+#[test]
+fn many_differences_are_counted() {
+    let stuck = runs().lines().next().unwrap().to_owned();
+    let many: String =
+        (0..23).map(|n| stuck.replace("\"stuck\"", &format!("\"stuck-{n}\"")) + "\n").collect();
+    let (folder, path, patient) = with_patience(&many);
+    let output = midcourse(folder.path(), &["backtest", &path, "--against", &patient]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("23 of 23 runs differ"), "{shown}");
+    assert!(shown.contains("stuck-19 ") && !shown.contains("stuck-20 "), "{shown}");
+    assert!(shown.ends_with("and 3 more\n"), "{shown}");
+}
+
+#[test]
+fn configurations_that_part_after_the_first_word_differ_too() {
+    let call = json!({"kind": "tool", "tool": "bash", "args": {"command": "make"},
+                      "result": "error: no rule", "is_error": true});
+    let run = json!({"run_id": "long", "events": vec![call; 8]});
+    let (folder, path, patient) = with_patience(&format!("{run}\n"));
+    std::fs::write(&patient, "[speaking]\ncool_down_calls = 4").unwrap();
+    let output = midcourse(folder.path(), &["backtest", &path, "--json", "--against", &patient]);
+    let lines = lines(&output);
+    let difference = lines.iter().find(|line| line["type"] == "difference").unwrap();
+    assert_eq!((&difference["word"], &difference["config"]), (&2.into(), &"shipped".into()));
+    assert_eq!((&difference["a"]["call"], &difference["b"]["call"]), (&6.into(), &7.into()));
+}
+
 #[test]
 fn many_runs_come_out_in_the_order_they_came_in() {
     let text: String = (0..500)

@@ -13,8 +13,8 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use midcourse::{Verdict, backtest, now, read_run};
-use midcourse_core::{Engine, Goals, Timestamp};
+use midcourse::{Config, Verdict, backtest, now, read_run};
+use midcourse_core::{Goals, Timestamp};
 
 /// Lines handed over at once, unless they are long.
 const BATCH: usize = 32;
@@ -29,45 +29,60 @@ pub(super) enum Format {
     Events,
 }
 
-type Batch = (u64, Vec<(u64, Vec<u8>)>);
-type Judged = (u64, Vec<(Verdict, u64)>);
+/// The configurations that every run is judged with: one, or one and another beside it.
+#[derive(Clone, Copy)]
+pub(super) struct Judges<'a> {
+    pub(super) config: &'a Config,
+    pub(super) against: Option<&'a Config>,
+}
 
-/// Judges every run of the files and hands the verdicts over in order, with the length of each line.
+/// A run's verdicts, in the order of the judges, and the length of its line.
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    pub(super) against: Option<Verdict>,
+    pub(super) bytes: u64,
+}
+
+type Batch<T> = (u64, Vec<T>);
+
+/// A line and its number.
+type Line = (u64, Vec<u8>);
+
+/// Judges every run of the files and hands the verdicts over in order.
 pub(super) fn each_verdict(
     files: &[PathBuf],
-    mut take: impl FnMut(Verdict, u64) -> Result<()>,
+    judges: Judges<'_>,
+    mut take: impl FnMut(Judged) -> Result<()>,
 ) -> Result<()> {
     let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (send_lines, lines) = sync_channel::<Batch>(workers * 2);
-    let (send_judged, judged) = sync_channel::<Judged>(workers * 2);
+    let (send_lines, lines) = sync_channel::<Batch<Line>>(workers * 2);
+    let (send_judged, judged) = sync_channel::<Batch<Judged>>(workers * 2);
     let (lines, started) = (Mutex::new(lines), now());
     thread::scope(|scope| {
         let reader = scope.spawn(move || read(files, &send_lines));
         for _ in 0..workers {
             let (lines, judged) = (&lines, send_judged.clone());
-            scope.spawn(move || judge(lines, &judged, started));
+            scope.spawn(move || judge(lines, &judged, judges, started));
         }
         drop(send_judged);
-        let mut waiting: BTreeMap<u64, Vec<(Verdict, u64)>> = BTreeMap::new();
+        let mut waiting: BTreeMap<u64, Vec<Judged>> = BTreeMap::new();
         let mut next = 0;
         for (number, verdicts) in judged {
             waiting.insert(number, verdicts);
             while let Some(verdicts) = waiting.remove(&next) {
                 next += 1;
-                for (verdict, bytes) in verdicts {
-                    take(verdict, bytes)?;
-                }
+                verdicts.into_iter().try_for_each(&mut take)?;
             }
         }
         reader.join().unwrap_or(Ok(()))
     })
 }
 
-fn read(files: &[PathBuf], send: &SyncSender<Batch>) -> Result<()> {
+fn read(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
     let (mut number, mut line_number) = (0, 0);
     let mut batch = Vec::new();
     let mut bytes = 0;
-    let mut hand_over = |batch: &mut Vec<(u64, Vec<u8>)>| {
+    let mut hand_over = |batch: &mut Vec<Line>| {
         let sent = send.send((number, std::mem::take(batch)));
         number += 1;
         // Nobody listens any more: whoever stopped knows why.
@@ -99,16 +114,25 @@ fn read(files: &[PathBuf], send: &SyncSender<Batch>) -> Result<()> {
     Ok(())
 }
 
-fn judge(lines: &Mutex<Receiver<Batch>>, judged: &SyncSender<Judged>, started: Timestamp) {
+fn judge(
+    lines: &Mutex<Receiver<Batch<Line>>>,
+    judged: &SyncSender<Batch<Judged>>,
+    judges: Judges<'_>,
+    started: Timestamp,
+) {
     loop {
         let received = lines.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, batch)) = received else { return };
-        let verdict = |(line_number, line): (u64, Vec<u8>)| {
+        let judge = |(line_number, line): Line| {
             let run = read_run(&line, started, line_number);
-            let mut engine = Engine::shipped(Goals::default());
-            (backtest(&run, &mut engine), u64::try_from(line.len()).unwrap_or_default())
+            let verdict = |config: &Config| backtest(&run, &mut config.engine(Goals::default()));
+            Judged {
+                verdict: verdict(judges.config),
+                against: judges.against.map(verdict),
+                bytes: u64::try_from(line.len()).unwrap_or_default(),
+            }
         };
-        if judged.send((number, batch.into_iter().map(verdict).collect())).is_err() {
+        if judged.send((number, batch.into_iter().map(judge).collect())).is_err() {
             return;
         }
     }

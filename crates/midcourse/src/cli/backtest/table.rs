@@ -19,6 +19,19 @@ use crate::cli::words::{length, plain, short};
 /// Runs shown as the most telling ones.
 const TELLING: usize = 5;
 
+const HEADINGS: [&str; 10] = [
+    "SOURCE",
+    "RUNS",
+    "CALLS",
+    "SPOKEN TO",
+    "FIRST AT",
+    "CALLS AFTER",
+    "TIME AFTER",
+    "SUCCEEDED",
+    "EQUALLY LONG",
+    "NOT SPOKEN TO",
+];
+
 /// What is kept of a run.
 struct Kept {
     calls: u64,
@@ -96,32 +109,9 @@ impl Table {
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
-        let mut table = columns::table([
-            "SOURCE",
-            "RUNS",
-            "CALLS",
-            "SPOKEN TO",
-            "FIRST AT",
-            "CALLS AFTER",
-            "TIME AFTER",
-            "SUCCEEDED",
-            "EQUALLY LONG",
-            "NOT SPOKEN TO",
-        ]);
+        let mut table = columns::table(HEADINGS);
         for (source, runs) in &self.sources {
-            let row = Row::of(runs);
-            table.add_row([
-                short(source, 40),
-                runs.len().to_string(),
-                row.calls.to_string(),
-                share(Some((row.spoken, runs.len()))),
-                row.first_call.map_or_else(|| "–".into(), |call| format!("call {call}")),
-                row.calls_after.map_or_else(|| "–".into(), |calls| calls.to_string()),
-                row.time_after.map_or_else(|| "–".into(), length),
-                share(row.success),
-                share(row.equal_success),
-                share(row.quiet_success),
-            ]);
+            table.add_row(std::iter::once(short(source, 40)).chain(cells(runs)));
         }
         columns::print(out, table, 1..10)?;
         if !self.telling.is_empty() {
@@ -132,6 +122,34 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// The sources of two tables of the same runs, each with both figures, one below the other.
+pub(super) fn print_both(out: &mut impl Write, a: &Table, b: &Table) -> Result<()> {
+    let [source, figures @ ..] = HEADINGS;
+    let mut table = columns::table([source, "CONFIG"].into_iter().chain(figures));
+    for (source, runs) in &a.sources {
+        table.add_row([short(source, 40), "A".to_owned()].into_iter().chain(cells(runs)));
+        let others = b.sources.get(source).map_or(&[][..], Vec::as_slice);
+        table.add_row([String::new(), "B".to_owned()].into_iter().chain(cells(others)));
+    }
+    columns::print(out, table, 2..11)
+}
+
+/// The figures of a row, behind its source.
+fn cells(runs: &[Kept]) -> [String; 9] {
+    let row = Row::of(runs);
+    [
+        runs.len().to_string(),
+        row.calls.to_string(),
+        share(Some((row.spoken, runs.len()))),
+        row.first_call.map_or_else(|| "–".into(), |call| format!("call {call}")),
+        row.calls_after.map_or_else(|| "–".into(), |calls| calls.to_string()),
+        row.time_after.map_or_else(|| "–".into(), length),
+        share(row.success),
+        share(row.equal_success),
+        share(row.quiet_success),
+    ]
 }
 
 struct Row {
