@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Scratch;
 use super::call::{Aim, CallStatus, Change, Marks, ToolInvoked};
 use super::config::TrajectoryAnalysisConfig;
-use super::tools::{plans, seeks, shows};
+use super::tools::{is_shell, plans, seeks, shows};
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
@@ -59,7 +59,7 @@ impl OpenCall {
     ) -> Self {
         let tools = &config.tools;
         let mut marks = Marks::default();
-        let view = ArgsView::of(args);
+        let view = ArgsView::of(args, is_shell(tool));
         let command = view.command.as_deref().map(CommandView::of);
         let command = command.as_ref();
         marks.set(Marks::WRITES, tools.writes(tool, &view, command));
@@ -306,7 +306,8 @@ fn aim_of(
     }
     if let Some(command) = command {
         let shown = || command.lines.map(|(from, to)| Aim::Show(from, to));
-        return command.sought.map(|sought| Aim::Seek(digest(sought))).or_else(shown);
+        let sought = command.sought.map_or(question, digest);
+        return if command.searches { Some(Aim::Seek(sought)) } else { shown() };
     }
     if let Some((from, to)) = view.lines().filter(|_| view.target.is_some()) {
         return Some(Aim::Show(from, to));

@@ -23,6 +23,10 @@ const PLANNING_WORDS: [&str; 8] =
 /// Words of a tool's name that say it looks for something.
 const SEEKING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
 
+/// Words of a tool's name that say it is a shell.
+const SHELL_WORDS: [&str; 9] =
+    ["bash", "sh", "shell", "zsh", "exec", "terminal", "console", "command", "cmd"];
+
 /// Words of a tool's name that say it shows a file.
 const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
 
@@ -118,6 +122,11 @@ pub(super) fn plans(tool: &str) -> bool {
 /// Whether a tool looks for something, by its name.
 pub(super) fn seeks(tool: &str) -> bool {
     has_word(tool, &SEEKING_WORDS)
+}
+
+/// Whether a tool is a shell, by its name.
+pub(super) fn is_shell(tool: &str) -> bool {
+    has_word(tool, &SHELL_WORDS)
 }
 
 /// Whether a tool shows a file, by its name.

@@ -24,6 +24,11 @@ pub const LONGEST_CYCLE: usize = 8;
 /// Rounds that are named as evidence.
 const ROUNDS_SHOWN: usize = 3;
 
+/// Cycles of this length need not be gone through to the end the last time: so many of its steps
+/// are enough.
+const LONG_WAY: u32 = 5;
+const STEPS_OF_THE_LAST: u32 = 2;
+
 /// Times a question comes back between other calls, with one answer, that are a loop. Reading a
 /// file for the third or fourth time is looking something up.
 const COMES_BACK: usize = 5;
@@ -87,7 +92,13 @@ impl DoomLoop {
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
                 let least = if is_pending { IMPATIENT } else { 0 };
-                (repetitions >= config.cycle_threshold.get().max(least))
+                let threshold = config.cycle_threshold.get().max(least);
+                let rounds_left = threshold.saturating_sub(repetitions);
+                // A long way that is gone a last time is known before its end.
+                let is_known = length >= LONG_WAY
+                    && rounds_left == 1
+                    && lag.matched % length >= STEPS_OF_THE_LAST;
+                (rounds_left == 0 || is_known)
                     .then(|| describe(trajectory, length, repetitions, lag.similarity))
             },
         )
@@ -216,9 +227,8 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::DoomLoop { cycle_length, repetitions, .. } = detail else { return None };
     match (rung.0, cycle_length) {
         (1, 1) => Some(format!(
-            "The same thing was asked {repetitions} times and got the same answer each time, with \
-             nothing changed in between. Asking again will not change it; a different source or a \
-             smaller step might."
+            "The same thing was asked {repetitions} times, with the same answer and nothing changed \
+             in between. Asking again will not change it; a different source or a smaller step might."
         )),
         (1, _) => Some(format!(
             "The same {cycle_length} steps have run {repetitions} times with the same results. \
@@ -274,6 +284,13 @@ mod tests {
             ",
             &["call 9: doom_loop of 3, 3 times"],
         );
+    }
+
+    #[test]
+    fn a_long_cycle_is_known_before_its_third_end() {
+        let files = ["a", "b", "c", "d", "e", "f"];
+        let round = files.map(|name| format!("read {name}.rs -> fn {name}() {{}} and so on\n"));
+        check(&round.concat().repeat(3), &["call 14: doom_loop of 6, 2 times"]);
     }
 
     #[test]

@@ -41,9 +41,11 @@ impl PatternDetector for ErrorCascade {
             return Belief::Gone;
         }
         let threshold = trajectory.config().cascade_threshold.get();
-        let row =
-            Failures::among(trajectory.calls_since_spoken_to().take_while(|call| call.is_error()));
-        let lately = Failures::among(trajectory.calls_since_spoken_to().take(LATEST));
+        let red_is_output = trajectory.config().failing_exit_is_output;
+        let in_a_row = trajectory.calls_since_spoken_to().take_while(|call| call.is_error());
+        let row = Failures::among(red_is_output, in_a_row);
+        let lately =
+            Failures::among(red_is_output, trajectory.calls_since_spoken_to().take(LATEST));
         let failures = if row.rounds >= threshold {
             row
         } else if lately.rounds >= MOSTLY {
@@ -74,10 +76,10 @@ struct Failures<'a> {
 }
 
 impl<'a> Failures<'a> {
-    fn among(calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
+    fn among(red_is_output: bool, calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
         let mut failures = Self { rounds: 0, tools: Vec::new(), evidence: Vec::new() };
         let mut turn = None;
-        for call in calls.filter(|call| is_failure(call)) {
+        for call in calls.filter(|call| is_failure(red_is_output, call)) {
             if turn.replace(call.turn()) != Some(call.turn()) {
                 failures.rounds += 1;
             }
@@ -91,10 +93,11 @@ impl<'a> Failures<'a> {
 }
 
 /// A failure, and not the output of a check that went red in a new way.
-fn is_failure(call: &ToolInvoked) -> bool {
+fn is_failure(red_is_output: bool, call: &ToolInvoked) -> bool {
+    let is_red = || red_is_output && call.is_shell() && call.is_new_error();
     match call.error_class() {
         None | Some(ErrorClass::Outage) => false,
-        Some(ErrorClass::Check | ErrorClass::Other) => !(call.is_shell() && call.is_new_error()),
+        Some(ErrorClass::Check | ErrorClass::Other) => !is_red(),
         Some(_) => true,
     }
 }

@@ -32,9 +32,9 @@ const PATIENT: u32 = 2;
 /// Calls within which failures of one class count together.
 const CLASS_WINDOW: usize = 10;
 
-/// Times the same error about ever another thing: one more than for the same thing, because a name
-/// may be guessed.
-const SAME_FORM: u32 = 4;
+/// Failures more that it takes where the same error is about ever another thing: a name may be
+/// guessed.
+const SAME_FORM: u32 = 1;
 
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -221,7 +221,8 @@ fn same_form(
     let is_of_form =
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.form == error.form);
     let cause = Cause::new("repeated_error", error.form);
-    in_a_row(trajectory, call, is_of_form, cause).filter(|found| found.count >= SAME_FORM)
+    let threshold = trajectory.config().error_threshold.get() + SAME_FORM;
+    in_a_row(trajectory, call, is_of_form, cause).filter(|found| found.count >= threshold)
 }
 
 /// Failures of one class in other words each.
@@ -230,13 +231,14 @@ fn same_class(
     call: &ToolInvoked,
     class: ErrorClass,
 ) -> Option<Failures> {
-    let threshold = match class {
-        ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 3,
-        ErrorClass::Permission => 4,
+    let more = match class {
+        ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 0,
+        ErrorClass::Permission => 1,
         // One looks for a file in a few places, and fixes a few typing errors.
-        ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 5,
+        ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 2,
         ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
     };
+    let threshold = trajectory.config().error_threshold.get() + more;
     let cause = Cause::new("repeated_error", Digest::of(class.words().as_bytes()));
     in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause)
         .filter(|found| found.count >= threshold)

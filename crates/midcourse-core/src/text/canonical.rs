@@ -114,10 +114,11 @@ pub(crate) struct ArgsView<'a> {
 }
 
 impl<'a> ArgsView<'a> {
-    /// Looks at every top-level argument once.
-    pub(crate) fn of(args: &'a Value) -> Self {
+    /// Looks at every top-level argument once. What a shell is given as a mere text is a command.
+    pub(crate) fn of(args: &'a Value, is_shell: bool) -> Self {
         let mut view = Self::default();
         match args {
+            Value::String(text) if is_shell => view.see("command", text),
             Value::String(text) => view.target = patched_file(text),
             Value::Object(map) => {
                 for (key, value) in map {
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn targets() {
-        let target = |args: Value| ArgsView::of(&args).target.map(str::to_owned);
+        let target = |args: Value| ArgsView::of(&args, false).target.map(str::to_owned);
         let some = |name: &str| Some(name.to_owned());
         assert_eq!(target(json!({"file_path": "a.rs", "content": "x"})), some("a.rs"));
         let patch = "*** Begin Patch\n*** Update File: src/lib.rs\n@@\n";
@@ -246,10 +247,11 @@ mod tests {
 
     #[test]
     fn commands_and_lines() {
-        let command = |args: Value| ArgsView::of(&args).command.map(Cow::into_owned);
+        let command = |args: Value| ArgsView::of(&args, false).command.map(Cow::into_owned);
         assert_eq!(command(json!({"cmd": ["bash", "-lc", "make x"]})), Some("make x".to_owned()));
         assert_eq!(command(json!({"command": ["ls", "-l"]})), Some("ls -l".to_owned()));
-        let lines = |args: Value| ArgsView::of(&args).lines();
+        assert_eq!(ArgsView::of(&json!("ls"), true).command.as_deref(), Some("ls"));
+        let lines = |args: Value| ArgsView::of(&args, false).lines();
         assert_eq!(lines(json!({"offset": 10, "limit": 5})), Some((10, 14)));
         assert_eq!(lines(json!({"view_range": [3, -1]})), Some((3, u32::MAX)));
         assert_eq!(lines(json!({"limit": 50})), Some((1, 50)));

@@ -123,7 +123,9 @@ pub(crate) struct CommandView<'a> {
     pub(crate) hides_failure: bool,
     /// It measures, so that even a duration is an answer.
     pub(crate) measures: bool,
-    /// It looks for this.
+    /// It looks for something.
+    pub(crate) searches: bool,
+    /// It looks for this, where one word says it.
     pub(crate) sought: Option<&'a str>,
     /// It shows or changes this file.
     pub(crate) file: Option<&'a str>,
@@ -144,7 +146,7 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((program, arguments)) = program_of(&words) else { continue };
-            if program == "cd" {
+            if program == "cd" || program.starts_with('#') {
                 continue;
             }
             programs += 1;
@@ -164,7 +166,9 @@ impl<'a> CommandView<'a> {
             view.see(program, arguments, programs == 1, part.writes_a_file());
         }
         if programs == 0 {
-            (view.only_talks, view.asks_the_clock) = (false, false);
+            // A remark, or nothing at all, does nothing; going somewhere does.
+            view.only_talks = command.is_empty() || command.trim_start().starts_with('#');
+            view.asks_the_clock = false;
             essence = essence.then(command.as_bytes());
         } else if end < command.len() || command.contains("<<") {
             // A script within a command counts to the letter.
@@ -205,7 +209,7 @@ impl<'a> CommandView<'a> {
         if !is_first {
             return;
         }
-        self.sought = sought_by(program, arguments);
+        (self.searches, self.sought) = sought_by(program, arguments);
         if SHOWS.contains(&program) && !in_place {
             self.file = self.file.or_else(last_file);
             self.lines = shown_lines(program, arguments);
@@ -213,22 +217,27 @@ impl<'a> CommandView<'a> {
     }
 }
 
-/// What a program looks for, if it looks for something.
-fn sought_by<'a>(program: &str, arguments: &[&'a str]) -> Option<&'a str> {
+/// Whether a program looks for something, and for what where one word says it.
+fn sought_by<'a>(program: &str, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
     let mut operands = arguments.iter().copied().filter(|word| !word.starts_with('-')).map(bare);
-    let behind = |flag: &str| arguments.iter().skip_while(|word| !word.contains(flag)).nth(1);
     match program {
-        // What `find` looks for stands behind a flag, and its first word is a place.
-        "find" => behind("name").copied().map(bare).or_else(|| operands.next()),
+        // What `find` looks for stands behind a flag; its first word is a place.
+        "find" => {
+            let behind = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
+            (true, behind.copied().map(bare))
+        }
         "git" => match operands.next() {
-            Some("grep") => operands.next(),
-            Some("log") => arguments.iter().copied().find(|word| {
-                word.starts_with("--grep") || word.starts_with("-S") || word.starts_with("-G")
-            }),
-            _ => None,
+            Some("grep") => (true, operands.next()),
+            Some("log") => {
+                let is_search =
+                    |word: &&str| ["--grep", "-S", "-G"].iter().any(|flag| word.starts_with(flag));
+                let sought = arguments.iter().copied().find(is_search);
+                (sought.is_some(), sought)
+            }
+            _ => (false, None),
         },
-        _ if SEARCHES.contains(&program) => operands.next(),
-        _ => None,
+        _ if SEARCHES.contains(&program) => (true, operands.next()),
+        _ => (false, None),
     }
 }
 
@@ -401,6 +410,9 @@ mod tests {
         assert!(CommandView::of("sleep 5; curl x").waits);
         assert!(CommandView::of("echo thinking; true").only_talks);
         assert!(!CommandView::of("echo x > f").only_talks);
+        assert!(CommandView::of("# let me think about it").only_talks);
+        assert!(CommandView::of("").only_talks);
+        assert!(!CommandView::of("cd src").only_talks);
         assert!(CommandView::of("date +%S").asks_the_clock);
         assert!(!CommandView::of("date; make").asks_the_clock);
         assert!(CommandView::of("cargo bench -- parse").measures);

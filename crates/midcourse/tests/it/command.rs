@@ -38,7 +38,7 @@ fn a_replay_of_a_trajectory_in_notation() {
     call    3  seen      doom_loop (confidence 0.90, records [2, 5, 8])
     call    3  seen      repeated_error (confidence 0.85, records [2, 5, 8])
     call    3  said      by course_correction, about repeated_error, rung 1:
-                          The last 3 calls asked the same thing and got the same answer. Asking again will not change it; a different source or a smaller step might.
+                          The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
     4 calls, 4 of them failed; one thing said.
     ");
 }
