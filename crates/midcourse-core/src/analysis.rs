@@ -112,6 +112,8 @@ struct Turns {
     single_call_turns: u32,
     /// The assistant's message of this turn was taken in: a turn's end repeats it.
     has_answer: bool,
+    /// What the person last said asks for the same several times.
+    asked_to_repeat: bool,
     /// Calls up to this one were made before a person last spoke, or before the run was resumed.
     spoken_to_at_call: u64,
     /// Calls up to this one are no longer in the agent's context, but for a summary.
@@ -293,6 +295,11 @@ impl TrajectoryAnalysis {
     /// Whether the latest record is a word of the person, which begins things anew.
     pub const fn person_just_spoke(&self) -> bool {
         self.person_just_spoke
+    }
+
+    /// Whether the person's last word asks for the same several times, so that repeating it is work.
+    pub const fn is_asked_to_repeat(&self) -> bool {
+        self.turns.asked_to_repeat
     }
 
     /// Whether the latest record is something that was done or said.

@@ -31,4 +31,4 @@ pub use likeness::likeness;
 pub(crate) use likeness::likeness_of_change;
 pub use name::{SAFE_NAME_MAX, SafeName};
 pub(crate) use scan::strip_volatile;
-pub(crate) use speech::{is_announcement, is_chant};
+pub(crate) use speech::{asks_to_repeat, is_announcement, is_chant};

@@ -64,6 +64,7 @@ impl Marks {
     pub(super) const NEGATIVE: Self = Self(1 << 18);
     pub(super) const PROCESSES: Self = Self(1 << 19);
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
+    pub(super) const LOOKS: Self = Self(1 << 21);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_ANSWER.0 | Self::LANDED.0 | Self::ERROR_MOVED.0);
@@ -303,6 +304,14 @@ impl ToolInvoked {
     /// Whether a change landed with it.
     pub const fn landed(&self) -> bool {
         self.marks.any(Marks::LANDED)
+    }
+
+    /// Whether it ran something new in a shell that does more than look.
+    pub const fn may_have_changed_something(&self) -> bool {
+        self.marks.any(Marks::SHELL)
+            && !self.marks.any(Marks::LOOKS)
+            && !self.is_error()
+            && !self.repeats()
     }
 
     /// Whether it is an error that the run had not had.

@@ -9,6 +9,7 @@ use super::{CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnaly
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
+use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
@@ -258,12 +259,17 @@ impl TrajectoryAnalysis {
                 self.say(&content.plain_text(), content.has_tool_calls());
             }
             AgentMessage::User { content, .. } => {
+                let text = match content {
+                    UserContent::Text(text) => Some(text.trim()),
+                    UserContent::Blocks(_) => None,
+                };
                 let is_empty = match content {
                     UserContent::Text(text) => text.trim().is_empty(),
                     UserContent::Blocks(blocks) => blocks.is_empty(),
                 };
                 if !is_empty {
                     self.person_just_spoke = true;
+                    self.turns.asked_to_repeat = text.is_some_and(asks_to_repeat);
                     self.spoken_to();
                 }
             }

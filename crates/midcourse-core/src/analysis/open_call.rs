@@ -73,6 +73,7 @@ impl OpenCall {
         marks.set(Marks::CLOCK, command.is_some_and(|c| c.asks_the_clock));
         marks.set(Marks::MEASURES, command.is_some_and(|c| c.measures));
         marks.set(Marks::PROCESSES, command.is_some_and(|c| c.lists_processes));
+        marks.set(Marks::LOOKS, command.is_some_and(|c| c.only_looks));
         marks.set(Marks::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
         let target = view.target.or(command.and_then(|command| command.file));
 

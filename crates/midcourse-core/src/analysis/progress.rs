@@ -48,14 +48,11 @@ impl TrajectoryAnalysis {
         // A plan, a word or a change that changes nothing brings nobody forward.
         let counts = ok && !marks.any(Marks::IDLE);
         marks.set(Marks::NEW_TARGET, counts && call.target.is_some() && !seen_target);
-        // "Done" is news about a thing that was not done before, and so is the same short answer
-        // about another one; of a search it is none.
-        let is_new = if call.aim.is_some_and(|aim| matches!(aim, Aim::Seek(_))) {
-            !seen_answer
-        } else {
-            !asked && (marks.any(Marks::BARE) || call.answer_bytes <= SHORT_ANSWER_BYTES)
-                || (!seen_answer && !marks.any(Marks::BARE))
-        };
+        // "Done" is news about a thing that was not done before, and so is any short answer about
+        // another one; of a search it is none.
+        let seeks = matches!(call.aim, Some(Aim::Seek(_)));
+        let is_another = !asked && !seeks && call.answer_bytes <= SHORT_ANSWER_BYTES;
+        let is_new = is_another || !seen_answer;
         marks.set(Marks::NEW_ANSWER, counts && is_new);
         marks.set(Marks::LANDED, counts && marks.any(Marks::WRITES) && !same_write);
         marks.set(Marks::ERROR_MOVED, !ok && any_error && !seen_error);
@@ -84,7 +81,10 @@ impl TrajectoryAnalysis {
             || (gap >= self.config.poll_gap && only_waits())
             || (call.is_pending() && gap >= PENDING_GAP)
             || slept()
-            || (between().next().is_none() && before.next().is_some_and(backs_off))
+            // A file is not asked less and less often; agents just take their time.
+            || (!matches!(call.aim, Some(Aim::Show(..) | Aim::Seek(_)))
+                && between().next().is_none()
+                && before.next().is_some_and(backs_off))
     }
 
     /// Whether a call is no longer in the agent's context, but for a summary.

@@ -23,6 +23,10 @@ const PLANNING_WORDS: [&str; 8] =
 /// Words of a tool's name that say it looks for something.
 const SEEKING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
 
+/// First words of statements that change a database.
+const CHANGING_VERBS: [&str; 9] =
+    ["insert", "update", "delete", "alter", "create", "drop", "grant", "truncate", "merge"];
+
 /// Words of a tool's name that say it is a shell.
 const SHELL_WORDS: [&str; 9] =
     ["bash", "sh", "shell", "zsh", "exec", "terminal", "console", "command", "cmd"];
@@ -86,6 +90,7 @@ impl ToolSettings {
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
             _ => {
                 command.is_some_and(|command| command.writes)
+                    || args.sought.is_some_and(changes_a_table)
                     || (has_word(tool, &WRITING_WORDS) && !plans(tool))
             }
         })
@@ -112,6 +117,12 @@ impl ToolSettings {
             || ASIDES.contains(&key)
             || self.get(tool).is_some_and(|setting| setting.volatile.iter().any(|k| k == key))
     }
+}
+
+/// Whether a statement to a database changes it.
+fn changes_a_table(statement: &str) -> bool {
+    let verb = statement.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next();
+    verb.is_some_and(|verb| CHANGING_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known)))
 }
 
 /// Whether a tool notes what is to be done, by its name.

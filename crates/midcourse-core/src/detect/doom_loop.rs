@@ -33,6 +33,9 @@ const STEPS_OF_THE_LAST: u32 = 2;
 /// file for the third or fourth time is looking something up.
 const COMES_BACK: usize = 5;
 
+/// Ways from one time to the next on which nothing can have changed: a check after each step is work.
+const UNMOVED: usize = 3;
+
 /// Times in a row that a question is asked whose answer says "still running", without a pause.
 const IMPATIENT: u32 = 6;
 
@@ -62,9 +65,18 @@ impl PatternDetector for DoomLoop {
             return Belief::Gone;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        if trajectory.is_asked_to_repeat() && !call.is_error() {
+            return Belief::Gone;
+        }
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
-            let same = earlier.next().and_then(|old| sameness(call, old, trajectory));
+            let old = earlier.next();
+            // What the agent no longer has in its context it has to read once more; that neither
+            // adds to a circle nor ends it.
+            if old.is_some_and(|old| trajectory.is_forgotten(old)) && !call.is_error() {
+                continue;
+            }
+            let same = old.and_then(|old| sameness(call, old, trajectory));
             *lag = match same {
                 Some(similarity) if lag.matched > 0 => Lag {
                     matched: lag.matched.saturating_add(1),
@@ -114,10 +126,6 @@ fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalys
     if call.says_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
-    // What the agent no longer has in its context it has to read again.
-    if trajectory.is_forgotten(old) && !call.is_error() {
-        return None;
-    }
     if call.raw() == old.raw() {
         return Some(1.0);
     }
@@ -136,7 +144,13 @@ fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalys
     if call.sought() != old.sought() {
         return None;
     }
-    let alike = likeness_of_change(call.whole_args()?, old.whole_args()?);
+    let (asked, asked_before) = (call.whole_args()?, old.whole_args()?);
+    // Number two of a list is another thing than number one, if both succeed.
+    let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
+    if !call.is_error() && digits(asked) != digits(asked_before) {
+        return None;
+    }
+    let alike = likeness_of_change(asked, asked_before);
     (alike >= trajectory.config().similarity.value()).then_some(alike)
 }
 
@@ -147,6 +161,8 @@ fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<Tra
         return None;
     }
     let mut evidence = vec![call.ended_seq()];
+    // Of the ways from one time to the next: those on which nothing can have changed.
+    let (mut unmoved, mut may_have_moved) = (0, false);
     for old in trajectory.earlier_distinct_calls() {
         if old.landed() || trajectory.is_forgotten(old) {
             break;
@@ -156,9 +172,12 @@ fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<Tra
                 break;
             }
             evidence.push(old.ended_seq());
+            unmoved += usize::from(!std::mem::take(&mut may_have_moved));
+        } else {
+            may_have_moved |= old.may_have_changed_something();
         }
     }
-    if evidence.len() < COMES_BACK {
+    if evidence.len() < COMES_BACK || unmoved < UNMOVED {
         return None;
     }
     let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);

@@ -221,8 +221,14 @@ fn same_form(
     let is_of_form =
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.form == error.form);
     let cause = Cause::new("repeated_error", error.form);
+    let found = in_a_row(trajectory, call, is_of_form, cause)?;
+    // Another error as the answer to the same question is one that moved.
+    let such = trajectory.calls_since_spoken_to().take(CLASS_WINDOW).filter(|old| is_of_form(old));
+    let mut ways: Vec<Digest> = such.map(ToolInvoked::question).collect();
+    ways.sort_unstable();
+    ways.dedup();
     let threshold = trajectory.config().error_threshold.get() + SAME_FORM;
-    in_a_row(trajectory, call, is_of_form, cause).filter(|found| found.count >= threshold)
+    (found.count >= threshold && ways.len() >= threshold as usize).then_some(found)
 }
 
 /// Failures of one class in other words each.

@@ -54,7 +54,9 @@ impl PatternDetector for Stagnation {
                 }
                 continue;
             }
-            questions.push(old.sought().unwrap_or(old.question()));
+            // Whatever else was varied, what counts of a search in vain is what was sought.
+            let sought = old.sought().filter(|_| call.found_nothing());
+            questions.push(sought.unwrap_or(old.question()));
             evidence.push(old.ended_seq());
         }
         questions.sort_unstable();
@@ -82,8 +84,7 @@ fn is_kin(old: &ToolInvoked, call: &ToolInvoked) -> bool {
     if call.found_nothing() {
         return old.sought().is_some();
     }
-    let is_telling = call.sought().is_some()
-        || call.is_negative()
+    let is_telling = call.is_negative()
         || call.shown().is_some() && call.answer_bytes() >= SHOWN_BYTES
         || call.target().is_none() && call.answer_bytes() >= BATCH_ANSWER_BYTES
         || call.answer_bytes() >= TELLING_ANSWER_BYTES;

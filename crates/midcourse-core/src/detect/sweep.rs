@@ -13,8 +13,8 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Reads of lines that had been read before, mostly. Three or four are looking something up.
-const AGAIN: usize = 5;
+/// Reads of lines that had been read before, mostly. A few are looking something up.
+const AGAIN: usize = 7;
 
 /// Reads of one file within the window, all of new lines: by now a search would have been shorter.
 const PIECES: usize = 25;
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn going_through_it_again() {
         let once: String = (0..6).map(|n| page(1 + n * 100, 1)).collect();
-        let again: String = (0..6).map(|n| page(31 + n * 100, 2)).collect();
-        check(&(once + &again), &["call 11: context_degradation of 5 in 11"]);
+        let again: String = (0..8).map(|n| page(31 + n % 6 * 100, 2)).collect();
+        check(&(once + &again), &["call 13: context_degradation of 7 in 13"]);
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
                 format!("bash sed -n '1,{}p' a.rs -> line 1 to {}, and so on\n", n * 50, n * 50)
             })
             .collect();
-        check(&growing, &["call 6: context_degradation of 5 in 6"]);
+        check(&growing, &["call 8: context_degradation of 7 in 8"]);
     }
 
     #[test]

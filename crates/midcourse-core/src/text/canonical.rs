@@ -155,7 +155,7 @@ impl<'a> ArgsView<'a> {
                 self.new_text = Some(text);
             }
             "pattern" | "query" | "q" | "regex" | "search" | "search_term" | "keyword"
-            | "keywords" | "glob" => self.sought = Some(text),
+            | "keywords" | "glob" | "sql" | "statement" => self.sought = Some(text),
             "chars" | "input" | "keys" => self.input = Some(text),
             _ => {}
         }

@@ -31,6 +31,20 @@ const SHOWS: [&str; 8] = ["cat", "head", "tail", "sed", "nl", "less", "more", "b
 /// Programs whose answer is another one each time, whatever else is so.
 const CLOCKS: [&str; 4] = ["date", "uptime", "uuidgen", "mktemp"];
 
+/// Programs that look at something.
+const LOOKS: [&str; 28] = [
+    "ls", "pwd", "wc", "stat", "file", "du", "df", "tree", "env", "printenv", "whoami", "id",
+    "uname", "diff", "sort", "uniq", "cut", "awk", "tr", "test", "[", "sleep", "curl", "hostname",
+    "strings", "xxd", "basename", "dirname",
+];
+
+/// Words behind a program that look at something: `git log`, `kubectl -n x get`, `npm ls`.
+const LOOKING_VERBS: [&str; 22] = [
+    "status", "log", "logs", "diff", "show", "branch", "blame", "remote", "grep", "ls-files",
+    "get", "list", "ls", "describe", "history", "version", "top", "info", "inspect", "view",
+    "plan", "config",
+];
+
 /// Programs that only talk, unless their words go into a file.
 const TALKS: [&str; 5] = ["echo", "printf", "true", ":", "clear"];
 
@@ -115,6 +129,8 @@ pub(crate) struct CommandView<'a> {
     pub(crate) waits: bool,
     /// It says something and does nothing.
     pub(crate) only_talks: bool,
+    /// It looks at things and leaves them as they are.
+    pub(crate) only_looks: bool,
     /// Its answer is never the same.
     pub(crate) asks_the_clock: bool,
     /// It lists processes.
@@ -139,7 +155,8 @@ impl<'a> CommandView<'a> {
     /// Reads a command line.
     pub(crate) fn of(command: &'a str) -> Self {
         let end = command.floor_char_boundary(LOOKED_AT);
-        let mut view = Self { only_talks: true, asks_the_clock: true, ..Self::default() };
+        let mut view =
+            Self { only_talks: true, only_looks: true, asks_the_clock: true, ..Self::default() };
         let mut essence = Digest::of(b"command");
         let (mut programs, mut scratch) = (0, Vec::new());
         for part in Parts::of(command.get(..end).unwrap_or_default()).take(PARTS_MAX) {
@@ -181,6 +198,17 @@ impl<'a> CommandView<'a> {
     fn see(&mut self, program: &str, arguments: &[&'a str], is_first: bool, to_file: bool) {
         let first = arguments.iter().find(|word| !word.starts_with('-')).copied();
         let has = |flag: &str| arguments.contains(&flag);
+        self.only_looks &= LOOKS.contains(&program)
+            || SEARCHES.contains(&program)
+            || SHOWS.contains(&program)
+            || TALKS.contains(&program)
+            || CLOCKS.contains(&program)
+            || PROCESSES.contains(&program)
+            || arguments
+                .iter()
+                .filter(|word| !word.starts_with('-'))
+                .take(2)
+                .any(|verb| LOOKING_VERBS.contains(verb));
         self.only_talks &= TALKS.contains(&program) && !to_file;
         self.asks_the_clock &= CLOCKS.contains(&program) && !to_file;
         self.lists_processes |= PROCESSES.contains(&program);

@@ -69,8 +69,8 @@ impl ErrorClass {
 pub struct ErrorSignature {
     /// The digest of the plain form.
     pub digest: Digest,
-    /// The digest of the plain form without what the call itself had named: equal for the same
-    /// error about another thing.
+    /// The digest of its longest line without what the call itself had named: equal for the same
+    /// error about another thing, or met on another way.
     pub form: Digest,
     /// What kind of error it is.
     pub class: ErrorClass,
@@ -96,9 +96,16 @@ impl ErrorSignature {
     }
 }
 
-/// The digest of an error's first words, those left out that were asked for.
+/// The digest of an error's longest line, those words left out that were asked for. Whatever started
+/// the work has its own short lines around the one that says what is wrong.
 fn form_of(plain: &[u8], asked: &str) -> Digest {
-    let words = plain.split(|byte| !is_in_word(*byte)).filter(|word| !word.is_empty());
+    let lines = plain.split(|byte| *byte == b'\n');
+    let longest =
+        lines.reduce(|longest, line| if line.len() > longest.len() { line } else { longest });
+    let words = longest
+        .unwrap_or_default()
+        .split(|byte| !is_in_word(*byte))
+        .filter(|word| !word.is_empty());
     let mut form = Digest::default();
     for word in words.take(FORM_WORDS) {
         let is_asked = word.len() >= FORM_WORD_MIN

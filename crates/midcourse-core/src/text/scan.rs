@@ -12,7 +12,15 @@ use super::words::Words;
 const TOKEN_REACH: usize = 128;
 
 /// Names of values that are another one each time.
-const VOLATILE_NAMES: [&[u8]; 10] = [
+const VOLATILE_NAMES: [&[u8]; 18] = [
+    b"service-time",
+    b"response_time",
+    b"response-time",
+    b"elapsed",
+    b"duration",
+    b"duration_ms",
+    b"latency_ms",
+    b"uptime",
     b"request_id",
     b"requestid",
     b"request-id",
@@ -151,7 +159,8 @@ fn is_named_volatile(before: &[u8]) -> bool {
         }
         name = rest;
     }
-    if name.len() == before.len() || !matches!(name.last(), Some(b'd' | b'D' | b'e' | b's')) {
+    if name.len() == before.len() || !matches!(name.last(), Some(b'd' | b'D' | b'e' | b's' | b'n'))
+    {
         return false;
     }
     VOLATILE_NAMES.iter().any(|known| {

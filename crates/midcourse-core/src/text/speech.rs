@@ -23,6 +23,15 @@ const SENTENCE_TIMES: usize = 6;
 /// The longest announcement, in bytes: a longer message carries something.
 const ANNOUNCEMENT_MAX: usize = 320;
 
+/// What is looked at of a person's word, in bytes: longer ones are pasted documents.
+const REQUEST_MAX: usize = 2048;
+
+/// Words for how often.
+const COUNTS: [&str; 14] = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
+    "hundred", "several", "multiple",
+];
+
 /// How one announces.
 const INTENTS: [&str; 24] = [
     "let me",
@@ -114,6 +123,25 @@ fn says_one_sentence(text: &str) -> bool {
     most >= SENTENCE_TIMES && most * 5 >= all * 3
 }
 
+/// Whether a person asks for the same several times: "run it ten times", "is it flaky?".
+pub(crate) fn asks_to_repeat(text: &str) -> bool {
+    let end = text.floor_char_boundary(REQUEST_MAX);
+    let text = text.get(..end).unwrap_or_default().to_ascii_lowercase();
+    let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut before = "";
+    words.any(|word| {
+        let is_count = before.bytes().all(|byte| byte.is_ascii_digit()) && !before.is_empty()
+            || COUNTS.contains(&before);
+        let asks = match word {
+            "times" | "samples" | "runs" | "iterations" => is_count,
+            "repeatedly" | "flaky" | "flakiness" => true,
+            _ => false,
+        };
+        before = word;
+        asks
+    })
+}
+
 /// Whether a message only says what will be done.
 pub(crate) fn is_announcement(text: &str) -> bool {
     let text = text.trim();
@@ -154,6 +182,15 @@ mod tests {
              costs and which of them was chosen, and then ends. It is long enough to be looked at, \
              and nothing in it is said more than once or twice, which is quite usual."
         ));
+    }
+
+    #[test]
+    fn wishes_for_the_same_again() {
+        assert!(asks_to_repeat("Run TestReconnect ten times, I want to know whether it is stable"));
+        assert!(asks_to_repeat("take 5 samples of it"));
+        assert!(asks_to_repeat("is the login test flaky?"));
+        assert!(!asks_to_repeat("it failed two days ago; keep going until the tests pass"));
+        assert!(!asks_to_repeat("sometimes it runs, sometimes not"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ const WORD_LIST: &[(&str, Words)] = &[
     ("panicked", Words::ERROR),
     ("panic", Words::ERROR),
     ("aborted", Words::ERROR),
+    ("undefined", Words::ERROR),
     ("traceback", Words::ERROR),
     ("denied", Words::DENIED),
     ("forbidden", Words::DENIED),
