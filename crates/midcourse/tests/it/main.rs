@@ -21,3 +21,4 @@ mod runs_command;
 mod state_machine;
 mod store;
 mod tidy;
+mod verdicts;
