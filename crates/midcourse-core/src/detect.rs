@@ -195,3 +195,90 @@ pub(crate) fn words(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     };
     ladder(pattern.detail(), rung)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::confidence::Confidence;
+    use crate::digest::Digest;
+    use crate::text::{ErrorSignature, SAFE_NAME_MAX, SafeName};
+
+    /// The most characters of one word about trouble.
+    const WORDS_MAX: usize = 300;
+
+    /// Every pattern there are words about, with the longest names and numbers.
+    fn patterns() -> Vec<PatternDetail> {
+        let name = || SafeName::of(&"n".repeat(2 * SAFE_NAME_MAX));
+        let n = u32::MAX;
+        let mut all = vec![
+            PatternDetail::ToolAvoidance { answers: n },
+            PatternDetail::ErrorCascade { failures: u64::MAX, tools: 1 },
+            PatternDetail::ErrorCascade { failures: u64::MAX, tools: n },
+            PatternDetail::Stagnation { tool: name(), questions: n },
+            PatternDetail::WriteThrash { file: Some(name()), returns: n },
+            PatternDetail::WriteThrash { file: None, returns: n },
+            PatternDetail::Outage { failures: n },
+            PatternDetail::Monologue { repetitions: 0 },
+            PatternDetail::Monologue { repetitions: n },
+            PatternDetail::Drift { calls: n },
+        ];
+        for cycle_length in [1, 8] {
+            all.push(PatternDetail::DoomLoop {
+                cycle_length,
+                repetitions: n,
+                cycle_actions: vec![name(); LONGEST_CYCLE],
+                similarity: Confidence::clamped(1.0),
+            });
+        }
+        for (duration, idle) in
+            [(Duration::ZERO, false), (Duration::MAX, false), (Duration::ZERO, true)]
+        {
+            all.push(PatternDetail::ProgressStall { duration, actions: u64::MAX, idle });
+        }
+        for (repeated, file) in [(n, None), (n, Some(name())), (0, Some(name()))] {
+            all.push(PatternDetail::ContextDegradation { repeated, of: n, file });
+        }
+        use ErrorClass::*;
+        for class in [
+            Permission,
+            NotFound,
+            UnknownTool,
+            BadArguments,
+            Timeout,
+            Check,
+            Syntax,
+            Resource,
+            Other,
+        ] {
+            let signature =
+                ErrorSignature { digest: Digest::default(), form: Digest::default(), class };
+            all.push(PatternDetail::RepeatedError { signature, count: n, tool: name() });
+        }
+        all
+    }
+
+    #[test]
+    fn words_are_short_and_another_rung_has_other_words() {
+        for detail in patterns() {
+            let pattern = TrajectoryPattern::new(
+                detail,
+                Confidence::clamped(1.0),
+                Cause::only("test"),
+                u32::MAX,
+                [],
+            );
+            let ladder: Vec<String> =
+                (1..=4).map_while(|rung| words(&pattern, Rung(rung))).collect();
+            assert!(!ladder.is_empty(), "nothing to say about {:?}", pattern.detail());
+            for text in &ladder {
+                let length = text.chars().count();
+                assert!(length <= WORDS_MAX, "{length} characters: {text}");
+            }
+            let different: BTreeSet<&String> = ladder.iter().collect();
+            assert_eq!(different.len(), ladder.len(), "{ladder:?}");
+        }
+    }
+}

@@ -251,8 +251,8 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
         )),
         (1, _) => Some(format!(
             "The same {cycle_length} steps have run {repetitions} times with the same results. \
-             Something outside this circle has to change first: look for what the steps take for \
-             granted."
+             Something outside this circle has to change first; what the steps take for granted is \
+             a place to look."
         )),
         (2, _) => Some(
             "Still going round in a circle. It may help to write down what was tried, what each \
@@ -260,8 +260,8 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
                 .to_owned(),
         ),
         (3, _) => Some(
-            "This circle has not moved for a while. If another part of the task can go on without \
-             it, go on there and note this as the open point."
+            "This circle has not moved for a while. Another part of the task may be able to go on \
+             without it, with this noted as the open point."
                 .to_owned(),
         ),
         // Nobody is told the same twice: the count differs each time.

@@ -85,13 +85,13 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Outage { failures } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{failures} calls failed because a service or the network does not answer. Changes to \
-             the work will not mend that: wait longer between tries, or go on with what needs no \
-             network."
+            "{failures} calls met a service or a network that does not answer. Changes to the work \
+             will not mend that; waiting longer between tries, or working on what needs no network, \
+             will serve better."
         )),
         2 => Some(
-            "The service is still not answering. Work that does not depend on it can go on; note \
-             what has to be repeated once it is back."
+            "The service is still not answering. Work that does not depend on it can go on, with a \
+             note of what to repeat once it is back."
                 .to_owned(),
         ),
         _ => None,

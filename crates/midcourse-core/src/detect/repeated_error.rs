@@ -277,8 +277,9 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let class = signature.class;
     match (rung.0, class) {
         (1, ErrorClass::Permission) => Some(format!(
-            "The same refusal came {count} times. It is a decision, not a glitch: look for a way \
-             that does not need this permission, or note what is needed and go on elsewhere."
+            "The same refusal came {count} times. It is a decision, not a glitch. There may be a way \
+             that does not need this permission; if not, what is needed can be noted while other \
+             work goes on."
         )),
         (1, ErrorClass::UnknownTool | ErrorClass::BadArguments) => Some(format!(
             "The same {} error came {count} times. The tool's own description says which names \
@@ -304,8 +305,9 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
              last changes to see whether they matter at all, would narrow it down."
         )),
         (3, _) => Some(
-            "This error has outlasted every attempt. A fresh view helps: state what is known, what \
-             was ruled out and what blocks, and leave it as the open point if other work remains."
+            "This error has outlasted every attempt. What is known, what was ruled out and what \
+             blocks, written down, gives a fresh view; it can stay the open point while other work \
+             goes on."
                 .to_owned(),
         ),
         // Nobody is told the same twice: the count differs each time.

@@ -109,7 +109,7 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
     match rung.0 {
         1 => Some(format!(
             "{file} has returned to an earlier state {returns} times. Each version seems to break \
-             what the other fixes: find the case both have to satisfy before the next edit."
+             what the other fixes; the case both have to satisfy is worth finding before another edit."
         )),
         2 => Some(
             "The same change is still being made and unmade. Writing down which check fails with \
