@@ -14,6 +14,7 @@ mod excerpt;
 mod failure;
 mod likeness;
 mod name;
+mod phrases;
 mod scan;
 mod speech;
 mod token;

@@ -73,24 +73,25 @@ impl Verdict {
 }
 
 /// Feeds a foreign run to an engine that has seen nothing yet.
-pub fn backtest(run: &ForeignRun, engine: &mut Engine) -> Verdict {
-    let events = run
-        .events
-        .iter()
-        .map(|event| (event.position, event.facts.iter().map(|fact| (event.at, fact.clone()))));
-    let spoken = feed(engine, &run.identity, run.started, events);
-    let ended_at = run.events.iter().map(|event| event.at).fold(run.started, Timestamp::max);
+pub fn backtest(run: ForeignRun, engine: &mut Engine) -> Verdict {
+    let ForeignRun { identity, source, success, started, events, unread, torn } = run;
+    let ended_at = events.iter().map(|event| event.at).fold(started, Timestamp::max);
+    let count = events.len();
+    let facts = events
+        .into_iter()
+        .map(|event| (event.position, event.facts.into_iter().map(move |fact| (event.at, fact))));
+    let spoken = feed(engine, &identity, started, facts);
     let trajectory = engine.trajectory();
     Verdict {
-        run_id: run.identity.run_id.to_string(),
-        source: run.source.clone().unwrap_or_else(|| "events".to_owned()),
-        success: run.success,
-        events: run.events.len(),
-        unread: run.unread,
-        torn: run.torn.clone(),
+        run_id: identity.run_id.to_string(),
+        source: source.unwrap_or_else(|| "events".to_owned()),
+        success,
+        events: count,
+        unread,
+        torn,
         calls: trajectory.tool_call_count(),
         errors: trajectory.error_count(),
-        length: ended_at.since(run.started),
+        length: ended_at.since(started),
         ended_at,
         spoken,
     }
@@ -109,9 +110,9 @@ where
 {
     let next_seq = Cell::new(0_u64);
     let place = || next_seq.replace(next_seq.get().saturating_add(1));
-    let record = |(at, payload): (Timestamp, TrajectoryPayload)| {
-        TrajectoryRecord::new(place(), at, payload).in_run(identity)
-    };
+    // Whose records they are is told once, at the beginning: nothing is stored.
+    let record =
+        |(at, payload): (Timestamp, TrajectoryPayload)| TrajectoryRecord::new(place(), at, payload);
     let begins = TrajectoryPayload::RunStarted { identity: identity.clone() };
     engine.take_in(&record((started, begins)));
     let mut spoken = Vec::new();

@@ -139,8 +139,8 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        let said = AnswerView::of(result);
         let seeks = matches!(self.aim, Some(Aim::Seek(_)));
+        let said = AnswerView::of(result, seeks);
         // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
         // something failed.
         let finds_nothing = seeks && self.marks.any(Marks::SHELL) && is_bare_exit(result);

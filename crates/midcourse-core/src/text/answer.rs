@@ -3,6 +3,8 @@
 //!
 //! Only short answers are read. In a long one such words are content, not a verdict.
 
+use super::phrases::Phrases;
+
 /// The longest answer that is read, in bytes.
 const SHORT: usize = 600;
 
@@ -47,101 +49,115 @@ const NOUNS: [&str; 18] = [
     "object",
 ];
 
-/// Beginnings of words that say that something is still under way.
-const PENDING: [&str; 16] = [
-    "running",
-    "pending",
-    "in progress",
-    "in_progress",
-    "in-progress",
-    "queued",
-    "waiting",
-    "not ready",
-    "not finished",
-    "still ",
-    "building",
-    "provisioning",
-    "processing",
-    "starting",
-    "creating",
-    "deploying",
-];
+/// What a phrase means.
+const PENDING: u16 = 1;
+/// A service does not serve.
+const DOWN: u16 = 1 << 1;
+/// A number that is a status with which a service does not serve, beside a word for a status.
+const CODE: u16 = 1 << 2;
+const STATUS: u16 = 1 << 3;
+/// There was nothing to write.
+const UNCHANGED: u16 = 1 << 4;
+/// A person or a rule has said no.
+const REFUSED: u16 = 1 << 5;
+/// It is not right.
+const NEGATIVE: u16 = 1 << 6;
+const NONE_FAILED: u16 = 1 << 7;
 
-/// What services say when they do not serve.
-const DOWN: [&str; 27] = [
-    "service unavailable",
-    "temporarily unavailable",
-    "bad gateway",
-    "gateway timeout",
-    "gateway time-out",
-    "too many requests",
-    "rate limit",
-    "rate_limit",
-    "ratelimit",
-    "overloaded",
-    "quota exceeded",
-    "connection refused",
-    "connection reset",
-    "connection timed out",
-    "could not resolve host",
-    "name resolution",
-    "network is unreachable",
-    "no route to host",
-    "econnrefused",
-    "econnreset",
-    "enotfound",
-    "eai_again",
-    "etimedout",
-    "socket hang up",
-    "upstream connect error",
-    "failed to connect",
-    "internal server error",
-];
-
-/// Statuses with which a service does not serve.
-const DOWN_CODES: [&str; 5] = ["429", "502", "503", "504", "529"];
-
-/// What writing tools say when there was nothing to write.
-const UNCHANGED: [&str; 9] = [
-    "no change",
-    "nothing to commit",
-    "already up to date",
-    "already up-to-date",
-    "unchanged",
-    "identical",
-    "no-op",
-    "nothing changed",
-    "not modified",
-];
-
-/// What an answer says that is a no.
-const NEGATIVE: [&str; 8] =
-    ["wrong", "incorrect", "invalid", "denied", "failed", "try again", "not valid", "mismatch"];
-
-/// What a call that a person or a rule has refused comes back with.
-const REFUSED: [&str; 21] = [
-    "doesn't want to proceed",
-    "does not want to proceed",
-    "user rejected",
-    "rejected by user",
-    "rejected by the user",
-    "tool use was rejected",
-    "denied by user",
-    "denied by the user",
-    "user denied",
-    "user declined",
-    "declined by user",
-    "declined by the user",
-    "user refused",
-    "refused by user",
-    "refused by the user",
-    "requires approval",
-    "requires your approval",
-    "approval denied",
-    "haven't granted",
-    "not been granted",
-    "blocked by policy",
-];
+/// What tools, services and hosts say.
+static PHRASES: Phrases<91> = Phrases::new([
+    ("running", PENDING),
+    ("pending", PENDING),
+    ("in progress", PENDING),
+    ("in_progress", PENDING),
+    ("in-progress", PENDING),
+    ("queued", PENDING),
+    ("waiting", PENDING),
+    ("not ready", PENDING),
+    ("not finished", PENDING),
+    ("still", PENDING),
+    ("building", PENDING),
+    ("provisioning", PENDING),
+    ("processing", PENDING),
+    ("starting", PENDING),
+    ("creating", PENDING),
+    ("deploying", PENDING),
+    ("service unavailable", DOWN),
+    ("temporarily unavailable", DOWN),
+    ("bad gateway", DOWN),
+    ("gateway timeout", DOWN),
+    ("gateway time-out", DOWN),
+    ("too many requests", DOWN),
+    ("rate limit", DOWN),
+    ("rate_limit", DOWN),
+    ("ratelimit", DOWN),
+    ("overloaded", DOWN),
+    ("quota exceeded", DOWN),
+    ("connection refused", DOWN),
+    ("connection reset", DOWN),
+    ("connection timed out", DOWN),
+    ("could not resolve host", DOWN),
+    ("name resolution", DOWN),
+    ("network is unreachable", DOWN),
+    ("no route to host", DOWN),
+    ("econnrefused", DOWN),
+    ("econnreset", DOWN),
+    ("enotfound", DOWN),
+    ("eai_again", DOWN),
+    ("etimedout", DOWN),
+    ("socket hang up", DOWN),
+    ("upstream connect error", DOWN),
+    ("failed to connect", DOWN),
+    ("internal server error", DOWN),
+    ("429", CODE),
+    ("502", CODE),
+    ("503", CODE),
+    ("504", CODE),
+    ("529", CODE),
+    ("http", STATUS),
+    ("status", STATUS),
+    ("error", STATUS),
+    ("code", STATUS),
+    ("no change", UNCHANGED),
+    ("nothing to commit", UNCHANGED),
+    ("already up to date", UNCHANGED),
+    ("already up-to-date", UNCHANGED),
+    ("unchanged", UNCHANGED),
+    ("identical", UNCHANGED),
+    ("no-op", UNCHANGED),
+    ("nothing changed", UNCHANGED),
+    ("not modified", UNCHANGED),
+    ("doesn't want to proceed", REFUSED),
+    ("does not want to proceed", REFUSED),
+    ("user rejected", REFUSED),
+    ("rejected by user", REFUSED),
+    ("rejected by the user", REFUSED),
+    ("tool use was rejected", REFUSED),
+    ("denied by user", REFUSED),
+    ("denied by the user", REFUSED),
+    ("user denied", REFUSED),
+    ("user declined", REFUSED),
+    ("declined by user", REFUSED),
+    ("declined by the user", REFUSED),
+    ("user refused", REFUSED),
+    ("refused by user", REFUSED),
+    ("refused by the user", REFUSED),
+    ("requires approval", REFUSED),
+    ("requires your approval", REFUSED),
+    ("approval denied", REFUSED),
+    ("haven't granted", REFUSED),
+    ("not been granted", REFUSED),
+    ("blocked by policy", REFUSED),
+    ("wrong", NEGATIVE),
+    ("incorrect", NEGATIVE),
+    ("invalid", NEGATIVE),
+    ("denied", NEGATIVE),
+    ("failed", NEGATIVE),
+    ("try again", NEGATIVE),
+    ("not valid", NEGATIVE),
+    ("mismatch", NEGATIVE),
+    ("0 failed", NONE_FAILED),
+]);
 
 /// What a short answer says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -161,25 +177,28 @@ pub(crate) struct AnswerView {
 }
 
 impl AnswerView {
-    /// Reads an answer, if it is short.
-    pub(crate) fn of(text: &str) -> Self {
+    /// Reads an answer, if it is short; whether it says that there is nothing only for who `seeks`.
+    pub(crate) fn of(text: &str, seeks: bool) -> Self {
         let text = text.trim();
         if text.len() > SHORT {
             return Self::default();
         }
-        let text = text.to_ascii_lowercase();
         let is_verdict = text.len() <= VERDICT;
+        let meaning = PHRASES.meaning_of(text.as_bytes());
+        let means = |what: u16| meaning & what != 0;
         Self {
-            nothing: is_verdict && finds_nothing(&text),
-            pending: is_verdict && PENDING.iter().any(|word| text.contains(word)),
-            down: says_down(&text),
-            unchanged: is_verdict && UNCHANGED.iter().any(|words| text.contains(words)),
-            negative: is_verdict
-                && NEGATIVE.iter().any(|words| text.contains(words))
-                && !text.contains("0 failed"),
-            refused: REFUSED.iter().any(|words| text.contains(words)),
+            nothing: seeks && is_verdict && finds_nothing(&text.to_ascii_lowercase()),
+            pending: is_verdict && means(PENDING),
+            down: is_down(meaning),
+            unchanged: is_verdict && means(UNCHANGED),
+            negative: is_verdict && means(NEGATIVE) && !means(NONE_FAILED),
+            refused: means(REFUSED),
         }
     }
+}
+
+const fn is_down(meaning: u16) -> bool {
+    meaning & DOWN != 0 || (meaning & CODE != 0 && meaning & STATUS != 0)
 }
 
 fn finds_nothing(text: &str) -> bool {
@@ -205,25 +224,10 @@ fn is_empty_list(text: &str) -> bool {
         && text.len() <= 120
 }
 
-fn says_down(text: &str) -> bool {
-    if DOWN.iter().any(|words| text.contains(words)) {
-        return true;
-    }
-    let talks_of_a_status = || ["http", "status", "error", "code"].iter().any(|w| text.contains(w));
-    let has_code = |code: &&str| {
-        text.match_indices(*code).any(|(at, _)| {
-            let is_edge = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
-            let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
-            is_edge(before) && is_edge(text.as_bytes().get(at + code.len()))
-        })
-    };
-    DOWN_CODES.iter().any(has_code) && talks_of_a_status()
-}
-
 /// Whether the beginning of an error says that a service does not serve.
 pub(super) fn error_says_down(text: &str) -> bool {
     let head = text.get(..text.floor_char_boundary(SHORT)).unwrap_or(text);
-    says_down(&head.to_ascii_lowercase())
+    is_down(PHRASES.meaning_of(head.as_bytes()))
 }
 
 #[cfg(test)]
@@ -245,10 +249,10 @@ mod tests {
             "Nothing found",
             "No relevant documents were found in the index",
         ] {
-            assert!(AnswerView::of(text).nothing, "{text}");
+            assert!(AnswerView::of(text, true).nothing, "{text}");
         }
         for text in ["3 matches", "No, use b.rs instead", "0.5", "{\"ids\":[],\"n\":3}", "ok"] {
-            assert!(!AnswerView::of(text).nothing, "{text}");
+            assert!(!AnswerView::of(text, true).nothing, "{text}");
         }
     }
 
@@ -261,17 +265,17 @@ mod tests {
             "{\"status\": 429, \"message\": \"slow down\"}",
             "<title>502 Bad Gateway</title>",
         ] {
-            assert!(AnswerView::of(text).down, "{text}");
+            assert!(AnswerView::of(text, false).down, "{text}");
         }
         for text in ["503 files copied", "status: 200", "line 429: fn main()", "all good"] {
-            assert!(!AnswerView::of(text).down, "{text}");
+            assert!(!AnswerView::of(text, false).down, "{text}");
         }
     }
 
     #[test]
     fn under_way_or_unchanged() {
-        assert!(AnswerView::of("status: in_progress").pending);
-        assert!(AnswerView::of("nothing to commit, working tree clean").unchanged);
-        assert!(!AnswerView::of("done").pending);
+        assert!(AnswerView::of("status: in_progress", false).pending);
+        assert!(AnswerView::of("nothing to commit, working tree clean", false).unchanged);
+        assert!(!AnswerView::of("done", false).pending);
     }
 }

@@ -1,6 +1,9 @@
 //! What a model's words are like: a chant that repeats itself within one message, or an
 //! announcement of something that a call would do.
 
+use super::phrases::Phrases;
+use crate::digest::Digest;
+
 /// What is looked at of a message: its end, which is where a chant goes on.
 const TAIL_BYTES: usize = 2048;
 
@@ -12,6 +15,9 @@ const CHANT_TIMES: usize = 8;
 /// Of a whole paragraph fewer repetitions are a chant.
 const PARAGRAPH_BYTES: usize = 80;
 const PARAGRAPH_TIMES: usize = 4;
+
+/// The last bytes of a message, which in a chant have been said before.
+const LAST_BYTES: usize = 20;
 
 /// Letters in what is repeated: rulers, numbers and brackets are layout.
 const CHANT_LETTERS: usize = 3;
@@ -26,6 +32,19 @@ const ANNOUNCEMENT_MAX: usize = 320;
 /// What is looked at of a person's word, in bytes: longer ones are pasted documents.
 const REQUEST_MAX: usize = 2048;
 
+/// Words for the same several times: alone, or behind a number.
+const REPEATED: u16 = 1;
+const COUNTED: u16 = 2;
+static REQUESTS: Phrases<7> = Phrases::new([
+    ("repeatedly", REPEATED),
+    ("flaky", REPEATED),
+    ("flakiness", REPEATED),
+    ("times", COUNTED),
+    ("samples", COUNTED),
+    ("runs", COUNTED),
+    ("iterations", COUNTED),
+]);
+
 /// Words for how often.
 const COUNTS: [&str; 14] = [
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
@@ -33,32 +52,29 @@ const COUNTS: [&str; 14] = [
 ];
 
 /// How one announces.
-const INTENTS: [&str; 24] = [
-    "let me",
-    "i will",
-    "i'll",
-    "i’ll",
-    "i am going to",
-    "i'm going to",
-    "i’m going to",
-    "i'm about to",
-    "i need to",
-    "i should",
-    "i shall",
-    "i plan to",
-    "i can now",
-    "i'm now",
-    "i am now",
-    "now i",
-    "let's",
-    "let’s",
-    "next step",
-    "going to",
-    "proceeding to",
-    "about to",
-    "time to",
-    "starting with",
-];
+static INTENTS: Phrases<21> = Phrases::new([
+    ("let me", 1),
+    ("i will", 1),
+    ("i'll", 1),
+    ("i am going to", 1),
+    ("i'm going to", 1),
+    ("i'm about to", 1),
+    ("i need to", 1),
+    ("i should", 1),
+    ("i shall", 1),
+    ("i plan to", 1),
+    ("i can now", 1),
+    ("i'm now", 1),
+    ("i am now", 1),
+    ("now i", 1),
+    ("let's", 1),
+    ("next step", 1),
+    ("going to", 1),
+    ("proceeding to", 1),
+    ("about to", 1),
+    ("time to", 1),
+    ("starting with", 1),
+]);
 
 /// Whether a message repeats itself over and over.
 pub(crate) fn is_chant(text: &str) -> bool {
@@ -67,6 +83,19 @@ pub(crate) fn is_chant(text: &str) -> bool {
     }
     let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
     let tail = text.get(start..).unwrap_or_default();
+    (comes_again(tail) && ends_in_a_chant(&backwards(tail))) || says_one_sentence(tail)
+}
+
+/// Whether the last words of a text stand in it twice: most texts are no chant, and this tells.
+fn comes_again(text: &str) -> bool {
+    let text = text.trim_end();
+    let last = text.ceil_char_boundary(text.len().saturating_sub(LAST_BYTES));
+    let (before, last) = (text.get(..text.len().saturating_sub(1)), text.get(last..));
+    before.zip(last).is_some_and(|(before, last)| before.contains(last))
+}
+
+/// A text from its end to its beginning, without case and with single blanks.
+fn backwards(tail: &str) -> Vec<u8> {
     let mut plain: Vec<u8> = Vec::with_capacity(tail.len());
     for byte in tail.bytes().rev() {
         let byte = if byte.is_ascii_whitespace() { b' ' } else { byte.to_ascii_lowercase() };
@@ -74,7 +103,7 @@ pub(crate) fn is_chant(text: &str) -> bool {
             plain.push(byte);
         }
     }
-    ends_in_a_chant(&plain) || says_one_sentence(tail)
+    plain
 }
 
 /// Whether a text, given backwards, begins with a stretch that repeats one piece.
@@ -111,11 +140,13 @@ fn ends_in_a_chant(backwards: &[u8]) -> bool {
 
 /// Whether most sentences of a text are one and the same.
 fn says_one_sentence(text: &str) -> bool {
-    let mut sentences: Vec<&str> = text
-        .split(['.', '!', '?', '\n'])
-        .map(str::trim)
+    let mut sentences: Vec<Digest> = text
+        .as_bytes()
+        .split(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n'))
+        .map(<[u8]>::trim_ascii)
         .filter(|sentence| sentence.len() >= SENTENCE_BYTES)
-        .filter(|sentence| sentence.bytes().any(|byte| byte.is_ascii_alphabetic()))
+        .filter(|sentence| sentence.iter().any(u8::is_ascii_alphabetic))
+        .map(Digest::of)
         .collect();
     let all = sentences.len();
     sentences.sort_unstable();
@@ -125,21 +156,17 @@ fn says_one_sentence(text: &str) -> bool {
 
 /// Whether a person asks for the same several times: "run it ten times", "is it flaky?".
 pub(crate) fn asks_to_repeat(text: &str) -> bool {
-    let end = text.floor_char_boundary(REQUEST_MAX);
-    let text = text.get(..end).unwrap_or_default().to_ascii_lowercase();
-    let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let mut before = "";
-    words.any(|word| {
-        let is_count = before.bytes().all(|byte| byte.is_ascii_digit()) && !before.is_empty()
-            || COUNTS.contains(&before);
-        let asks = match word {
-            "times" | "samples" | "runs" | "iterations" => is_count,
-            "repeatedly" | "flaky" | "flakiness" => true,
-            _ => false,
-        };
-        before = word;
-        asks
+    let text = text.get(..text.floor_char_boundary(REQUEST_MAX)).unwrap_or_default();
+    REQUESTS.find_in(text.as_bytes()).any(|(at, meaning)| {
+        let before = text.get(..at).unwrap_or_default();
+        let before = before.split(|c: char| !c.is_alphanumeric()).rfind(|word| !word.is_empty());
+        meaning == REPEATED || before.is_some_and(is_count)
     })
+}
+
+fn is_count(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+        || COUNTS.iter().any(|count| word.eq_ignore_ascii_case(count))
 }
 
 /// Whether a message only says what will be done.
@@ -148,13 +175,7 @@ pub(crate) fn is_announcement(text: &str) -> bool {
     if text.len() > ANNOUNCEMENT_MAX || text.contains("```") {
         return false;
     }
-    let text = text.to_ascii_lowercase();
-    INTENTS.iter().any(|intent| {
-        text.match_indices(intent).any(|(at, _)| {
-            let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
-            before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
-        })
-    })
+    INTENTS.find_in(text.as_bytes()).next().is_some()
 }
 
 #[cfg(test)]

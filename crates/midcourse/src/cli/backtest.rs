@@ -3,6 +3,7 @@
 mod compare;
 mod lines;
 mod table;
+mod tally;
 
 use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;

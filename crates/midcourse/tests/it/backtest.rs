@@ -255,7 +255,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let run = read_run(&bytes, Timestamp::default(), 1);
-        backtest(&run, &mut Engine::shipped(Goals::default()));
+        backtest(run, &mut Engine::shipped(Goals::default()));
     }
 
     #[test]
@@ -265,7 +265,7 @@ proptest! {
         bytes[at] = with;
         for line in bytes.split(|byte| *byte == b'\n') {
             let run = read_run(line, Timestamp::default(), 1);
-            backtest(&run, &mut Engine::shipped(Goals::default()));
+            backtest(run, &mut Engine::shipped(Goals::default()));
         }
     }
 }

@@ -125,10 +125,11 @@ fn judge(
         let Ok((number, batch)) = received else { return };
         let judge = |(line_number, line): Line| {
             let run = read_run(&line, started, line_number);
-            let verdict = |config: &Config| backtest(&run, &mut config.engine(Goals::default()));
+            let verdict =
+                |config: &Config, run| backtest(run, &mut config.engine(Goals::default()));
             Judged {
-                verdict: verdict(judges.config),
-                against: judges.against.map(verdict),
+                against: judges.against.map(|config| verdict(config, run.clone())),
+                verdict: verdict(judges.config, run),
                 bytes: u64::try_from(line.len()).unwrap_or_default(),
             }
         };

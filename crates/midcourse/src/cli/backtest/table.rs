@@ -6,15 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::Duration;
 
 use anyhow::Result;
 use midcourse::Verdict;
 use serde_json::{Value, json};
 
+use super::tally::Tally;
 use crate::cli::columns;
-use crate::cli::figures::{Share, median, share, share_of};
+use crate::cli::figures::share;
 use crate::cli::words::{length, plain, short};
+
+/// Sources that are told apart; the runs of all later ones are counted together.
+const SOURCES_MAX: usize = 200;
+const OTHERS: &str = "(others)";
 
 /// Runs shown as the most telling ones.
 const TELLING: usize = 5;
@@ -32,14 +36,6 @@ const HEADINGS: [&str; 10] = [
     "NOT SPOKEN TO",
 ];
 
-/// What is kept of a run.
-struct Kept {
-    calls: u64,
-    success: Option<bool>,
-    first_call: Option<u64>,
-    after: Option<(u64, Duration)>,
-}
-
 /// A run in which much was spent after the first word.
 struct TellingRun {
     run_id: String,
@@ -49,23 +45,19 @@ struct TellingRun {
 
 #[derive(Default)]
 pub(super) struct Table {
-    sources: BTreeMap<String, Vec<Kept>>,
+    sources: BTreeMap<String, Tally>,
     telling: Vec<TellingRun>,
     patterns: BTreeMap<String, u64>,
 }
 
 impl Table {
     pub(super) fn add(&mut self, verdict: &Verdict) {
-        let kept = Kept {
-            calls: verdict.calls,
-            success: verdict.success,
-            first_call: verdict.spoken.first().map(|spoken| spoken.call),
-            after: verdict.after_first_word(),
-        };
         for spoken in &verdict.spoken {
             *self.patterns.entry(spoken.about().to_owned()).or_default() += 1;
         }
-        if let (Some(first), Some((calls_after, _))) = (verdict.spoken.first(), kept.after) {
+        if let (Some(first), Some((calls_after, _))) =
+            (verdict.spoken.first(), verdict.after_first_word())
+        {
             let line = format!(
                 "call {:>4} of {:<4} {}: {}",
                 first.call,
@@ -78,40 +70,48 @@ impl Table {
             self.telling.sort_by_key(|run| std::cmp::Reverse(run.calls_after));
             self.telling.truncate(TELLING);
         }
-        self.sources.entry(verdict.source.clone()).or_default().push(kept);
+        let is_known = self.sources.contains_key(&verdict.source);
+        let source =
+            if is_known || self.sources.len() < SOURCES_MAX { &verdict.source } else { OTHERS };
+        if !self.sources.contains_key(source) {
+            self.sources.insert(source.to_owned(), Tally::default());
+        }
+        if let Some(tally) = self.sources.get_mut(source) {
+            tally.add(verdict);
+        }
     }
 
     pub(super) fn runs(&self) -> usize {
-        self.sources.values().map(Vec::len).sum()
+        self.sources.values().map(|tally| tally.runs).sum()
     }
 
     pub(super) fn summary(&self, torn: u64) -> Value {
-        let all = || self.sources.values().flatten();
         let sources: Vec<Value> = self
             .sources
             .iter()
-            .map(|(source, runs)| {
-                let row = Row::of(runs);
+            .map(|(source, tally)| {
+                let figures = tally.figures();
                 json!({
-                    "source": source, "runs": runs.len(), "calls": row.calls, "spoken": row.spoken,
-                    "median_first_call": row.first_call, "median_calls_after": row.calls_after,
-                    "success_spoken": row.success, "success_quiet": row.quiet_success,
-                    "success_equal_length": row.equal_success,
+                    "source": source, "runs": tally.runs, "calls": tally.calls,
+                    "spoken": figures.spoken, "median_first_call": figures.first_call,
+                    "median_calls_after": figures.calls_after, "success_spoken": figures.success,
+                    "success_quiet": figures.quiet_success,
+                    "success_equal_length": figures.equal_success,
                 })
             })
             .collect();
         json!({
             "type": "summary", "runs": self.runs(),
-            "calls": all().map(|run| run.calls).sum::<u64>(),
-            "spoken": all().filter(|run| run.first_call.is_some()).count(),
+            "calls": self.sources.values().map(|tally| tally.calls).sum::<u64>(),
+            "spoken": self.sources.values().map(Tally::spoken).sum::<usize>(),
             "torn": torn, "patterns": self.patterns, "sources": sources,
         })
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
         let mut table = columns::table(HEADINGS);
-        for (source, runs) in &self.sources {
-            table.add_row(std::iter::once(short(source, 40)).chain(cells(runs)));
+        for (source, tally) in &self.sources {
+            table.add_row(std::iter::once(short(source, 40)).chain(cells(tally)));
         }
         columns::print(out, table, 1..10)?;
         if !self.telling.is_empty() {
@@ -128,69 +128,27 @@ impl Table {
 pub(super) fn print_both(out: &mut impl Write, a: &Table, b: &Table) -> Result<()> {
     let [source, figures @ ..] = HEADINGS;
     let mut table = columns::table([source, "CONFIG"].into_iter().chain(figures));
-    for (source, runs) in &a.sources {
-        table.add_row([short(source, 40), "A".to_owned()].into_iter().chain(cells(runs)));
-        let others = b.sources.get(source).map_or(&[][..], Vec::as_slice);
-        table.add_row([String::new(), "B".to_owned()].into_iter().chain(cells(others)));
+    let nothing = Tally::default();
+    for (source, tally) in &a.sources {
+        table.add_row([short(source, 40), "A".to_owned()].into_iter().chain(cells(tally)));
+        let other = b.sources.get(source).unwrap_or(&nothing);
+        table.add_row([String::new(), "B".to_owned()].into_iter().chain(cells(other)));
     }
     columns::print(out, table, 2..11)
 }
 
 /// The figures of a row, behind its source.
-fn cells(runs: &[Kept]) -> [String; 9] {
-    let row = Row::of(runs);
+fn cells(tally: &Tally) -> [String; 9] {
+    let figures = tally.figures();
     [
-        runs.len().to_string(),
-        row.calls.to_string(),
-        share(Some((row.spoken, runs.len()))),
-        row.first_call.map_or_else(|| "–".into(), |call| format!("call {call}")),
-        row.calls_after.map_or_else(|| "–".into(), |calls| calls.to_string()),
-        row.time_after.map_or_else(|| "–".into(), length),
-        share(row.success),
-        share(row.equal_success),
-        share(row.quiet_success),
+        tally.runs.to_string(),
+        tally.calls.to_string(),
+        share(Some((figures.spoken, tally.runs))),
+        figures.first_call.map_or_else(|| "–".into(), |call| format!("call {call}")),
+        figures.calls_after.map_or_else(|| "–".into(), |calls| calls.to_string()),
+        figures.time_after.map_or_else(|| "–".into(), length),
+        share(figures.success),
+        share(figures.equal_success),
+        share(figures.quiet_success),
     ]
-}
-
-struct Row {
-    calls: u64,
-    spoken: usize,
-    first_call: Option<u64>,
-    calls_after: Option<u64>,
-    time_after: Option<Duration>,
-    success: Option<Share>,
-    quiet_success: Option<Share>,
-    equal_success: Option<Share>,
-}
-
-impl Row {
-    fn of(runs: &[Kept]) -> Self {
-        let spoken: Vec<&Kept> = runs.iter().filter(|run| run.first_call.is_some()).collect();
-        // For every run that was spoken to: those that got as far without a word.
-        let equal = spoken.iter().filter(|run| run.success.is_some()).flat_map(|run| {
-            let by = run.first_call.unwrap_or_default();
-            runs.iter().filter(move |other| {
-                other.calls >= by && other.first_call.is_none_or(|first| first > by)
-            })
-        });
-        Self {
-            calls: runs.iter().map(|run| run.calls).sum(),
-            spoken: spoken.len(),
-            first_call: median(spoken.iter().filter_map(|run| run.first_call).collect()),
-            calls_after: median(spoken.iter().filter_map(|run| Some(run.after?.0)).collect()),
-            time_after: median(spoken.iter().filter_map(|run| Some(run.after?.1)).collect()),
-            success: successes(spoken.iter().copied()),
-            quiet_success: successes(runs.iter().filter(|run| run.first_call.is_none())),
-            equal_success: successes(equal),
-        }
-    }
-}
-
-fn successes<'a>(runs: impl Iterator<Item = &'a Kept>) -> Option<Share> {
-    let (mut of, mut succeeded) = (0, 0);
-    for success in runs.filter_map(|run| run.success) {
-        of += 1;
-        succeeded += usize::from(success);
-    }
-    share_of(succeeded, of)
 }
