@@ -91,6 +91,7 @@ pub struct TrajectoryAnalysis {
 #[derive(Debug, Clone, Default)]
 struct Scratch {
     text: Vec<u8>,
+    plain: Vec<u8>,
     stripped: Vec<u8>,
 }
 

@@ -253,8 +253,8 @@ mod tests {
             Resource,
             Other,
         ] {
-            let signature =
-                ErrorSignature { digest: Digest::default(), form: Digest::default(), class };
+            let (digest, form) = (Digest::default(), Digest::default());
+            let signature = ErrorSignature { digest, form, line: None, class };
             all.push(PatternDetail::RepeatedError { signature, count: n, tool: name() });
         }
         all

@@ -22,7 +22,7 @@ mod words;
 
 pub(crate) use answer::AnswerView;
 pub use bounded::{InvalidText, Text};
-pub(crate) use canonical::{ArgsView, write_canonical};
+pub(crate) use canonical::{ArgsView, write_canonical, write_without_layout};
 pub(crate) use command::CommandView;
 pub use error::{ErrorClass, ErrorSignature};
 pub use excerpt::{EXCERPT_MAX_BYTES, Excerpt};

@@ -286,6 +286,11 @@ impl ToolInvoked {
         self.marks.any(Marks::PENDING)
     }
 
+    /// Whether its answer is another one each time, by its nature.
+    pub const fn asks_the_clock(&self) -> bool {
+        self.marks.any(Marks::CLOCK)
+    }
+
     /// Whether its answer is a no.
     pub const fn is_negative(&self) -> bool {
         self.marks.any(Marks::NEGATIVE)

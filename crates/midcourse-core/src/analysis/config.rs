@@ -115,7 +115,6 @@ impl TrajectoryAnalysisConfig {
             error_window: at_least_one(12),
             cascade_threshold: at_least_one(5),
             stall_threshold: at_least_one(10),
-            stagnation_threshold: at_least_one(5),
             failing_exit_is_output: true,
             ..Self::default()
         }

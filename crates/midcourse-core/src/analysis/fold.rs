@@ -51,9 +51,11 @@ impl TrajectoryAnalysis {
             }
             TrajectoryPayload::Resumed => {
                 self.ended = None;
-                // Whatever was running when it stopped has no known end.
+                // Whatever was running when it stopped has no known end. The time it lay idle is
+                // nobody's stall; what went wrong before still counts.
                 self.open.clear();
-                self.spoken_to();
+                self.speech.begin_anew();
+                self.moved();
             }
             TrajectoryPayload::ContextCompacted { .. } => {
                 self.totals.compactions += 1;

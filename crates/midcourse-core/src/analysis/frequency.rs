@@ -104,6 +104,7 @@ impl ErrorMemory {
             let signature = ErrorSignature {
                 digest: Default::default(),
                 form: Default::default(),
+                line: None,
                 class: ErrorClass::Other,
             };
             counts.push(ErrorCount { signature, count: self.other });

@@ -13,6 +13,7 @@ use crate::record::CallId;
 use crate::text::{
     AnswerView, ArgsView, CommandView, EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt,
     SafeName, looks_failed, says_failing_exit, strip_volatile, write_canonical,
+    write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -84,9 +85,11 @@ impl OpenCall {
         let question = match command {
             Some(command) => name.with(command.essence),
             None => {
+                scratch.plain.clear();
+                write_without_layout(&scratch.text, &mut scratch.plain);
                 scratch.stripped.clear();
-                let is_stripped = strip_volatile(&scratch.text, false, &mut scratch.stripped);
-                if is_stripped { name.then(&scratch.stripped) } else { raw }
+                let is_stripped = strip_volatile(&scratch.plain, false, &mut scratch.stripped);
+                name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
             }
         };
         let aim = aim_of(tool, &view, command, marks, question);
@@ -324,7 +327,7 @@ fn aim_of(
 /// Refusals of one tool are one thing, in whatever words.
 fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
     let digest = Digest::of(b"denied").then(tool.as_bytes());
-    ErrorSignature { digest, form: digest, class }
+    ErrorSignature { digest, form: digest, line: None, class }
 }
 
 /// Whether a failure says nothing but that something ended with 1.

@@ -29,6 +29,9 @@ const ROUNDS_SHOWN: usize = 3;
 const LONG_WAY: u32 = 5;
 const STEPS_OF_THE_LAST: u32 = 2;
 
+/// Times in a row that a clock is looked at: it does show something new each time.
+const LOOKS_AT_A_CLOCK: u32 = 4;
+
 /// Times a question comes back between other calls, with one answer, that are a loop. Reading a
 /// file for the third or fourth time is looking something up.
 const COMES_BACK: usize = 5;
@@ -100,10 +103,17 @@ impl DoomLoop {
         let config = trajectory.config();
         let shortest = config.shortest_cycle.get();
         let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
+        let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::asks_the_clock);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
-                let least = if is_pending { IMPATIENT } else { 0 };
+                let least = if is_pending {
+                    IMPATIENT
+                } else if is_clock {
+                    LOOKS_AT_A_CLOCK
+                } else {
+                    0
+                };
                 let threshold = config.cycle_threshold.get().max(least);
                 let rounds_left = threshold.saturating_sub(repetitions);
                 // A long way that is gone a last time is known before its end.
@@ -156,8 +166,10 @@ fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalys
 
 /// A question that keeps coming back between other calls, nothing having been changed.
 fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<TrajectoryPattern> {
-    if call.is_error() || call.polls() || call.is_pending() || call.says_outage() || call.is_idle()
-    {
+    // "ok" is no answer to a question; a number is.
+    let is_empty = call.is_bare() && !(call.is_shell() && call.answer_bytes() > 0);
+    let is_wait = call.polls() || call.is_pending() || call.says_outage();
+    if call.is_error() || is_empty || is_wait || call.is_idle() {
         return None;
     }
     let mut evidence = vec![call.ended_seq()];

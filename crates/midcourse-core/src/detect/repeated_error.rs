@@ -173,7 +173,7 @@ fn same_error(
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
     for (back, old) in trajectory.calls_since_spoken_to().enumerate() {
         match old.status().error() {
-            Some(found) if found.digest == error.digest => {}
+            Some(found) if found.is_same_as(&error) => {}
             Some(_) => continue,
             None => {
                 solved.add(old);

@@ -122,7 +122,7 @@ mod tests {
             grep juliet  -> No matches found
             grep foxtrot -> No matches found
             ",
-            &["call 5: stagnation of 5"],
+            &["call 6: stagnation of 6"],
         );
     }
 

@@ -63,9 +63,16 @@ const REFUSED: u16 = 1 << 5;
 /// It is not right.
 const NEGATIVE: u16 = 1 << 6;
 const NONE_FAILED: u16 = 1 << 7;
+/// A status that says that there is no such thing, beside a word for a status.
+const MISSING: u16 = 1 << 8;
 
 /// What tools, services and hosts say.
-static PHRASES: Phrases<91> = Phrases::new([
+static PHRASES: Phrases<96> = Phrases::new([
+    ("not found", NEGATIVE),
+    ("no route", NEGATIVE),
+    ("does not exist", NEGATIVE),
+    ("404", MISSING),
+    ("unknown", NEGATIVE),
     ("running", PENDING),
     ("pending", PENDING),
     ("in progress", PENDING),
@@ -191,7 +198,9 @@ impl AnswerView {
             pending: is_verdict && means(PENDING),
             down: is_down(meaning),
             unchanged: is_verdict && means(UNCHANGED),
-            negative: is_verdict && means(NEGATIVE) && !means(NONE_FAILED),
+            negative: is_verdict
+                && (means(NEGATIVE) || (means(MISSING) && means(STATUS)))
+                && !means(NONE_FAILED),
             refused: means(REFUSED),
         }
     }

@@ -79,6 +79,37 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
+/// Writes a canonical form without what does not change its meaning: runs of blanks, blanks beside
+/// quotes, and lines that are remarks.
+pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        let begins_a_text = matches!(out.last(), None | Some(b'"' | b'\n'));
+        let is_remark = begins_a_text
+            && (matches!((byte, behind.first()), (b'#', Some(b' ')) | (b'/', Some(b'/'))));
+        if is_remark {
+            let end = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            // A remark that nothing follows is all there is.
+            if end > 0 {
+                rest = rest.get(end..).unwrap_or_default();
+                continue;
+            }
+        }
+        if !byte.is_ascii_whitespace() {
+            if *byte == b'"' && matches!(out.last(), Some(b' ' | b'\n')) {
+                out.pop();
+            }
+            out.push(*byte);
+        } else if matches!(out.last(), Some(b' ')) && *byte == b'\n' {
+            out.pop();
+            out.push(b'\n');
+        } else if !matches!(out.last(), None | Some(b' ' | b'\n' | b'"')) {
+            out.push(if *byte == b'\n' { b'\n' } else { b' ' });
+        }
+    }
+}
+
 /// Quotes are doubled, so that no text can pass for the end of itself.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
@@ -233,6 +264,22 @@ mod tests {
         let one = json!({"a": "1\",\"b\":\"2"});
         let two = json!({"a": "1", "b": "2"});
         assert_ne!(canonical(&one), canonical(&two));
+    }
+
+    #[test]
+    fn layout_and_remarks_do_not_count() {
+        let plain = |text: &str| {
+            let mut out = Vec::new();
+            write_without_layout(text.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let sql = plain(r#"{"sql":"SELECT 1 FROM a"}"#);
+        assert_eq!(plain("{\"sql\":\" SELECT  1\tFROM a \"}"), sql);
+        let code = plain("{\"code\":\"print(x)\"}");
+        assert_eq!(plain("{\"code\":\"# look at it\nprint(x)\"}"), code);
+        assert_eq!(plain("{\"code\":\"  # again\n\n  print(x)\n\"}"), code);
+        assert_ne!(plain("# only this"), plain("# only that"));
+        assert_ne!(plain("a b"), plain("ab"));
     }
 
     #[test]

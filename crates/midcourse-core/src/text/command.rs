@@ -31,6 +31,10 @@ const SHOWS: [&str; 8] = ["cat", "head", "tail", "sed", "nl", "less", "more", "b
 /// Programs whose answer is another one each time, whatever else is so.
 const CLOCKS: [&str; 4] = ["date", "uptime", "uuidgen", "mktemp"];
 
+/// Programs that change nothing about what is asked beside another one.
+const ASIDES: [&str; 10] =
+    ["true", ":", "sync", "set", "umask", "hash", "wait", "jobs", "echo", "clear"];
+
 /// Programs that look at something.
 const LOOKS: [&str; 28] = [
     "ls", "pwd", "wc", "stat", "file", "du", "df", "tree", "env", "printenv", "whoami", "id",
@@ -163,7 +167,9 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((program, arguments)) = program_of(&words) else { continue };
-            if program == "cd" || program.starts_with('#') {
+            let is_aside = programs > 0 && ASIDES.contains(&program);
+            if program == "cd" || is_aside || program.starts_with('#') {
+                view.hides_failure |= is_aside;
                 continue;
             }
             programs += 1;

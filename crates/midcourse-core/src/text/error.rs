@@ -14,6 +14,12 @@ use crate::digest::Digest;
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
 
+/// How far an error's line moves when lines are added or removed above it.
+const LINES_MOVED: u32 = 15;
+
+/// What is looked at of an error for the first line number, in bytes.
+const POSITION_BYTES: usize = 1024;
+
 /// What is looked at of an error's plain form, in words, to tell it from another about another thing.
 const FORM_WORDS: usize = 32;
 
@@ -72,6 +78,8 @@ pub struct ErrorSignature {
     /// The digest of its longest line without what the call itself had named: equal for the same
     /// error about another thing, or met on another way.
     pub form: Digest,
+    /// The first line number it names: far from the last one it is the next of its kind.
+    pub line: Option<u32>,
     /// What kind of error it is.
     pub class: ErrorClass,
 }
@@ -85,7 +93,18 @@ impl ErrorSignature {
         let class = scan.telling_class.or(scan.class).unwrap_or_else(|| {
             if error_says_down(text) { ErrorClass::Outage } else { ErrorClass::Other }
         });
-        Self { digest: Digest::of(scratch), form: form_of(scratch, asked), class }
+        let line = first_position(text.as_bytes());
+        Self { digest: Digest::of(scratch), form: form_of(scratch, asked), line, class }
+    }
+
+    /// Whether this is another's error, at the same place or nearly: lines move a little when
+    /// others are added.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let is_near = match (self.line, other.line) {
+            (Some(a), Some(b)) => a.abs_diff(b) <= LINES_MOVED,
+            _ => true,
+        };
+        self.digest == other.digest && is_near
     }
 
     /// The plain form whose digest the signature is: for people who ask why two errors are one.
@@ -113,6 +132,38 @@ fn form_of(plain: &[u8], asked: &str) -> Digest {
         form = form.then(if is_asked { b"@" } else { word });
     }
     form
+}
+
+/// The first line number in a text: `main.rs:10`, `line 12`, `a.ts(41,22)`.
+fn first_position(text: &[u8]) -> Option<u32> {
+    let text = text.get(..POSITION_BYTES).unwrap_or(text);
+    let mut at = 0;
+    while let Some(ahead) = text.get(at..)?.iter().position(u8::is_ascii_digit) {
+        let start = at + ahead;
+        let length = text.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        at = start + length;
+        let is_line = match text.get(..start)? {
+            [name @ .., b':' | b'('] => ends_in_file_name(name),
+            [words @ .., b' '] => {
+                words.last_chunk::<4>().is_some_and(|word| word.eq_ignore_ascii_case(b"line"))
+            }
+            _ => false,
+        };
+        if is_line && length <= 6 {
+            let digits = std::str::from_utf8(text.get(start..at)?).ok()?;
+            return digits.parse().ok();
+        }
+    }
+    None
+}
+
+/// Whether the last word of a text is a file's name.
+fn ends_in_file_name(text: &[u8]) -> bool {
+    let word = text.rsplit(|byte| !is_in_word(*byte)).next().unwrap_or_default();
+    let ending = word.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    ending.len() < word.len()
+        && (1..=5).contains(&ending.len())
+        && ending.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
 fn is_in_word(byte: u8) -> bool {
@@ -153,7 +204,7 @@ mod tests {
     #[track_caller]
     fn same(a: &str, b: &str) {
         assert_eq!(ErrorSignature::plain_form(a), ErrorSignature::plain_form(b));
-        assert_eq!(signature(a), signature(b));
+        assert_eq!(signature(a).digest, signature(b).digest);
     }
 
     #[track_caller]
@@ -184,6 +235,7 @@ mod tests {
         );
         same("run.sh: line 12: foo: command not found", "run.sh: line 13: foo: command not found");
         same("#11 2.114 E: cannot locate x", "#9 14.7 E: cannot locate x");
+        same("main.go:44 +0x2c error: x", "main.go:45 +0x2d error: x");
         same("a.ts(41,22): error TS2339: x", "a.ts(7,1): error TS2339: x");
         same("error: in /tmp/tmpk3x91aq_ x", "error: in /tmp/tmpp0wz7v2c x");
         same("\u{1b}[31merror\u{1b}[0m: x", "error:   x");
@@ -222,6 +274,18 @@ mod tests {
         };
         assert_eq!(form("gdal==3.4"), form("pygdal"));
         assert_ne!(signature("no such file: a").form, signature("no such folder: a").form);
+    }
+
+    #[test]
+    fn the_next_of_its_kind_is_another() {
+        let is_same = |a: &str, b: &str| signature(a).is_same_as(&signature(b));
+        assert!(is_same("a.ts(41,22): error TS2339: x", "a.ts(43,24): error TS2339: x"));
+        assert!(!is_same(
+            "error: bad key in 'site.yml': line 12",
+            "error: bad key in 'site.yml': line 48"
+        ));
+        assert!(!is_same("a.c:10: error: expected ;", "a.c:90: error: expected ;"));
+        assert!(is_same("error: port 8080 in use", "error: port 8080 in use"));
     }
 
     #[test]

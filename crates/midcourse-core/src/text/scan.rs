@@ -204,10 +204,11 @@ pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     while !rest.is_empty() {
         let start = out.len();
         let (words, length) = plain_line(rest, out);
-        rest = rest.get(length..).unwrap_or_default();
+        let (line, behind) = rest.split_at(length.min(rest.len()));
+        rest = behind;
         let class = words.class();
         scan.class = scan.class.or(class);
-        if !words.is_telling() {
+        if !(words.is_telling() || is_diagnostic(line)) {
             if scan.is_telling {
                 out.truncate(start);
             }
@@ -220,6 +221,23 @@ pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
         }
     }
     scan
+}
+
+/// Whether a line says where something is wrong, as compilers do: `Main.kt:12:9 …` near its
+/// beginning. The lines of a stack are none.
+fn is_diagnostic(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    if line.starts_with(b"at ") {
+        return false;
+    }
+    let mut words = line.split(|byte| byte.is_ascii_whitespace()).take(2);
+    words.any(|word| {
+        let mut parts = word.split(|byte| *byte == b':');
+        let name = parts.next().unwrap_or_default();
+        let name = name.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or(name);
+        let line = parts.next().unwrap_or_default();
+        !line.is_empty() && line.iter().all(u8::is_ascii_digit) && is_file_name(name)
+    })
 }
 
 /// Writes the first line of a text; returns its telling words and its length.

@@ -97,6 +97,14 @@ pub(super) fn write_token(token: &[u8], kinds: Kinds, form: Form, out: &mut Vec<
 
 /// Writes what stands between two slashes: a name, perhaps with a position behind it.
 fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+    // `+0x2c` is where in a function, `0x2c` an address.
+    let component = match component {
+        [b'+', address @ ..] if address.starts_with(b"0x") => {
+            out.push(b'+');
+            address
+        }
+        other => other,
+    };
     if !kinds.has(Kinds::DIGIT) {
         out.extend_from_slice(component);
         return;
