@@ -23,6 +23,7 @@ pub use frequency::{ErrorCount, FREQUENCY_MAX_NAMES, Frequency};
 pub(crate) use open_call::OpenCall;
 pub use open_call::PendingToolCall;
 pub use pattern::{EVIDENCE_MAX, PatternDetail, PatternType, TrajectoryPattern};
+use tools::KnownNames;
 pub use tools::{ToolSetting, ToolSettings};
 
 use std::collections::VecDeque;
@@ -93,6 +94,7 @@ struct Scratch {
     text: Vec<u8>,
     plain: Vec<u8>,
     stripped: Vec<u8>,
+    names: KnownNames,
 }
 
 impl PartialEq for Scratch {

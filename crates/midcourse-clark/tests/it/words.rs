@@ -70,7 +70,10 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
         .collect();
     assert_eq!(guided, [false, false, false, true, false]);
     let said = last_words(&requests[3]).unwrap();
-    assert!(said.starts_with(&format!("{LABEL}\n[Guidance]\n\nThe same thing was asked 3 times")), "{said}");
+    assert!(
+        said.starts_with(&format!("{LABEL}\n[Guidance]\n\nThe same thing was asked 3 times")),
+        "{said}"
+    );
 
     for (request, expected) in requests.iter().zip(&expected) {
         let bytes = |messages: &[AgentMessage]| serde_json::to_string(messages).unwrap();

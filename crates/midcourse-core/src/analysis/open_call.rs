@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Scratch;
 use super::call::{Aim, CallStatus, Change, Marks, ToolInvoked};
 use super::config::TrajectoryAnalysisConfig;
-use super::tools::{is_shell, plans, seeks, shows};
+use super::tools::NameKinds;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
@@ -20,6 +20,9 @@ use crate::time::Timestamp;
 /// What is looked at of a long result for its stripped form: its beginning and its end.
 const ANSWER_HEAD_BYTES: usize = 1024;
 const ANSWER_TAIL_BYTES: usize = 1024;
+
+/// The longest arguments that are looked at for what does not change their meaning, in bytes.
+const QUESTION_BYTES: usize = 2048;
 
 /// The longest tool name that is kept, in bytes.
 const TOOL_NAME_MAX: usize = 128;
@@ -60,13 +63,15 @@ impl OpenCall {
     ) -> Self {
         let tools = &config.tools;
         let mut marks = Marks::default();
-        let view = ArgsView::of(args, is_shell(tool));
+        let kinds = scratch.names.kinds(tool);
+        let view = ArgsView::of(args, kinds.has(NameKinds::SHELL));
         let command = view.command.as_deref().map(CommandView::of);
         let command = command.as_ref();
-        marks.set(Marks::WRITES, tools.writes(tool, &view, command));
-        marks.set(Marks::WAITS, tools.waits(tool, &view, command));
+        marks.set(Marks::WRITES, tools.writes(tool, kinds, &view, command));
+        marks.set(Marks::WAITS, tools.waits(tool, kinds, &view, command));
         marks.set(Marks::SHELL, command.is_some());
-        marks.set(Marks::IDLE, plans(tool) || command.is_some_and(|c| c.only_talks));
+        marks
+            .set(Marks::IDLE, kinds.has(NameKinds::PLANS) || command.is_some_and(|c| c.only_talks));
         marks.set(
             Marks::UNDOES,
             command.is_some_and(|c| c.undoes) || view.command.as_deref() == Some("undo_edit"),
@@ -84,6 +89,8 @@ impl OpenCall {
         let raw = name.then(&scratch.text);
         let question = match command {
             Some(command) => name.with(command.essence),
+            // Another change is another step, and long arguments are content: to the letter.
+            None if marks.any(Marks::WRITES) || scratch.text.len() > QUESTION_BYTES => raw,
             None => {
                 scratch.plain.clear();
                 write_without_layout(&scratch.text, &mut scratch.plain);
@@ -92,7 +99,7 @@ impl OpenCall {
                 name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
             }
         };
-        let aim = aim_of(tool, &view, command, marks, question);
+        let aim = aim_of(kinds, &view, command, marks, question);
         if let Some(Aim::Change(Change { from: Some(from), to })) = aim {
             marks.set(Marks::IDLE, from == to);
         }
@@ -294,7 +301,7 @@ fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
 
 /// What a call is after.
 fn aim_of(
-    tool: &str,
+    name: NameKinds,
     view: &ArgsView<'_>,
     command: Option<&CommandView<'_>>,
     marks: Marks,
@@ -318,8 +325,8 @@ fn aim_of(
     }
     match view.sought {
         Some(sought) => Some(Aim::Seek(digest(sought))),
-        None if seeks(tool) => Some(Aim::Seek(question)),
-        None if view.target.is_some() && shows(tool) => Some(Aim::Show(1, u32::MAX)),
+        None if name.has(NameKinds::SEEKS) => Some(Aim::Seek(question)),
+        None if view.target.is_some() && name.has(NameKinds::SHOWS) => Some(Aim::Show(1, u32::MAX)),
         None => None,
     }
 }

@@ -80,6 +80,7 @@ impl ToolSettings {
     pub(super) fn writes(
         &self,
         tool: &str,
+        name: NameKinds,
         args: &ArgsView<'_>,
         command: Option<&CommandView<'_>>,
     ) -> bool {
@@ -91,7 +92,7 @@ impl ToolSettings {
             _ => {
                 command.is_some_and(|command| command.writes)
                     || args.sought.is_some_and(changes_a_table)
-                    || (has_word(tool, &WRITING_WORDS) && !plans(tool))
+                    || (name.has(NameKinds::WRITES) && !name.has(NameKinds::PLANS))
             }
         })
     }
@@ -99,12 +100,13 @@ impl ToolSettings {
     pub(super) fn waits(
         &self,
         tool: &str,
+        name: NameKinds,
         args: &ArgsView<'_>,
         command: Option<&CommandView<'_>>,
     ) -> bool {
         let said = self.get(tool).and_then(|setting| setting.polls);
         said.unwrap_or_else(|| {
-            has_word(tool, &WAITING_WORDS)
+            name.has(NameKinds::WAITS)
                 || command.is_some_and(|command| command.waits)
                 // Nothing typed into what runs: it is only being waited for.
                 || args.input.is_some_and(str::is_empty)
@@ -125,24 +127,62 @@ fn changes_a_table(statement: &str) -> bool {
     verb.is_some_and(|verb| CHANGING_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known)))
 }
 
-/// Whether a tool notes what is to be done, by its name.
-pub(super) fn plans(tool: &str) -> bool {
-    has_word(tool, &PLANNING_WORDS)
+/// What a tool does, by the words of its name, as bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct NameKinds(u8);
+
+impl NameKinds {
+    const WRITES: Self = Self(1);
+    const WAITS: Self = Self(1 << 1);
+    /// It notes what is to be done.
+    pub(super) const PLANS: Self = Self(1 << 2);
+    /// It looks for something.
+    pub(super) const SEEKS: Self = Self(1 << 3);
+    /// It is a shell.
+    pub(super) const SHELL: Self = Self(1 << 4);
+    /// It shows a file.
+    pub(super) const SHOWS: Self = Self(1 << 5);
+
+    const LISTS: [(Self, &[&str]); 6] = [
+        (Self::WRITES, &WRITING_WORDS),
+        (Self::WAITS, &WAITING_WORDS),
+        (Self::PLANS, &PLANNING_WORDS),
+        (Self::SEEKS, &SEEKING_WORDS),
+        (Self::SHELL, &SHELL_WORDS),
+        (Self::SHOWS, &SHOWING_WORDS),
+    ];
+
+    fn of(tool: &str) -> Self {
+        Self(
+            Self::LISTS.iter().fold(0, |kinds, (kind, words)| {
+                kinds | if has_word(tool, words) { kind.0 } else { 0 }
+            }),
+        )
+    }
+
+    pub(super) const fn has(self, kind: Self) -> bool {
+        self.0 & kind.0 != 0
+    }
 }
 
-/// Whether a tool looks for something, by its name.
-pub(super) fn seeks(tool: &str) -> bool {
-    has_word(tool, &SEEKING_WORDS)
-}
+/// Names that were read, so that each of a run's few tools is read once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KnownNames(Vec<(CompactString, NameKinds)>);
 
-/// Whether a tool is a shell, by its name.
-pub(super) fn is_shell(tool: &str) -> bool {
-    has_word(tool, &SHELL_WORDS)
-}
+impl KnownNames {
+    /// Names that are remembered.
+    const MAX: usize = 16;
 
-/// Whether a tool shows a file, by its name.
-pub(super) fn shows(tool: &str) -> bool {
-    has_word(tool, &SHOWING_WORDS)
+    pub(super) fn kinds(&mut self, tool: &str) -> NameKinds {
+        if let Some((_, kinds)) = self.0.iter().find(|(known, _)| known == tool) {
+            return *kinds;
+        }
+        let kinds = NameKinds::of(tool);
+        if self.0.len() < Self::MAX && tool.len() <= Self::MAX * 4 {
+            self.0.push((tool.into(), kinds));
+        }
+        kinds
+    }
 }
 
 /// Whether one of the words of a name is in a list: `str_replace`, `NotebookEdit`, `apply-patch`.
@@ -174,7 +214,10 @@ mod tests {
 
     #[test]
     fn names_are_read_word_by_word() {
-        let writes = |tool: &str| ToolSettings::default().writes(tool, &ArgsView::default(), None);
+        let writes = |tool: &str| {
+            let name = NameKinds::of(tool);
+            ToolSettings::default().writes(tool, name, &ArgsView::default(), None)
+        };
         for tool in ["Write", "MultiEdit", "NotebookEdit", "apply_patch", "str-replace", "fs.write"]
         {
             assert!(writes(tool), "{tool}");
@@ -188,7 +231,8 @@ mod tests {
     fn what_the_user_says_counts() {
         let setting = ToolSetting { writes: Some(false), polls: Some(true), ..Default::default() };
         let tools = ToolSettings::default().with("edit", setting);
-        assert!(!tools.writes("edit", &ArgsView::default(), None));
-        assert!(tools.waits("edit", &ArgsView::default(), None));
+        let name = NameKinds::of("edit");
+        assert!(!tools.writes("edit", name, &ArgsView::default(), None));
+        assert!(tools.waits("edit", name, &ArgsView::default(), None));
     }
 }

@@ -4,9 +4,15 @@
 //! log with a line of them in its middle) is no failure: what counts is how the text begins and how
 //! it ends. Time-outs are failures.
 
+use super::phrases::Phrases;
+
 /// Looked at of a long text: its beginning and its end.
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
+
+/// What a phrase means: a failure, or one if a number says so.
+const FAILED: u16 = 1;
+const EXIT: u16 = 2;
 
 /// First words of a text that failed, without what may stand around them.
 const BEGINS: [&str; 21] = [
@@ -37,44 +43,45 @@ const BEGINS: [&str; 21] = [
 const NO_ERROR: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
 
 /// Words that tell it wherever they stand near the beginning or the end.
-const TELLING: [&str; 24] = [
-    "\"success\": false",
-    "\"success\":false",
-    "\"iserror\": true",
-    "\"iserror\":true",
-    "\"status\": \"error\"",
-    "\"status\":\"error\"",
-    "traceback (most recent call last)",
-    "command not found",
-    "no such file or directory",
-    "permission denied",
-    "syntaxerror:",
-    "syntax error",
-    "timed out",
-    "timeouterror",
-    "deadline exceeded",
-    "is not recognized as",
-    "segmentation fault",
-    "core dumped",
-    "[errno",
-    "unhandled exception",
-    "connection refused",
-    "execution failed",
-    "was rejected",
-    "invalid option",
-];
+static TELLING: Phrases<25> = Phrases::new([
+    ("success\": false", FAILED),
+    ("success\":false", FAILED),
+    ("iserror\": true", FAILED),
+    ("iserror\":true", FAILED),
+    ("status\": \"error\"", FAILED),
+    ("status\":\"error\"", FAILED),
+    ("traceback (most recent call last)", FAILED),
+    ("command not found", FAILED),
+    ("no such file or directory", FAILED),
+    ("permission denied", FAILED),
+    ("syntaxerror:", FAILED),
+    ("syntax error", FAILED),
+    ("timed out", FAILED),
+    ("timeouterror", FAILED),
+    ("deadline exceeded", FAILED),
+    ("is not recognized as", FAILED),
+    ("segmentation fault", FAILED),
+    ("core dumped", FAILED),
+    ("errno", FAILED),
+    ("unhandled exception", FAILED),
+    ("connection refused", FAILED),
+    ("execution failed", FAILED),
+    ("was rejected", FAILED),
+    ("invalid option", FAILED),
+    ("exit", EXIT),
+]);
 
 /// Whether a shell's result says itself that the command failed: a first line `Exit code: 3`, or an
 /// `"exit_code": 3` beside the output.
 pub(crate) fn says_failing_exit(text: &str) -> bool {
     let text = text.trim_start();
     let line = text.lines().next().unwrap_or_default();
-    let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line).to_ascii_lowercase();
-    let is_header = ["exit", "process exited", "command exited", "[exit"]
-        .iter()
-        .any(|start| line.starts_with(start));
-    if is_header {
-        return exits_with_failure(&line);
+    let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line);
+    let line = line.trim_start_matches('[');
+    let header = ["process ", "command "].iter().find_map(|words| strip_words(line, words));
+    let header = header.unwrap_or(line);
+    if strip_words(header, "exit").is_some() {
+        return exits_with_failure(header);
     }
     let tail = text.len().saturating_sub(TAIL_BYTES);
     let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
@@ -87,58 +94,70 @@ pub(crate) fn says_failing_exit(text: &str) -> bool {
 /// Whether a tool's result reads like a failure.
 pub fn looks_failed(text: &str) -> bool {
     let text = text.trim();
-    let head =
-        text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text).to_ascii_lowercase();
+    let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
     let tail = text.len().saturating_sub(TAIL_BYTES);
-    let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text).to_ascii_lowercase();
-    if says_success(&head) {
+    let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
+    if says_success(head) {
         return false;
     }
-    begins_with_failure(&head)
-        || TELLING.iter().any(|words| head.contains(words) || tail.contains(words))
-        || exits_with_failure(&head)
-        || exits_with_failure(&tail)
+    begins_with_failure(head)
+        || tells(head)
+        || (text.len() > HEAD_BYTES && tells(tail))
         || tail.lines().last().is_some_and(ends_in_error)
+}
+
+/// Whether telling words stand in a text, or an exit that is a failure.
+fn tells(text: &str) -> bool {
+    TELLING.find_in(text.as_bytes()).any(|(at, meaning)| {
+        meaning == FAILED || exits_with_failure(text.get(at..).unwrap_or_default())
+    })
 }
 
 fn begins_with_failure(head: &str) -> bool {
     let first = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     BEGINS.iter().any(|words| {
-        first.strip_prefix(words).is_some_and(|rest| {
-            // "errors: 0", "error": null and "invalidate" are something else.
-            let value = rest.trim_start_matches([':', ' ', '=', '"', '\'']);
-            !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && !NO_ERROR.iter().any(|none| value.starts_with(none))
-        })
+        let Some(rest) = strip_words(first, words) else { return false };
+        // "errors: 0", "error": null and "invalidate" are something else.
+        let value = rest.trim_start_matches([':', ' ', '=', '"', '\'']);
+        !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && !NO_ERROR.iter().any(|none| strip_words(value, none).is_some())
     })
+}
+
+/// What follows these words, in any case, if a text begins with them.
+fn strip_words<'a>(text: &'a str, words: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_at_checked(words.len())?;
+    first.eq_ignore_ascii_case(words).then_some(rest)
 }
 
 /// A wrapper that says outright that all went well.
 fn says_success(head: &str) -> bool {
-    head.starts_with("exitcode: 0") || head.starts_with("exit code: 0")
+    ["exitcode: 0", "exit code: 0"].iter().any(|words| strip_words(head, words).is_some())
 }
 
 /// `exit code 3`, `exited with 1`, `exit status: 2`.
 fn exits_with_failure(text: &str) -> bool {
-    text.match_indices("exit").any(|(at, _)| {
-        let rest = text.get(at..).unwrap_or_default();
-        let rest = rest.strip_prefix("exited").or_else(|| rest.strip_prefix("exit")).unwrap_or("");
-        let mut rest = rest.trim_start_matches([' ', '_']);
-        for word in ["with", "code", "status"] {
-            rest = rest.strip_prefix(word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
-        }
-        let digits = rest.trim_start_matches('-');
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        digits.get(..end).is_some_and(|code| code.bytes().any(|byte| byte != b'0'))
-    })
+    let rest = strip_words(text, "exited").or_else(|| strip_words(text, "exit"));
+    let mut rest = rest.unwrap_or_default().trim_start_matches([' ', '_']);
+    for word in ["with", "code", "status"] {
+        rest = strip_words(rest, word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
+    }
+    let digits = rest.trim_start_matches('-');
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits.get(..end).is_some_and(|code| code.bytes().any(|byte| byte != b'0'))
 }
 
 /// `ValueError: …` as the last line of a trace.
 fn ends_in_error(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(name, what)| {
         let is_count = what.trim().bytes().all(|byte| byte.is_ascii_digit());
-        let is_error = name.ends_with("error") || name.ends_with("exception");
-        !name.contains(' ') && is_error && !is_count
+        let ends_in = |words: &str| {
+            let start = name.len().checked_sub(words.len());
+            start
+                .and_then(|start| name.get(start..))
+                .is_some_and(|end| end.eq_ignore_ascii_case(words))
+        };
+        !name.contains(' ') && (ends_in("error") || ends_in("exception")) && !is_count
     })
 }
 

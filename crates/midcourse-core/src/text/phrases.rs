@@ -39,7 +39,12 @@ impl<const N: usize> Phrases<N> {
             let begins = !std::mem::replace(&mut is_in_word, byte.is_ascii_alphanumeric());
             let candidates = if begins { self.beginning_with(*byte) } else { &[] };
             let here = text.get(at..).unwrap_or_default();
+            let second = here.get(1).map(u8::to_ascii_lowercase);
             candidates.iter().filter_map(move |(phrase, meaning)| {
+                // Two bytes tell most phrases apart.
+                if phrase.as_bytes().get(1).copied() != second {
+                    return None;
+                }
                 let (found, behind) = here.split_at_checked(phrase.len())?;
                 // 429 is another number than 4290.
                 let is_cut = found.last().is_some_and(u8::is_ascii_digit)

@@ -24,7 +24,7 @@ mod text;
 
 use line::LineParts;
 use moment::Moment;
-use text::{AnyText, Arguments};
+use text::{AnyText, Arguments, RawWire};
 
 /// A run that was recorded elsewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,6 +111,31 @@ struct EventWire<'a> {
     text: Option<AnyText<'a>>,
 }
 
+impl<'a> EventWire<'a> {
+    /// Reads an event; nothing, if it is none.
+    fn read(raw: &'a str) -> Option<Self> {
+        let mut event: Self = serde_json::from_str(raw).ok()?;
+        let is_other = |field: &Option<AnyText<'_>>| matches!(field, Some(AnyText::Other));
+        if is_other(&event.result) || is_other(&event.text) {
+            let RawWire { result, text } = serde_json::from_str(raw).ok()?;
+            for (field, raw) in [(&mut event.result, result), (&mut event.text, text)] {
+                if let (Some(AnyText::Other), Some(raw)) = (&field, raw) {
+                    *field = Some(AnyText::Text(Cow::Borrowed(raw.get())));
+                }
+            }
+        }
+        Some(event)
+    }
+}
+
+/// A text that is there; of the owned ones without a copy.
+fn owned(text: Option<AnyText<'_>>) -> String {
+    match text {
+        Some(AnyText::Text(text)) => text.into_owned(),
+        Some(AnyText::Other) | None => String::new(),
+    }
+}
+
 /// Reads one line. `now` is when a run began that does not say so, and `number` names one that
 /// has no name.
 pub fn read_run(line: &[u8], now: Timestamp, number: u64) -> ForeignRun {
@@ -123,7 +148,7 @@ pub fn read_run(line: &[u8], now: Timestamp, number: u64) -> ForeignRun {
         LineParts::read(&line);
     let run_id = run_id.map_or_else(|| format!("line-{number}").into(), RunId::from);
     let read: Vec<Option<EventWire<'_>>> =
-        events.iter().map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+        events.iter().map(|raw| EventWire::read(raw.get())).collect();
     // A run that does not say when it began, but has dates, began with the first of them.
     let dates = read.iter().flatten().filter_map(|event| event.t.as_ref()?.date());
     let started = started_at.as_ref().and_then(Moment::absolute).or(dates.min()).unwrap_or(now);
@@ -156,14 +181,13 @@ impl<'a> Telling<'a> {
         started: Timestamp,
     ) -> Option<(Timestamp, Vec<TrajectoryPayload>)> {
         let at = event.t.as_ref().and_then(|t| t.from(started)).unwrap_or(self.at);
-        let text = |text: Option<AnyText<'_>>| text.map(AnyText::into_string).unwrap_or_default();
         let facts = match &*event.kind {
             "tool" => self.call(event)?,
             "assistant" => vec![TrajectoryPayload::MessageAppended {
-                message: AgentMessage::assistant(text(event.text)),
+                message: AgentMessage::assistant(owned(event.text)),
             }],
             "user" => vec![TrajectoryPayload::MessageAppended {
-                message: AgentMessage::user(text(event.text)),
+                message: AgentMessage::user(owned(event.text)),
             }],
             "compaction" => vec![TrajectoryPayload::ContextCompacted { trigger: None }],
             "resume" => vec![TrajectoryPayload::Resumed],
@@ -192,7 +216,7 @@ impl<'a> Telling<'a> {
             tool_name: tool_name.clone(),
             args,
         });
-        let result = event.result.map(AnyText::into_string).unwrap_or_default();
+        let result = owned(event.result);
         let is_error = event.is_error.unwrap_or_else(|| looks_failed(&result));
         facts.push(TrajectoryPayload::ToolEnded {
             tool_call_id,

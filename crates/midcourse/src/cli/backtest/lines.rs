@@ -81,7 +81,7 @@ pub(super) fn each_verdict(
 fn read(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
     let (mut number, mut line_number) = (0, 0);
     let mut batch = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut length) = (0, 0);
     let mut hand_over = |batch: &mut Vec<Line>| {
         let sent = send.send((number, std::mem::take(batch)));
         number += 1;
@@ -92,7 +92,8 @@ fn read(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
         let about = || format!("{} cannot be read", path.display());
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).with_context(about)?);
         loop {
-            let mut line = Vec::new();
+            // About as long as the one before: a line that grows is copied again and again.
+            let mut line = Vec::with_capacity(length);
             if reader.read_until(b'\n', &mut line).with_context(about)? == 0 {
                 break;
             }
@@ -100,7 +101,8 @@ fn read(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            bytes += line.len();
+            length = line.len();
+            bytes += length;
             batch.push((line_number, line));
             if batch.len() >= BATCH || bytes >= BATCH_BYTES {
                 bytes = 0;

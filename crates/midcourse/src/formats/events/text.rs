@@ -1,37 +1,77 @@
 //! Values that are text, whatever JSON they are.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A text; any other JSON is its own text.
+/// A text, if it is one: nearly every result is, and is read in one pass. Any other JSON is its own
+/// text, which has to be looked up in the event.
 #[derive(Debug, Clone)]
-pub(super) struct AnyText<'a>(Cow<'a, str>);
-
-impl AnyText<'_> {
-    pub(super) fn into_string(self) -> String {
-        self.0.into_owned()
-    }
+pub(super) enum AnyText<'a> {
+    /// A string.
+    Text(Cow<'a, str>),
+    /// Something else that is not null.
+    Other,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
-        if raw.starts_with('"') {
-            let text: Cow<'de, str> =
-                serde_json::from_str::<Borrowed<'de>>(raw).map_err(serde::de::Error::custom)?.0;
-            return Ok(Self(text));
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = AnyText<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Other)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Other)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Other)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<AnyText<'de>, E> {
+                Ok(AnyText::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AnyText<'de>, A::Error> {
+                IgnoredAny.visit_map(map).map(|_| AnyText::Other)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<AnyText<'de>, A::Error> {
+                IgnoredAny.visit_seq(list).map(|_| AnyText::Other)
+            }
         }
-        Ok(Self(Cow::Borrowed(raw)))
+        deserializer.deserialize_any(Any)
     }
 }
 
-/// A string that is borrowed where it holds no escapes.
+/// The fields of an event that may be any JSON, as they stand there.
 #[derive(Deserialize)]
-#[serde(transparent)]
-struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct RawWire<'a> {
+    #[serde(borrow, default)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) text: Option<&'a RawValue>,
+}
 
 /// What a tool was asked. Some hosts write the arguments as a string of JSON.
 #[derive(Debug, Clone)]

@@ -1,0 +1,200 @@
+//! How fast runs are judged, beside merely parsing them: a corpus is generated, and in turns the
+//! command judges it and the bench parses the same lines into `serde_json::Value`, with one thread and
+//! with as many as the command uses. And how much memory the command takes, for corpora of three sizes.
+//!
+//! `cargo bench -p midcourse --bench backtest [-- MEGABYTES]`
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "a benchmark that cannot go on stops, and prints what it found"
+)]
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const ROUNDS: usize = 3;
+const MEGABYTES: u64 = 2_000;
+
+/// A small generator of numbers: the corpus is the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % sides
+    }
+
+    /// As long as what coding agents get to see: half below 700 bytes, a tenth above 4 KB.
+    fn length(&mut self) -> usize {
+        let sizes = [60, 180, 320, 480, 700, 1_100, 1_700, 2_600, 4_000, 7_000];
+        let size = sizes[usize::try_from(self.roll(10)).unwrap_or(0)];
+        size + usize::try_from(self.roll(100)).unwrap_or(0)
+    }
+}
+
+fn text(dice: &mut Dice, prefix: &str) -> String {
+    let length = dice.length();
+    let mut text = prefix.to_owned();
+    while text.len() < length {
+        let (a, b) = (dice.roll(10_000), dice.roll(300));
+        let _ = match dice.roll(4) {
+            0 => writeln!(text, "    let value_{a} = items.get({b}).map(|item| item.name());"),
+            1 => writeln!(text, "src/module_{b}.rs:{a}:9: warning: unused variable `x{a}`"),
+            2 => {
+                writeln!(text, "-rw-r--r-- 1 agent agent {a} Nov  3 08:{:02} file_{b}.txt", b % 60)
+            }
+            _ => writeln!(text, "2026-11-03T08:{:02}:07Z INFO worker {b} took {a} ms", b % 60),
+        };
+    }
+    text
+}
+
+fn event(dice: &mut Dice, n: u64, at: u64) -> Value {
+    let file = format!("src/module_{}.rs", dice.roll(40));
+    match dice.roll(10) {
+        0 => json!({"kind": "assistant", "text": text(dice, "I looked at it. "), "t": at}),
+        1 | 2 => {
+            json!({"kind": "tool", "tool": "Read", "args": {"file_path": file, "offset": n * 40,
+                 "limit": 40}, "result": text(dice, ""), "is_error": false, "t": at})
+        }
+        3 => json!({"kind": "tool", "tool": "Edit", "args": {"file_path": file,
+                 "old_string": text(dice, "old"), "new_string": text(dice, "new")},
+                 "result": "The file has been updated.", "is_error": false, "t": at}),
+        4 => {
+            json!({"kind": "tool", "tool": "Bash", "args": {"command": "cargo test"}, "is_error": true,
+                 "result": text(dice, &format!("error: test case_{n} failed\n")), "t": at})
+        }
+        _ => {
+            json!({"kind": "tool", "tool": "Bash", "args": {"command": format!("grep -rn name_{n} src"),
+                 "description": "search"}, "result": text(dice, ""), "is_error": null, "t": at})
+        }
+    }
+}
+
+fn generate(path: &Path, bytes: u64) {
+    let mut out = BufWriter::new(File::create(path).unwrap());
+    let (mut dice, mut written, mut run) = (Dice(42), 0, 0_u64);
+    while written < bytes {
+        let events: Vec<Value> =
+            (0..20 + dice.roll(80)).map(|n| event(&mut dice, n, n * 11)).collect();
+        let source = format!("source-{}", run % 7);
+        let line = json!({"run_id": format!("run-{run}"), "source": source,
+                          "success": run.is_multiple_of(3), "events": events});
+        run += 1;
+        let line = line.to_string();
+        written += line.len() as u64 + 1;
+        writeln!(out, "{line}").unwrap();
+    }
+    out.flush().unwrap();
+}
+
+/// Parses every line, with so many threads behind the one that reads.
+fn parse(path: &Path, threads: usize) -> Duration {
+    let begun = Instant::now();
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).unwrap());
+    let mut next = || {
+        let mut line = Vec::new();
+        (reader.read_until(b'\n', &mut line).unwrap() > 0).then_some(line)
+    };
+    let read = |line: Vec<u8>| black_box(serde_json::from_slice::<Value>(&line).unwrap());
+    if threads == 1 {
+        while let Some(line) = next() {
+            read(line);
+        }
+        return begun.elapsed();
+    }
+    let (send, lines) = sync_channel::<Vec<Vec<u8>>>(threads * 2);
+    let lines = Mutex::new(lines);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let received = lines.lock().unwrap().recv();
+                    let Ok(batch) = received else { return };
+                    batch.into_iter().for_each(|line| drop(read(line)));
+                }
+            });
+        }
+        loop {
+            let batch: Vec<Vec<u8>> = std::iter::from_fn(&mut next).take(8).collect();
+            if batch.is_empty() {
+                break;
+            }
+            send.send(batch).unwrap();
+        }
+        drop(send);
+    });
+    begun.elapsed()
+}
+
+/// Lets the command judge a file: how long it takes, and the most memory it had, in KiB.
+fn judge(path: &Path) -> (Duration, u64) {
+    let begun = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
+        .arg("backtest")
+        .arg(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        if let Ok(text) = std::fs::read_to_string(&status) {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|line| line.trim().split(' ').next()?.parse().ok());
+            most = kib.unwrap_or(most);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    (begun.elapsed(), most)
+}
+
+fn main() {
+    let megabytes =
+        std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(MEGABYTES);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let corpus = folder.path().join("corpus.jsonl");
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    println!("memory of the command, by size of the corpus:");
+    for size in [megabytes / 20, megabytes / 4, megabytes] {
+        generate(&corpus, size * 1_000_000);
+        println!("  {size:>6} MB  {:>8} KiB", judge(&corpus).1);
+    }
+    let bytes = corpus.metadata().unwrap().len();
+    #[expect(clippy::cast_precision_loss, reason = "a speed for people")]
+    let speed = |time: Duration| bytes as f64 / 1e6 / time.as_secs_f64();
+    let mut times: [Vec<Duration>; 3] = Default::default();
+    for round in 1..=ROUNDS {
+        let found = [judge(&corpus).0, parse(&corpus, 1), parse(&corpus, threads)];
+        println!(
+            "round {round}: judged {:.0} MB/s, parsed by one thread {:.0}, by {threads} {:.0}",
+            speed(found[0]),
+            speed(found[1]),
+            speed(found[2])
+        );
+        times.iter_mut().zip(found).for_each(|(times, time)| times.push(time));
+    }
+    let [judged, parsed, parsed_by_all] = times.map(|mut times| {
+        times.sort_unstable();
+        speed(times[ROUNDS / 2])
+    });
+    println!("medians over {} MB: judged {judged:.0} MB/s", bytes / 1_000_000);
+    println!("  {:.2} of a parse by one thread ({parsed:.0} MB/s)", judged / parsed);
+    println!(
+        "  {:.2} of a parse by {threads} threads ({parsed_by_all:.0} MB/s)",
+        judged / parsed_by_all
+    );
+}
