@@ -74,7 +74,7 @@ fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
     "), @r"
     call 4: The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
     call 7: Still going round in a circle. It may help to write down what was tried, what each try showed, and which one assumption has not been checked yet.
-    call 13: This circle has not moved for a while. If another part of the task can go on without it, go on there and note this as the open point.
+    call 13: This circle has not moved for a while. Another part of the task may be able to go on without it, with this noted as the open point.
     ");
 }
 
