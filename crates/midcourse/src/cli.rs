@@ -12,6 +12,7 @@ mod export;
 mod figures;
 mod files;
 mod import;
+mod line;
 mod list;
 mod open;
 mod prune;

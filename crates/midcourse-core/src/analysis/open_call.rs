@@ -17,9 +17,12 @@ use crate::text::{
 };
 use crate::time::Timestamp;
 
-/// What is looked at of a long result for its stripped form: its beginning and its end.
-const ANSWER_HEAD_BYTES: usize = 1024;
-const ANSWER_TAIL_BYTES: usize = 1024;
+/// Results up to this length are stripped as a whole.
+const ANSWER_BYTES: usize = 2048;
+
+/// What is looked at of a longer result for its stripped form: its beginning and its end.
+const ANSWER_HEAD_BYTES: usize = 512;
+const ANSWER_TAIL_BYTES: usize = 512;
 
 /// The longest arguments that are looked at for what does not change their meaning, in bytes.
 const QUESTION_BYTES: usize = 2048;
@@ -284,7 +287,7 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
 /// The digest of a result without what changes by itself, given the one of the whole result.
 fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
     scratch.clear();
-    if text.len() <= ANSWER_HEAD_BYTES + ANSWER_TAIL_BYTES {
+    if text.len() <= ANSWER_BYTES {
         return if strip_volatile(text, true, scratch) { Digest::of(scratch) } else { whole };
     }
     let (head, rest) = text.split_at(ANSWER_HEAD_BYTES);

@@ -13,7 +13,7 @@ use midcourse::{
 use midcourse_core::Timestamp;
 use serde_json::json;
 
-use super::{open, remark};
+use super::{line, open, remark};
 
 /// Lines taken in with one commit.
 const PAGE: usize = 500;
@@ -113,8 +113,8 @@ fn read(
     let mut bytes = Vec::new();
     for number in 1_u64.. {
         bytes.clear();
-        let read = reader.read_until(b'\n', &mut bytes);
-        let is_end = read.with_context(|| format!("{name} cannot be read"))? == 0;
+        let read = line::read(&mut reader, &mut bytes);
+        let is_end = !read.with_context(|| format!("{name} cannot be read"))?;
         if page.len() >= PAGE || is_end {
             bar.inc(u64::try_from(page.len()).unwrap_or_default());
             add(&mut sum.imported, store.import(std::mem::take(&mut page))?);

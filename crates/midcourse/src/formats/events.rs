@@ -147,23 +147,26 @@ pub fn read_run(line: &[u8], now: Timestamp, number: u64) -> ForeignRun {
     let LineParts { run_id, source, success, deadline, started_at, events, torn } =
         LineParts::read(&line);
     let run_id = run_id.map_or_else(|| format!("line-{number}").into(), RunId::from);
-    let read: Vec<Option<EventWire<'_>>> =
-        events.iter().map(|raw| EventWire::read(raw.get())).collect();
     // A run that does not say when it began, but has dates, began with the first of them.
-    let dates = read.iter().flatten().filter_map(|event| event.t.as_ref()?.date());
-    let started = started_at.as_ref().and_then(Moment::absolute).or(dates.min()).unwrap_or(now);
+    let first_date = || {
+        let timed = events.iter().map(|raw| raw.get()).filter(|raw| raw.contains("\"t\""));
+        let first = timed.filter_map(EventWire::read).find_map(|event| event.t);
+        first.and_then(|t| t.date())
+    };
+    let started = started_at.as_ref().and_then(Moment::absolute);
+    let started = started.or_else(first_date).unwrap_or(now);
     let mut identity = RunIdentity::root(run_id.as_str());
     identity.deadline_unix_ms = deadline.and_then(|deadline| deadline.from(started));
     let mut telling = Telling { at: started, round: None, calls: 0 };
-    let (mut events, mut unread) = (Vec::with_capacity(read.len()), 0);
-    for (position, event) in (1..).zip(read) {
-        match event.and_then(|event| telling.tell(event, started)) {
-            Some((at, facts)) => events.push(ForeignEvent { position, at, facts }),
+    let (mut told, mut unread) = (Vec::with_capacity(events.len()), 0);
+    for (position, raw) in (1..).zip(&events) {
+        match EventWire::read(raw.get()).and_then(|event| telling.tell(event, started)) {
+            Some((at, facts)) => told.push(ForeignEvent { position, at, facts }),
             None => unread += 1,
         }
     }
     let source = source.map(Cow::into_owned);
-    ForeignRun { identity, source, success, started, events, unread, torn }
+    ForeignRun { identity, source, success, started, events: told, unread, torn }
 }
 
 /// What has to be known of the events before one.

@@ -251,6 +251,23 @@ fn runs_of_the_neutral_format_are_imported_once() {
     assert!(midcourse(&home, &["verify"]).status.success());
 }
 
+#[test]
+fn a_line_of_any_length_is_read_as_far_as_it_goes() {
+    let many = r#"{"kind":"user","text":"x"},"#.repeat(600_000);
+    let long = format!("{{\"run_id\":\"many\",\"events\":[{}]}}", many.trim_end_matches(','));
+    let run = read_run(long.as_bytes(), Timestamp::default(), 1);
+    assert_eq!(run.events.len(), 500_000);
+    assert!(run.torn.unwrap().contains("at most"));
+
+    let mut text = "x".repeat(70 << 20);
+    text.push('\n');
+    text.push_str(&runs());
+    let (folder, path) = folder(&text);
+    let judged = lines(&midcourse(folder.path(), &["backtest", &path, "--json"]));
+    let summary = judged.last().unwrap();
+    assert_eq!((&summary["runs"], &summary["torn"]), (&2.into(), &1.into()));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,8 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use midcourse::{Config, Verdict, backtest, now, read_run};
 use midcourse_core::{Goals, Timestamp};
+
+use crate::cli::line;
 
 /// Lines handed over at once, unless they are long.
 const BATCH: usize = 32;
@@ -93,8 +95,8 @@ fn read(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).with_context(about)?);
         loop {
             // About as long as the one before: a line that grows is copied again and again.
-            let mut line = Vec::with_capacity(length);
-            if reader.read_until(b'\n', &mut line).with_context(about)? == 0 {
+            let mut line = Vec::with_capacity(length.min(BATCH_BYTES));
+            if !line::read(&mut reader, &mut line).with_context(about)? {
                 break;
             }
             line_number += 1;

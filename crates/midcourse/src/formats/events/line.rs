@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::moment::Moment;
+
+/// The most events of one run: a line of small ones would take many times its own room.
+const EVENTS_MAX: usize = 500_000;
 
 /// What a line says, its events still unread.
 #[derive(Default)]
@@ -105,9 +108,15 @@ impl<'de> Visitor<'de> for Events<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(event) = list.next_element()? {
-            self.0.push(event);
+        while self.0.len() < EVENTS_MAX {
+            match list.next_element()? {
+                Some(event) => self.0.push(event),
+                None => return Ok(()),
+            }
         }
-        Ok(())
+        match list.next_element::<IgnoredAny>()? {
+            Some(_) => Err(A::Error::custom(format_args!("a run has at most {EVENTS_MAX} events"))),
+            None => Ok(()),
+        }
     }
 }
