@@ -117,7 +117,7 @@ struct Turns {
     has_answer: bool,
     /// What the person last said asks for the same several times.
     asked_to_repeat: bool,
-    /// Calls up to this one were made before a person last spoke, or before the run was resumed.
+    /// Calls up to this one were made before a person last spoke.
     spoken_to_at_call: u64,
     /// Calls up to this one are no longer in the agent's context, but for a summary.
     compacted_at_call: u64,

@@ -65,6 +65,7 @@ impl Marks {
     pub(super) const PROCESSES: Self = Self(1 << 19);
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
     pub(super) const LOOKS: Self = Self(1 << 21);
+    pub(super) const REMOTE: Self = Self(1 << 22);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_ANSWER.0 | Self::LANDED.0 | Self::ERROR_MOVED.0);
@@ -299,6 +300,11 @@ impl ToolInvoked {
     /// Whether its error or its answer says that a service does not serve.
     pub fn says_outage(&self) -> bool {
         self.marks.any(Marks::DOWN) || self.error_class() == Some(ErrorClass::Outage)
+    }
+
+    /// Whether it asks something that is not on this machine.
+    pub const fn is_remote(&self) -> bool {
+        self.marks.any(Marks::REMOTE)
     }
 
     /// Whether it brings something back to an earlier state.

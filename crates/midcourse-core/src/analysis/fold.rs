@@ -54,8 +54,7 @@ impl TrajectoryAnalysis {
                 // Whatever was running when it stopped has no known end. The time it lay idle is
                 // nobody's stall; what went wrong before still counts.
                 self.open.clear();
-                self.speech.begin_anew();
-                self.moved();
+                self.progress.at = Some(self.latest_at);
             }
             TrajectoryPayload::ContextCompacted { .. } => {
                 self.totals.compactions += 1;
@@ -96,6 +95,7 @@ impl TrajectoryAnalysis {
         self.call_just_ended = false;
         self.person_just_spoke = false;
         self.model_just_spoke = false;
+        self.speech.is_chant = false;
         self.latest_seq = seq;
         self.latest_at = self.latest_at.max(at);
         self.started_at.get_or_insert(at);

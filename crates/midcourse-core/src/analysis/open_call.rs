@@ -82,6 +82,8 @@ impl OpenCall {
         marks.set(Marks::CLOCK, command.is_some_and(|c| c.asks_the_clock));
         marks.set(Marks::MEASURES, command.is_some_and(|c| c.measures));
         marks.set(Marks::PROCESSES, command.is_some_and(|c| c.lists_processes));
+        let is_address = view.target.is_some_and(|target| target.contains("://"));
+        marks.set(Marks::REMOTE, is_address || command.is_some_and(|c| c.asks_elsewhere));
         marks.set(Marks::LOOKS, command.is_some_and(|c| c.only_looks));
         marks.set(Marks::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
         let target = view.target.or(command.and_then(|command| command.file));
@@ -157,8 +159,9 @@ impl OpenCall {
         // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
         // something failed.
         let finds_nothing = seeks && self.marks.any(Marks::SHELL) && is_bare_exit(result);
-        let is_hidden = self.marks.any(Marks::HIDES_FAILURE) && self.aim.is_none();
-        let is_told = self.marks.any(Marks::SHELL) && says_failing_exit(result);
+        let is_hidden = self.marks.any(Marks::HIDES_FAILURE) && self.asks_no_file();
+        let is_told =
+            self.marks.any(Marks::SHELL) && self.asks_no_file() && says_failing_exit(result);
         let is_error =
             (is_error || is_told || (is_hidden && looks_failed(result))) && !finds_nothing;
         let status = if is_error && said.refused {
@@ -219,20 +222,20 @@ impl OpenCall {
     }
 
     pub(super) fn deny(
-        self,
+        mut self,
         reason: &str,
         seq: u64,
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
+        // It has not run: whatever it was after, it has found nothing and shown nothing.
+        self.aim = None;
         let mut call = self.end(reason, true, seq, at, scratch);
-        if let CallStatus::Error(signature) = call.status {
-            let class = match signature.class {
-                ErrorClass::UnknownTool => ErrorClass::UnknownTool,
-                _ => ErrorClass::Permission,
-            };
-            call.status = CallStatus::Denied(refusal_of(&call.tool, class));
-        }
+        let class = match call.status.error().map(|error| error.class) {
+            Some(ErrorClass::UnknownTool) => ErrorClass::UnknownTool,
+            _ => ErrorClass::Permission,
+        };
+        call.status = CallStatus::Denied(refusal_of(&call.tool, class));
         call
     }
 
@@ -246,9 +249,16 @@ impl OpenCall {
             || (length <= WRITTEN_ANSWER_BYTES && self.marks.any(Marks::WRITES))
     }
 
-    /// Whether it asks something that can be down, and not a file or an index.
-    fn asks_a_service(&self) -> bool {
+    /// Whether its answer is not the content of a file or an index.
+    const fn asks_no_file(&self) -> bool {
         !matches!(self.aim, Some(Aim::Show(..) | Aim::Seek(_)))
+    }
+
+    /// Whether it asks something that can be down.
+    const fn asks_a_service(&self) -> bool {
+        let is_local = (self.marks.any(Marks::WRITES) && self.target.is_some())
+            || (self.marks.any(Marks::SHELL) && self.marks.any(Marks::LOOKS));
+        self.asks_no_file() && (!is_local || self.marks.any(Marks::REMOTE))
     }
 }
 

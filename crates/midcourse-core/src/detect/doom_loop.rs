@@ -29,6 +29,9 @@ const ROUNDS_SHOWN: usize = 3;
 const LONG_WAY: u32 = 5;
 const STEPS_OF_THE_LAST: u32 = 2;
 
+/// Times in a row that are too often even for who was asked to repeat it.
+const WANTED: u32 = 20;
+
 /// Times in a row that a clock is looked at: it does show something new each time.
 const LOOKS_AT_A_CLOCK: u32 = 4;
 
@@ -68,9 +71,6 @@ impl PatternDetector for DoomLoop {
             return Belief::Gone;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        if trajectory.is_asked_to_repeat() && !call.is_error() {
-            return Belief::Gone;
-        }
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
             let old = earlier.next();
@@ -103,11 +103,15 @@ impl DoomLoop {
         let config = trajectory.config();
         let shortest = config.shortest_cycle.get();
         let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
+        let is_wanted = trajectory.is_asked_to_repeat()
+            && trajectory.latest_call().is_some_and(|call| !call.is_error());
         let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::asks_the_clock);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
-                let least = if is_pending {
+                let least = if is_wanted {
+                    WANTED
+                } else if is_pending {
                     IMPATIENT
                 } else if is_clock {
                     LOOKS_AT_A_CLOCK
@@ -168,7 +172,8 @@ fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalys
 fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<TrajectoryPattern> {
     // "ok" is no answer to a question; a number is.
     let is_empty = call.is_bare() && !(call.is_shell() && call.answer_bytes() > 0);
-    let is_wait = call.polls() || call.is_pending() || call.says_outage();
+    let is_wait =
+        call.polls() || call.is_pending() || call.says_outage() || trajectory.is_asked_to_repeat();
     if call.is_error() || is_empty || is_wait || call.is_idle() {
         return None;
     }

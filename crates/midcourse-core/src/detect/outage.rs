@@ -20,6 +20,9 @@ const PATIENT_FAILURES: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
+    /// Calls of the sort that were answered since the first failure.
+    answers: u32,
+    tool: Digest,
     turn: u64,
     /// The question that failed last, and its call.
     question: Digest,
@@ -33,10 +36,18 @@ impl PatternDetector for Outage {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+        if trajectory.person_just_spoke() {
+            self.reset();
+            return Belief::Gone;
+        }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
         if !call.says_outage() {
-            // What works beside it does not say that the service is back.
-            if call.is_error() || !self.is_over(trajectory, call) {
+            // What works beside it does not say that the service is back; others that answer do.
+            let is_kin = call.is_remote()
+                || (!call.is_shell() && self.tool == Digest::of(call.tool().as_bytes()));
+            self.answers += u32::from(!call.is_error() && is_kin && self.failures > 0);
+            let is_over = self.answers > self.failures || self.is_over(trajectory, call);
+            if call.is_error() || !is_over {
                 return Belief::Unchanged;
             }
             self.reset();
@@ -47,6 +58,7 @@ impl PatternDetector for Outage {
             return Belief::Unchanged;
         }
         self.turn = call.turn();
+        self.tool = Digest::of(call.tool().as_bytes());
         self.question = call.question();
         self.call = call.call_index();
         self.failures = self.failures.saturating_add(1);
@@ -123,6 +135,31 @@ mod tests {
             )
         };
         check(&(0..4).map(round).collect::<String>(), &["call 5: outage of 3"]);
+    }
+
+    #[test]
+    fn a_page_here_and_there_that_does_not_answer_is_none() {
+        let fetch = |n: u32| {
+            let end = if n.is_multiple_of(8) {
+                "!! connect ECONNREFUSED"
+            } else {
+                "-> the text of the page"
+            };
+            format!("fetch https://host-{n}.example/ {end} {n}\n")
+        };
+        check(&(1..30).map(fetch).collect::<String>(), &[]);
+    }
+
+    #[test]
+    fn a_word_of_the_person_begins_anew() {
+        check(
+            "
+            2x fetch a !! HTTP status 503: service unavailable
+            user: I have restarted it
+            fetch b !! HTTP status 503: service unavailable
+            ",
+            &[],
+        );
     }
 
     #[test]

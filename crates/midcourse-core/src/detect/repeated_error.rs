@@ -221,7 +221,7 @@ fn same_form(
     let is_of_form =
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.form == error.form);
     let cause = Cause::new("repeated_error", error.form);
-    let found = in_a_row(trajectory, call, is_of_form, cause)?;
+    let found = in_a_row(trajectory, call, is_of_form, cause);
     // Another error as the answer to the same question is one that moved.
     let such = trajectory.calls_since_spoken_to().take(CLASS_WINDOW).filter(|old| is_of_form(old));
     let mut ways: Vec<Digest> = such.map(ToolInvoked::question).collect();
@@ -246,8 +246,8 @@ fn same_class(
     };
     let threshold = trajectory.config().error_threshold.get() + more;
     let cause = Cause::new("repeated_error", Digest::of(class.words().as_bytes()));
-    in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause)
-        .filter(|found| found.count >= threshold)
+    let found = in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause);
+    (found.count >= threshold).then_some(found)
 }
 
 /// Failures of a kind since the tool last succeeded; other tools may have done something else.
@@ -256,7 +256,7 @@ fn in_a_row(
     call: &ToolInvoked,
     is_such: impl Fn(&ToolInvoked) -> bool,
     cause: Cause,
-) -> Option<Failures> {
+) -> Failures {
     let (mut count, mut turn) = (0, None);
     let mut evidence = Vec::new();
     for old in trajectory.calls_since_spoken_to().take(CLASS_WINDOW) {
@@ -269,7 +269,7 @@ fn in_a_row(
             break;
         }
     }
-    Some(Failures { cause, count, evidence })
+    Failures { cause, count, evidence }
 }
 
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {

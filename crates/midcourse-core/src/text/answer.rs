@@ -3,7 +3,7 @@
 //!
 //! Only short answers are read. In a long one such words are content, not a verdict.
 
-use super::phrases::Phrases;
+use super::phrases::{Phrases, WHOLE};
 
 /// The longest answer that is read, in bytes.
 const SHORT: usize = 600;
@@ -66,8 +66,11 @@ const NONE_FAILED: u16 = 1 << 7;
 /// A status that says that there is no such thing, beside a word for a status.
 const MISSING: u16 = 1 << 8;
 
+/// How far behind the word for a status its number may begin, in bytes.
+const STATUS_REACH: usize = 16;
+
 /// What tools, services and hosts say.
-static PHRASES: Phrases<96> = Phrases::new([
+static PHRASES: Phrases<95> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -89,33 +92,32 @@ static PHRASES: Phrases<96> = Phrases::new([
     ("starting", PENDING),
     ("creating", PENDING),
     ("deploying", PENDING),
-    ("service unavailable", DOWN),
-    ("temporarily unavailable", DOWN),
-    ("bad gateway", DOWN),
-    ("gateway timeout", DOWN),
-    ("gateway time-out", DOWN),
-    ("too many requests", DOWN),
-    ("rate limit", DOWN),
-    ("rate_limit", DOWN),
-    ("ratelimit", DOWN),
-    ("overloaded", DOWN),
-    ("quota exceeded", DOWN),
-    ("connection refused", DOWN),
-    ("connection reset", DOWN),
-    ("connection timed out", DOWN),
-    ("could not resolve host", DOWN),
-    ("name resolution", DOWN),
-    ("network is unreachable", DOWN),
-    ("no route to host", DOWN),
-    ("econnrefused", DOWN),
-    ("econnreset", DOWN),
-    ("enotfound", DOWN),
-    ("eai_again", DOWN),
-    ("etimedout", DOWN),
-    ("socket hang up", DOWN),
-    ("upstream connect error", DOWN),
-    ("failed to connect", DOWN),
-    ("internal server error", DOWN),
+    ("service unavailable", DOWN | WHOLE),
+    ("temporarily unavailable", DOWN | WHOLE),
+    ("bad gateway", DOWN | WHOLE),
+    ("gateway timeout", DOWN | WHOLE),
+    ("gateway time-out", DOWN | WHOLE),
+    ("too many requests", DOWN | WHOLE),
+    ("rate limit", DOWN | WHOLE),
+    ("rate_limit", DOWN | WHOLE),
+    ("overloaded", DOWN | WHOLE),
+    ("quota exceeded", DOWN | WHOLE),
+    ("connection refused", DOWN | WHOLE),
+    ("connection reset", DOWN | WHOLE),
+    ("connection timed out", DOWN | WHOLE),
+    ("could not resolve host", DOWN | WHOLE),
+    ("name resolution", DOWN | WHOLE),
+    ("network is unreachable", DOWN | WHOLE),
+    ("no route to host", DOWN | WHOLE),
+    ("econnrefused", DOWN | WHOLE),
+    ("econnreset", DOWN | WHOLE),
+    ("enotfound", DOWN | WHOLE),
+    ("eai_again", DOWN | WHOLE),
+    ("etimedout", DOWN | WHOLE),
+    ("socket hang up", DOWN | WHOLE),
+    ("upstream connect error", DOWN | WHOLE),
+    ("failed to connect", DOWN | WHOLE),
+    ("internal server error", DOWN | WHOLE),
     ("429", CODE),
     ("502", CODE),
     ("503", CODE),
@@ -191,23 +193,35 @@ impl AnswerView {
             return Self::default();
         }
         let is_verdict = text.len() <= VERDICT;
-        let meaning = PHRASES.meaning_of(text.as_bytes());
+        let meaning = meaning_of(text);
         let means = |what: u16| meaning & what != 0;
         Self {
             nothing: seeks && is_verdict && finds_nothing(&text.to_ascii_lowercase()),
             pending: is_verdict && means(PENDING),
-            down: is_down(meaning),
+            down: means(DOWN),
             unchanged: is_verdict && means(UNCHANGED),
-            negative: is_verdict
-                && (means(NEGATIVE) || (means(MISSING) && means(STATUS)))
-                && !means(NONE_FAILED),
+            negative: is_verdict && means(NEGATIVE) && !means(NONE_FAILED),
             refused: means(REFUSED),
         }
     }
 }
 
-const fn is_down(meaning: u16) -> bool {
-    meaning & DOWN != 0 || (meaning & CODE != 0 && meaning & STATUS != 0)
+/// What the phrases of a text mean; a number is a status only right behind a word for one.
+fn meaning_of(text: &str) -> u16 {
+    let (mut all, mut status) = (0, None);
+    for (at, meaning) in PHRASES.find_in(text.as_bytes()) {
+        if meaning & STATUS != 0 {
+            status = Some(at);
+        }
+        let is_status = status.is_some_and(|status| at - status <= STATUS_REACH);
+        all |= match meaning {
+            CODE if is_status => DOWN,
+            MISSING if is_status => NEGATIVE,
+            CODE | MISSING => 0,
+            other => other,
+        };
+    }
+    all
 }
 
 fn finds_nothing(text: &str) -> bool {
@@ -236,7 +250,7 @@ fn is_empty_list(text: &str) -> bool {
 /// Whether the beginning of an error says that a service does not serve.
 pub(super) fn error_says_down(text: &str) -> bool {
     let head = text.get(..text.floor_char_boundary(SHORT)).unwrap_or(text);
-    is_down(PHRASES.meaning_of(head.as_bytes()))
+    meaning_of(head) & DOWN != 0
 }
 
 #[cfg(test)]
@@ -276,7 +290,15 @@ mod tests {
         ] {
             assert!(AnswerView::of(text, false).down, "{text}");
         }
-        for text in ["503 files copied", "status: 200", "line 429: fn main()", "all good"] {
+        for text in [
+            "503 files copied",
+            "status: 200",
+            "line 429: fn main()",
+            "all good",
+            "The file src/ratelimit.rs has been updated.",
+            "502 src/a.rs, error.rs",
+            "fix rate limiter, 3 files",
+        ] {
             assert!(!AnswerView::of(text, false).down, "{text}");
         }
     }

@@ -4,10 +4,15 @@
 //! This is reading, not parsing: quotes are honoured, everything else is a list of words. Where a
 //! command cannot be told, it is an ordinary one.
 
+mod known;
 mod parts;
 
 use super::scan::strip_volatile;
 use crate::digest::Digest;
+use known::{
+    ASKS_ELSEWHERE, CLOCKS, LOOKING_VERBS, LOOKS, MANY_VERBS, NEUTRAL, PREFIXES, PROCESSES,
+    SEARCHES, SHOWS, TALKS, WRITES, WRITES_WITH,
+};
 use parts::Parts;
 
 /// What is looked at of a long command, in bytes; what follows is mostly a script's text.
@@ -15,112 +20,6 @@ const LOOKED_AT: usize = 2048;
 
 /// Parts of a command line that are looked at.
 const PARTS_MAX: usize = 12;
-
-/// Programs that look for something and may find nothing.
-const SEARCHES: [&str; 13] = [
-    "grep", "rg", "egrep", "fgrep", "ag", "ack", "find", "fd", "locate", "which", "whereis",
-    "pgrep", "jq",
-];
-
-/// Programs whose answer is full of numbers that the system makes up.
-const PROCESSES: [&str; 4] = ["ps", "top", "lsof", "pstree"];
-
-/// Programs that show (part of) a file.
-const SHOWS: [&str; 8] = ["cat", "head", "tail", "sed", "nl", "less", "more", "bat"];
-
-/// Programs whose answer is another one each time, whatever else is so.
-const CLOCKS: [&str; 4] = ["date", "uptime", "uuidgen", "mktemp"];
-
-/// Programs that change nothing about what is asked beside another one.
-const ASIDES: [&str; 10] =
-    ["true", ":", "sync", "set", "umask", "hash", "wait", "jobs", "echo", "clear"];
-
-/// Programs that look at something.
-const LOOKS: [&str; 28] = [
-    "ls", "pwd", "wc", "stat", "file", "du", "df", "tree", "env", "printenv", "whoami", "id",
-    "uname", "diff", "sort", "uniq", "cut", "awk", "tr", "test", "[", "sleep", "curl", "hostname",
-    "strings", "xxd", "basename", "dirname",
-];
-
-/// Words behind a program that look at something: `git log`, `kubectl -n x get`, `npm ls`.
-const LOOKING_VERBS: [&str; 22] = [
-    "status", "log", "logs", "diff", "show", "branch", "blame", "remote", "grep", "ls-files",
-    "get", "list", "ls", "describe", "history", "version", "top", "info", "inspect", "view",
-    "plan", "config",
-];
-
-/// Programs that only talk, unless their words go into a file.
-const TALKS: [&str; 5] = ["echo", "printf", "true", ":", "clear"];
-
-/// Programs that change things.
-const WRITES: [&str; 26] = [
-    "mv", "cp", "rm", "mkdir", "rmdir", "touch", "tee", "chmod", "chown", "ln", "patch", "install",
-    "dd", "truncate", "rsync", "unzip", "tar", "kill", "pkill", "killall", "export", "source",
-    "unset", "useradd", "createdb", "dropdb",
-];
-
-/// Programs with the words behind them that change things.
-const WRITES_WITH: [(&str, &[&str]); 16] = [
-    (
-        "git",
-        &[
-            "add",
-            "commit",
-            "apply",
-            "checkout",
-            "restore",
-            "reset",
-            "stash",
-            "merge",
-            "rebase",
-            "pull",
-            "push",
-            "cherry-pick",
-            "revert",
-            "clone",
-            "switch",
-            "mv",
-            "rm",
-            "clean",
-            "init",
-            "tag",
-            "am",
-        ],
-    ),
-    ("npm", INSTALLS),
-    ("yarn", INSTALLS),
-    ("pnpm", INSTALLS),
-    ("pip", INSTALLS),
-    ("pip3", INSTALLS),
-    ("uv", INSTALLS),
-    ("apt", INSTALLS),
-    ("apt-get", INSTALLS),
-    ("brew", INSTALLS),
-    ("apk", INSTALLS),
-    ("cargo", &["add", "install", "new", "init", "fix", "fmt", "update", "remove"]),
-    ("go", &["get", "install", "mod"]),
-    ("docker", &["run", "rm", "rmi", "build", "pull", "start", "stop", "restart", "compose"]),
-    ("kubectl", &["apply", "delete", "create", "patch", "scale", "rollout", "edit"]),
-    ("systemctl", &["start", "stop", "restart", "enable", "disable", "reload"]),
-];
-
-const INSTALLS: &[&str] = &[
-    "install",
-    "i",
-    "add",
-    "ci",
-    "remove",
-    "uninstall",
-    "update",
-    "upgrade",
-    "sync",
-    "link",
-    "lock",
-];
-
-/// Words before a program that do not say what it does.
-const PREFIXES: [&str; 9] =
-    ["sudo", "env", "time", "nohup", "exec", "command", "timeout", "xargs", "nice"];
 
 /// What the words of a command tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -137,6 +36,8 @@ pub(crate) struct CommandView<'a> {
     pub(crate) only_looks: bool,
     /// Its answer is never the same.
     pub(crate) asks_the_clock: bool,
+    /// It asks something that is not on this machine.
+    pub(crate) asks_elsewhere: bool,
     /// It lists processes.
     pub(crate) lists_processes: bool,
     /// Its last part succeeds whatever became of the one before.
@@ -167,7 +68,7 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((program, arguments)) = program_of(&words) else { continue };
-            let is_aside = programs > 0 && ASIDES.contains(&program);
+            let is_aside = programs > 0 && NEUTRAL.contains(&program);
             if program == "cd" || is_aside || program.starts_with('#') {
                 view.hides_failure |= is_aside;
                 continue;
@@ -202,7 +103,12 @@ impl<'a> CommandView<'a> {
     }
 
     fn see(&mut self, program: &str, arguments: &[&'a str], is_first: bool, to_file: bool) {
-        let first = arguments.iter().find(|word| !word.starts_with('-')).copied();
+        let operands = || arguments.iter().copied().filter(|word| !word.starts_with('-'));
+        let first = operands().next();
+        // `git stash list`, `kubectl -n x get`: a verb that looks is among the first words.
+        let looks = MANY_VERBS.contains(&program)
+            && operands().take(3).any(|verb| LOOKING_VERBS.contains(&verb));
+        self.asks_elsewhere |= ASKS_ELSEWHERE.contains(&program);
         let has = |flag: &str| arguments.contains(&flag);
         self.only_looks &= LOOKS.contains(&program)
             || SEARCHES.contains(&program)
@@ -210,14 +116,12 @@ impl<'a> CommandView<'a> {
             || TALKS.contains(&program)
             || CLOCKS.contains(&program)
             || PROCESSES.contains(&program)
-            || arguments
-                .iter()
-                .filter(|word| !word.starts_with('-'))
-                .take(2)
-                .any(|verb| LOOKING_VERBS.contains(verb));
+            || looks;
         self.only_talks &= TALKS.contains(&program) && !to_file;
         self.asks_the_clock &= CLOCKS.contains(&program) && !to_file;
-        self.lists_processes |= PROCESSES.contains(&program);
+        // A count of processes is a number that means something.
+        self.lists_processes = (self.lists_processes || PROCESSES.contains(&program))
+            && !(program == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
         self.waits |= matches!(program, "sleep" | "wait" | "watch");
         self.measures |= matches!(program, "hyperfine" | "perf" | "wrk" | "ab" | "k6")
             || program.contains("bench")
@@ -227,15 +131,25 @@ impl<'a> CommandView<'a> {
         let with = WRITES_WITH.iter().find(|(name, _)| *name == program);
         let undoes = match (program, first) {
             ("git", Some("checkout")) => has("--") || arguments.iter().any(|word| is_file(word)),
-            ("git", Some("restore" | "revert" | "stash")) => true,
+            ("git", Some("restore" | "revert" | "stash")) => !looks,
             ("git", Some("reset")) => has("--hard"),
             _ => false,
         };
         self.undoes |= undoes;
+        let finds_and_acts = program == "find" && acts_on_what_it_finds(arguments);
+        let sends = program == "curl"
+            && arguments.iter().any(|word| {
+                matches!(*word, "POST" | "PUT" | "DELETE" | "PATCH" | "-d" | "-T" | "-F")
+                    || word.starts_with("--data")
+                    || ["-XPOST", "-XPUT", "-XDELETE", "-XPATCH"].contains(word)
+            });
+        let with = with.is_some_and(|(_, verbs)| first.is_some_and(|verb| verbs.contains(&verb)));
         self.writes |= in_place
             || undoes
+            || finds_and_acts
+            || sends
             || WRITES.contains(&program)
-            || with.is_some_and(|(_, verbs)| first.is_some_and(|verb| verbs.contains(&verb)));
+            || (with && !looks);
         let last_file = || arguments.iter().rev().copied().map(bare).find(|word| is_file(word));
         if in_place || undoes || matches!(program, "patch" | "tee" | "touch") {
             self.file = self.file.or_else(last_file);
@@ -251,11 +165,22 @@ impl<'a> CommandView<'a> {
     }
 }
 
+/// Whether `find` does more than to show what it finds.
+fn acts_on_what_it_finds(arguments: &[&str]) -> bool {
+    let mut behind = arguments.iter().skip_while(|word| !word.starts_with("-exec"));
+    let program = behind.next().and_then(|_| behind.next());
+    let looks = |program: &str| {
+        LOOKS.contains(&program) || SHOWS.contains(&program) || SEARCHES.contains(&program)
+    };
+    arguments.contains(&"-delete") || program.is_some_and(|program| !looks(program))
+}
+
 /// Whether a program looks for something, and for what where one word says it.
 fn sought_by<'a>(program: &str, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
     let mut operands = arguments.iter().copied().filter(|word| !word.starts_with('-')).map(bare);
     match program {
         // What `find` looks for stands behind a flag; its first word is a place.
+        "find" if acts_on_what_it_finds(arguments) => (false, None),
         "find" => {
             let behind = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
             (true, behind.copied().map(bare))
@@ -353,6 +278,11 @@ fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> 
         let is_prefixed = words.len() > rest.len();
         let is_its_argument = is_prefixed
             && (first.starts_with('-') || first.starts_with(|c: char| c.is_ascii_digit()));
+        // `sudo -u postgres psql`: the word behind such a flag belongs to it.
+        if is_prefixed && ["-u", "-g", "-I", "-n", "-k"].contains(first) {
+            rest = behind.get(1..).unwrap_or_default();
+            continue;
+        }
         if !(is_setting || PREFIXES.contains(first) || is_its_argument) {
             let name = first.trim_matches(['"', '\'', '(', ')', '{', '}']);
             return Some((name.rsplit('/').next().unwrap_or(name), behind));
@@ -379,6 +309,12 @@ mod tests {
             "python gen.py > out.json 2>&1",
             "ls | tee listing.txt",
             "timeout 30 pip install x",
+            "cat <<'EOF' > report.py\nprint(1)\nEOF",
+            "echo it\\'s time && rm -rf build",
+            "find . -name '*.o' -delete",
+            "find . -name '*.o' -exec rm {} +",
+            "curl -X POST http://a/b -d x",
+            "sudo -u postgres createdb x",
         ] {
             assert!(CommandView::of(command).writes, "{command}");
         }
@@ -391,6 +327,11 @@ mod tests {
             "sed -n '1,20p' a.rs",
             "test 3 -gt 2 && echo yes",
             "awk '$1 >= 3' x",
+            "git stash list",
+            "find . -name '*.php' -exec wc -l {} +",
+            "docker compose ps",
+            "kubectl rollout status deploy/a",
+            "python - <<'EOF'\nx > y\nEOF",
             "",
         ] {
             assert!(!CommandView::of(command).writes, "{command}");
@@ -453,6 +394,10 @@ mod tests {
         assert!(CommandView::of("npm run gen 2>&1 | tail -5").hides_failure);
         assert!(CommandView::of("npm run gen || true").hides_failure);
         assert!(!CommandView::of("npm run gen && npm test").hides_failure);
+        assert!(CommandView::of("ps aux | grep node").lists_processes);
+        assert!(!CommandView::of("ps aux | grep -c node").lists_processes);
+        assert!(!CommandView::of("ps aux | wc -l").lists_processes);
+        assert!(!CommandView::of("git config user.name x").only_looks);
         assert!(CommandView::of("git checkout -- a.rs").undoes);
         assert!(!CommandView::of("git checkout -b topic").undoes);
     }

@@ -80,7 +80,9 @@ pub(crate) fn says_failing_exit(text: &str) -> bool {
     let line = line.trim_start_matches('[');
     let header = ["process ", "command "].iter().find_map(|words| strip_words(line, words));
     let header = header.unwrap_or(line);
-    if strip_words(header, "exit").is_some() {
+    // `exit 1` alone may be a script's line; a host says what the number is.
+    let named = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
+    if named.iter().any(|words| strip_words(header, words).is_some()) {
         return exits_with_failure(header);
     }
     let tail = text.len().saturating_sub(TAIL_BYTES);

@@ -3,6 +3,9 @@
 //! A phrase is found only where a word begins, which is where the words that matter stand and most
 //! bytes do not. The list is put in order by the compiler.
 
+/// Beside a meaning: the phrase ends where a word ends.
+pub(super) const WHOLE: u16 = 1 << 15;
+
 /// Phrases with what each of them means.
 pub(super) struct Phrases<const N: usize> {
     list: [(&'static str, u16); N],
@@ -47,19 +50,17 @@ impl<const N: usize> Phrases<N> {
                 }
                 let (found, behind) = here.split_at_checked(phrase.len())?;
                 // 429 is another number than 4290.
+                let next = behind.first();
                 let is_cut = found.last().is_some_and(u8::is_ascii_digit)
-                    && behind.first().is_some_and(u8::is_ascii_digit);
-                if is_cut {
+                    && next.is_some_and(u8::is_ascii_digit);
+                let goes_on = *meaning & WHOLE != 0 && next.is_some_and(u8::is_ascii_alphanumeric);
+                if is_cut || goes_on {
                     return None;
                 }
-                found.eq_ignore_ascii_case(phrase.as_bytes()).then_some((at, *meaning))
+                let is_it = found.eq_ignore_ascii_case(phrase.as_bytes());
+                is_it.then_some((at, *meaning & !WHOLE))
             })
         })
-    }
-
-    /// Everything that the phrases of a text mean together.
-    pub(super) fn meaning_of(&self, text: &[u8]) -> u16 {
-        self.find_in(text).fold(0, |all, (_, meaning)| all | meaning)
     }
 
     fn beginning_with(&self, byte: u8) -> &[(&'static str, u16)] {
@@ -92,22 +93,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn meaning_of(text: &[u8]) -> u16 {
+        SOME.find_in(text).fold(0, |all, (_, meaning)| all | meaning)
+    }
+
     static SOME: Phrases<4> =
         Phrases::new([("rate limit", 1), ("429", 2), ("connection refused", 4), ("\"ok\"", 8)]);
 
     #[test]
     fn phrases_are_found_where_words_begin() {
-        assert_eq!(SOME.meaning_of(b"Error: Rate Limit hit (429)"), 3);
-        assert_eq!(SOME.meaning_of(b"accelerate limit 1429 4290"), 0);
-        assert_eq!(SOME.meaning_of(b"connection refused"), 4);
-        assert_eq!(SOME.meaning_of(b"connection refuse"), 0);
+        assert_eq!(meaning_of(b"Error: Rate Limit hit (429)"), 3);
+        assert_eq!(meaning_of(b"accelerate limit 1429 4290"), 0);
+        assert_eq!(meaning_of(b"connection refused"), 4);
+        assert_eq!(meaning_of(b"connection refuse"), 0);
         assert_eq!(SOME.find_in(b"x 429 429").collect::<Vec<_>>(), [(2, 2), (6, 2)]);
     }
 
     proptest! {
         #[test]
         fn any_bytes_can_be_searched(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            SOME.meaning_of(&bytes);
+            meaning_of(&bytes);
         }
     }
 }

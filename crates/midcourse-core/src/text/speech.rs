@@ -35,15 +35,22 @@ const REQUEST_MAX: usize = 2048;
 /// Words for the same several times: alone, or behind a number.
 const REPEATED: u16 = 1;
 const COUNTED: u16 = 2;
+/// Alone, where it is a question.
+const DOUBTED: u16 = 4;
 static REQUESTS: Phrases<7> = Phrases::new([
     ("repeatedly", REPEATED),
-    ("flaky", REPEATED),
-    ("flakiness", REPEATED),
+    ("flaky", DOUBTED),
+    ("flakiness", DOUBTED),
     ("times", COUNTED),
     ("samples", COUNTED),
     ("runs", COUNTED),
     ("iterations", COUNTED),
 ]);
+
+/// Words before and behind "three times" that make it something else.
+const REPORTS: [&str; 7] = ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
+const MEASURES: [&str; 10] =
+    ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
 /// Words for how often.
 const COUNTS: [&str; 14] = [
@@ -90,7 +97,8 @@ pub(crate) fn is_chant(text: &str) -> bool {
 fn comes_again(text: &str) -> bool {
     let text = text.trim_end();
     let last = text.ceil_char_boundary(text.len().saturating_sub(LAST_BYTES));
-    let (before, last) = (text.get(..text.len().saturating_sub(1)), text.get(last..));
+    let end = text.floor_char_boundary(text.len().saturating_sub(1));
+    let (before, last) = (text.get(..end), text.get(last..));
     before.zip(last).is_some_and(|(before, last)| before.contains(last))
 }
 
@@ -141,11 +149,10 @@ fn ends_in_a_chant(backwards: &[u8]) -> bool {
 /// Whether most sentences of a text are one and the same.
 fn says_one_sentence(text: &str) -> bool {
     let mut sentences: Vec<Digest> = text
-        .as_bytes()
-        .split(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n'))
-        .map(<[u8]>::trim_ascii)
+        .split(['.', '!', '?', '\n', '。', '！', '？', '…'])
+        .map(|sentence| sentence.trim().as_bytes())
         .filter(|sentence| sentence.len() >= SENTENCE_BYTES)
-        .filter(|sentence| sentence.iter().any(u8::is_ascii_alphabetic))
+        .filter(|sentence| sentence.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80))
         .map(Digest::of)
         .collect();
     let all = sentences.len();
@@ -158,15 +165,30 @@ fn says_one_sentence(text: &str) -> bool {
 pub(crate) fn asks_to_repeat(text: &str) -> bool {
     let text = text.get(..text.floor_char_boundary(REQUEST_MAX)).unwrap_or_default();
     REQUESTS.find_in(text.as_bytes()).any(|(at, meaning)| {
-        let before = text.get(..at).unwrap_or_default();
-        let before = before.split(|c: char| !c.is_alphanumeric()).rfind(|word| !word.is_empty());
-        meaning == REPEATED || before.is_some_and(is_count)
+        let (before, behind) = text.split_at_checked(at).unwrap_or_default();
+        let is_word = |word: &&str| !word.is_empty();
+        let not_word = |c: char| !c.is_alphanumeric();
+        if meaning == REPEATED {
+            return true;
+        }
+        if meaning == DOUBTED {
+            return text.contains('?') || text.contains("whether");
+        }
+        let mut before = before.rsplit(not_word).filter(is_word);
+        let is_counted = before.next().is_some_and(is_count);
+        // "failed three times" is a report, "ten times faster" a measure.
+        let is_report = before.next().is_some_and(|word| among(word, &REPORTS));
+        let next = behind.split(not_word).filter(is_word).nth(1);
+        is_counted && !is_report && !next.is_some_and(|word| among(word, &MEASURES))
     })
 }
 
+fn among(word: &str, list: &[&str]) -> bool {
+    list.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
 fn is_count(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_digit())
-        || COUNTS.iter().any(|count| word.eq_ignore_ascii_case(count))
+    word.bytes().all(|byte| byte.is_ascii_digit()) || among(word, &COUNTS)
 }
 
 /// Whether a message only says what will be done.
@@ -188,6 +210,8 @@ mod tests {
         assert!(is_chant(&"I will fix it now. ".repeat(12)));
         assert!(is_chant(&format!("First a plan.\n{}", "check the file again\n".repeat(20))));
         assert!(is_chant(&"the the ".repeat(60)));
+        assert!(is_chant(&"我现在就去修复这个测试。".repeat(40)));
+        assert!(is_chant(&"I will now fix the failing test in the parser… ".repeat(30)));
         assert!(is_chant(&format!("{}Done, I think", "Let me check the output again. ".repeat(9))));
     }
 
@@ -212,6 +236,9 @@ mod tests {
         assert!(asks_to_repeat("is the login test flaky?"));
         assert!(!asks_to_repeat("it failed two days ago; keep going until the tests pass"));
         assert!(!asks_to_repeat("sometimes it runs, sometimes not"));
+        assert!(!asks_to_repeat("make the parser 10 times faster"));
+        assert!(!asks_to_repeat("CI failed 3 times, please fix it"));
+        assert!(!asks_to_repeat("fix the flaky login test"));
     }
 
     #[test]

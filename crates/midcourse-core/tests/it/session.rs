@@ -142,7 +142,7 @@ fn a_word_of_the_person_ends_what_was_believed() {
 fn an_outage_is_told_as_an_outage_and_as_nothing_else() {
     let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("call 3: 3 calls failed because a service"), "{said}");
+    assert!(said.starts_with("call 3: 3 calls met a service"), "{said}");
 }
 
 #[test]

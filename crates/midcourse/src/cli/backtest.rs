@@ -78,7 +78,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     bar.finish_and_clear();
     ensure!(table.runs() > 0, "there are no runs in these files: give `events`, one run a line");
     if torn > 0 {
-        remark(&format!("{torn} lines are torn or foreign; they were read as far as they go"));
+        let lines = if torn == 1 { "line is" } else { "lines are" };
+        remark(&format!("{torn} {lines} torn or foreign; read as far as that goes"));
     }
     match (&comparison, arguments.json) {
         (None, false) => table.print(&mut out)?,

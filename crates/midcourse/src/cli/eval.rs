@@ -132,15 +132,20 @@ fn broken_lines(arguments: &Arguments, score: &Score) -> Vec<String> {
             Some(_) => {}
         }
     }
-    if let Some(max) = arguments.max_early
-        && score.too_early() > max
-    {
-        broken.push(format!("{} came too early, more than {max}", score.too_early()));
+    if let Some(max) = arguments.max_early {
+        if score.caught().is_none() {
+            broken.push("--max-early: no scenario in these files expects a word".into());
+        } else if score.too_early() > max {
+            broken.push(format!("{} came too early, more than {max}", score.too_early()));
+        }
     }
-    if let (Some(max), Some(spoken)) = (arguments.max_spoken, score.spoken().map(percent))
-        && spoken > max
-    {
-        broken.push(format!("{spoken:.1} % of the quiet ones were spoken to, more than {max} %"));
+    if let Some(max) = arguments.max_spoken {
+        match score.spoken().map(percent) {
+            None => broken.push("--max-spoken: no scenario in these files is a quiet one".into()),
+            Some(spoken) if spoken > max => broken
+                .push(format!("{spoken:.1} % of the quiet ones were spoken to, more than {max} %")),
+            Some(_) => {}
+        }
     }
     broken
 }

@@ -19,14 +19,18 @@ pub(super) fn find(paths: &[PathBuf], ending: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn search(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
+    let mut entries: Vec<(PathBuf, bool)> = std::fs::read_dir(folder)?
+        .map(|entry| {
+            let entry = entry?;
+            // A link to a folder may lead round in a circle.
+            Ok((entry.path(), entry.file_type()?.is_dir()))
+        })
         .collect::<std::io::Result<_>>()?;
     entries.sort_unstable();
-    for path in entries {
-        if path.is_dir() {
+    for (path, is_folder) in entries {
+        if is_folder {
             search(&path, ending, files)?;
-        } else if path.extension().is_some_and(|end| end == ending) {
+        } else if path.extension().is_some_and(|end| end == ending) && path.is_file() {
             files.push(path);
         }
     }

@@ -105,7 +105,10 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         .into_iter()
         .fold(ToolSettings::default(), |known, (name, setting)| known.with(name, setting.0));
     let SpeakingWire { course_correction, deadline, cool_down_calls } = speaking;
-    let delivery =
-        DeliveryPolicy { ledger: LedgerPolicy { cool_down_calls }, ..DeliveryPolicy::default() };
+    // What else there is to say about deliveries is no setting yet.
+    let DeliveryPolicy { feedback, guidance, ledger: _, max_deliveries, max_chars } =
+        DeliveryPolicy::default();
+    let ledger = LedgerPolicy { cool_down_calls };
+    let delivery = DeliveryPolicy { feedback, guidance, ledger, max_deliveries, max_chars };
     Ok(Config { analysis, speaking: Speaking { course_correction, deadline, delivery } })
 }

@@ -1,4 +1,30 @@
-//! A command line cut into its programs, and those into words. Quotes are honoured.
+//! A command line cut into its programs, and those into words. Quotes and backslashes are honoured.
+
+/// Where a scan is between quotes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quotes {
+    open: Option<u8>,
+    is_escaped: bool,
+}
+
+impl Quotes {
+    /// Goes over one byte; whether it stands outside quotes and means what it is.
+    fn is_plain(&mut self, byte: u8) -> bool {
+        if std::mem::take(&mut self.is_escaped) {
+            return false;
+        }
+        match (self.open, byte) {
+            (Some(b'\''), b'\'') => self.open = None,
+            (Some(b'\''), _) => {}
+            (_, b'\\') => self.is_escaped = true,
+            (Some(open), _) if byte == open => self.open = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => self.open = Some(byte),
+            (None, _) => return true,
+        }
+        false
+    }
+}
 
 /// One program and its words.
 #[derive(Debug, Clone, Copy)]
@@ -10,21 +36,12 @@ pub(super) struct Part<'a> {
 impl<'a> Part<'a> {
     /// Its words; what stands in quotes is one.
     pub(super) fn words(&self) -> Vec<&'a str> {
-        let (mut words, mut start, mut quote) = (Vec::new(), None, None);
+        let (mut words, mut start, mut quotes) = (Vec::new(), None, Quotes::default());
         for (at, byte) in self.text.bytes().enumerate() {
-            match quote {
-                Some(open) if byte == open => quote = None,
-                Some(_) => {}
-                None if matches!(byte, b'"' | b'\'') => {
-                    quote = Some(byte);
-                    start.get_or_insert(at);
-                }
-                None if byte.is_ascii_whitespace() => {
-                    words.extend(start.take().and_then(|from| self.text.get(from..at)));
-                }
-                None => {
-                    start.get_or_insert(at);
-                }
+            if quotes.is_plain(byte) && byte.is_ascii_whitespace() {
+                words.extend(start.take().and_then(|from| self.text.get(from..at)));
+            } else {
+                start.get_or_insert(at);
             }
         }
         words.extend(start.and_then(|from| self.text.get(from..)));
@@ -33,24 +50,13 @@ impl<'a> Part<'a> {
 
     /// Whether its output goes into a file.
     pub(super) fn writes_a_file(&self) -> bool {
-        let bytes = self.text.as_bytes();
-        let mut quote = None;
+        let (bytes, mut quotes) = (self.text.as_bytes(), Quotes::default());
         bytes.iter().enumerate().any(|(at, byte)| {
-            match quote {
-                Some(open) => {
-                    if *byte == open {
-                        quote = None;
-                    }
-                    return false;
-                }
-                None if matches!(byte, b'"' | b'\'') => {
-                    quote = Some(*byte);
-                    return false;
-                }
-                None => {}
+            if !quotes.is_plain(*byte) || *byte != b'>' {
+                return false;
             }
             let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-            if *byte != b'>' || matches!(before, Some(b'>' | b'-' | b'=' | b'<')) {
+            if matches!(before, Some(b'>' | b'-' | b'=' | b'<')) {
                 return false;
             }
             let behind = self.text.get(at + 1..).unwrap_or_default().trim_start_matches('>');
@@ -69,8 +75,12 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(super) const fn of(command: &'a str) -> Self {
-        Self { rest: Some(command), is_piped: false }
+    /// Of the text of a here-document only its first line is part of the command: it says where the
+    /// output goes.
+    pub(super) fn of(command: &'a str) -> Self {
+        let document = command.find("<<");
+        let end = document.and_then(|at| command.get(at..)?.find('\n').map(|line| at + line));
+        Self { rest: command.get(..end.unwrap_or(command.len())), is_piped: false }
     }
 }
 
@@ -80,40 +90,24 @@ impl<'a> Iterator for Parts<'a> {
     fn next(&mut self) -> Option<Part<'a>> {
         let rest = self.rest?;
         let is_piped = self.is_piped;
-        let (mut quote, bytes) = (None, rest.as_bytes());
+        let (mut quotes, bytes) = (Quotes::default(), rest.as_bytes());
         for (at, byte) in bytes.iter().enumerate() {
-            match quote {
-                Some(open) => {
-                    if *byte == open {
-                        quote = None;
-                    }
-                    continue;
-                }
-                None if matches!(byte, b'"' | b'\'') => {
-                    quote = Some(*byte);
-                    continue;
-                }
-                None => {}
+            if !quotes.is_plain(*byte) {
+                continue;
             }
             let next = bytes.get(at + 1);
             let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-            let is_document = *byte == b'<' && next == Some(&b'<');
             // `2>&1` and `&>` are about output, not about two commands.
             let is_end = match byte {
                 b';' | b'\n' | b'|' => true,
                 b'&' => !matches!(before, Some(b'>' | b'<')) && next != Some(&b'>'),
                 _ => false,
             };
-            if is_document || is_end {
+            if is_end {
                 let text = rest.get(..at).unwrap_or_default();
                 self.is_piped = *byte == b'|' && next != Some(&b'|');
                 let is_double = matches!((byte, next), (b'|', Some(b'|')) | (b'&', Some(b'&')));
-                self.rest = if is_document {
-                    // What follows is a script's text. Where it goes stands on its first line.
-                    None
-                } else {
-                    rest.get(at + 1 + usize::from(is_double)..)
-                };
+                self.rest = rest.get(at + 1 + usize::from(is_double)..);
                 return Some(Part { text, is_piped });
             }
         }

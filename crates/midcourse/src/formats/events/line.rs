@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for Parts<'_, 'de> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match &*key {
                 "events" => map.next_value_seed(Events(&mut self.0.events))?,
-                "run_id" => self.0.run_id = map.next_value()?,
+                "run_id" => self.0.run_id = name(map.next_value()?),
                 "source" => self.0.source = read(map.next_value()?),
                 "success" => self.0.success = read(map.next_value()?),
                 "deadline" => self.0.deadline = read(map.next_value()?),
@@ -78,6 +78,14 @@ impl<'de> Visitor<'de> for Parts<'_, 'de> {
             }
         }
         Ok(())
+    }
+}
+
+/// A name; a number is one too.
+fn name(raw: &RawValue) -> Option<Cow<'_, str>> {
+    match raw.get().starts_with(|c: char| c.is_ascii_digit()) {
+        true => Some(Cow::Borrowed(raw.get())),
+        false => read(raw),
     }
 }
 
