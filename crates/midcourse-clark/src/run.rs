@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use clark_agent::{ToolCall, ToolResult};
 use midcourse::{Recorded, Source, TrajectoryError, TrajectoryRecorder, now};
 use midcourse_core::{
-    Asked, Delivery, Engine, RunId, RunIdentity, TrajectoryPayload, format_guidance,
+    Asked, Delivery, Engine, RunId, RunIdentity, TrajectoryPayload, format_guidance, labelled,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -19,9 +19,6 @@ use crate::convert::tool_result;
 use crate::plugin::Setup;
 use crate::trouble::Trouble;
 use crate::watched::Watched;
-
-/// The first line of everything that reaches the model.
-const LABEL: &str = "[midcourse run monitor]";
 
 /// A run that is recorded and watched.
 pub(crate) struct Run {
@@ -223,8 +220,4 @@ impl Run {
             self.setup.report(&Trouble::Fault(fault));
         }
     }
-}
-
-fn labelled(text: &str) -> String {
-    format!("{LABEL}\n{text}")
 }

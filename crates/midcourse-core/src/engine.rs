@@ -8,7 +8,7 @@
 mod delivery;
 mod shipped;
 
-pub use delivery::{Asked, Delivery};
+pub use delivery::{Asked, Delivery, LABEL, labelled};
 pub use shipped::{Goals, Speaking, shipped_template};
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};

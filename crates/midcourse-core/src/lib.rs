@@ -43,7 +43,9 @@ pub use classify::{
 pub use confidence::{Confidence, InvalidConfidence};
 pub use detect::{Belief, DETECTOR_STATE_MAX, LONGEST_CYCLE, PatternDetector};
 pub use digest::Digest;
-pub use engine::{Asked, Delivery, Engine, Goals, Mode, Speaking, shipped_template};
+pub use engine::{
+    Asked, Delivery, Engine, Goals, LABEL, Mode, Speaking, labelled, shipped_template,
+};
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{
     Assessment, Budget, BudgetFeedback, Deadline, DeadlineFeedback, DeadlineObserver,

@@ -6,6 +6,14 @@ use crate::feedback::Feedback;
 use crate::guidance::{GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
+/// The first line of everything that reaches a model: it says who speaks.
+pub const LABEL: &str = "[midcourse run monitor]";
+
+/// Words as a host gets them: the label, then the words.
+pub fn labelled(words: &str) -> String {
+    format!("{LABEL}\n{words}")
+}
+
 /// The answer to a question to the providers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked<T> {
@@ -69,6 +77,21 @@ impl Delivery {
             Self::Feedback(feedback, _) => feedback.render(),
             Self::Guidance(guidance) => guidance.injection.content().to_owned(),
         }
+    }
+
+    /// Several deliveries as one text for a host: feedback first, a blank line between two blocks.
+    pub fn labelled_text<'a>(deliveries: impl IntoIterator<Item = &'a Self>) -> Option<String> {
+        let (mut blocks, mut guidance) = (Vec::new(), Vec::new());
+        for delivery in deliveries {
+            match delivery {
+                Self::Feedback(feedback, _) => blocks.push(feedback.render()),
+                Self::Guidance(piece) => guidance.push(&piece.injection),
+            }
+        }
+        if !guidance.is_empty() {
+            blocks.push(format_guidance(guidance));
+        }
+        (!blocks.is_empty()).then(|| labelled(&blocks.join("\n\n")))
     }
 
     pub(super) fn into_payload(self, shadow: bool) -> TrajectoryPayload {
