@@ -21,6 +21,10 @@ pub struct Event {
     /// Which fact it is, where that can be told. A fact is recorded once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<FactKey>,
+    /// Whether the same words from the same source right behind themselves are one fact: a hook
+    /// that is installed twice reports everything twice, and not everything has an id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_echo: bool,
     /// A run that held what came before this run was known; its records move here first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<RunId>,
@@ -40,7 +44,7 @@ impl Event {
     ) -> Self {
         let fact = FactKey::of(&payload);
         let schema_version = midcourse_core::TRAJECTORY_SCHEMA_VERSION;
-        Self { run, source, at, fact, adopts: None, schema_version, payload }
+        Self { run, source, at, fact, may_echo: false, adopts: None, schema_version, payload }
     }
 
     /// Bytes of a host that could not be read, kept whole: bytes that are no text stand as `\xNN`.
@@ -61,6 +65,13 @@ impl Event {
     #[must_use]
     pub fn with_fact(mut self, fact: impl Into<FactKey>) -> Self {
         self.fact = Some(fact.into());
+        self
+    }
+
+    /// The same event, which is one fact if it comes twice in a row.
+    #[must_use]
+    pub const fn once_in_a_row(mut self) -> Self {
+        self.may_echo = true;
         self
     }
 

@@ -34,7 +34,7 @@ pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, Tra
 pub use store::{
     Cursor, Durability, Finding, Hit, Imported, Link, Placed, RunKey, RunSummary, SearchIndex,
     Step, Store, StoreError, StoreSettings, StoreWriter, StoredRecord, Taken, has_spilled, spill,
-    take_in,
+    take_in, take_in_all,
 };
 pub use watch::{Seen, Watch, watch};
 

@@ -3,6 +3,7 @@
 //! The first source wins. Another source may only fill what is missing; one source that says the
 //! same event twice in different words has diverged, and its other words are kept beside.
 
+use midcourse_core::TrajectoryPayload;
 use serde_json::{Map, Value};
 
 /// What a report turned out to be.
@@ -39,6 +40,16 @@ pub(crate) enum Relation {
     Fills(Map<String, Value>),
     /// Other content from the same source.
     Diverges,
+}
+
+/// The kind of the other way in which a call can end. A call ends once: who reports later that it
+/// was refused, or that it returned after all, says nothing new.
+pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
+    match payload {
+        TrajectoryPayload::ToolEnded { .. } => Some("denied"),
+        TrajectoryPayload::Denied { .. } => Some("tool_ended"),
+        _ => None,
+    }
 }
 
 /// Compares the record of a fact with another report of it.

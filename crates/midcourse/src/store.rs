@@ -31,7 +31,7 @@ mod writer;
 pub use chain::Link;
 pub use error::StoreError;
 pub use import::Imported;
-pub use intake::{Taken, take_in};
+pub use intake::{Taken, take_in, take_in_all};
 pub use read::{Placed, RunKey, StoredRecord};
 pub use runs::RunSummary;
 pub use search::{Hit, SearchIndex};

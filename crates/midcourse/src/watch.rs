@@ -27,7 +27,7 @@ pub struct Seen {
 }
 
 /// Takes a record in, asks what is to be said, and counts it as delivered. `next_seq` gives the
-/// records of that their place.
+/// records of that their place. Without a point nothing can be carried, so nothing is asked.
 pub fn watch(
     engine: &mut Engine,
     record: &TrajectoryRecord,
@@ -49,6 +49,7 @@ pub fn watch(
         engine.take_in(&followed);
         seen.records.push(followed);
     }
+    let Some(point) = point else { return seen };
     let feedback = engine.feedback(now);
     seen.faults.extend(feedback.faults);
     let call = record.payload.call_id().cloned();
@@ -57,13 +58,11 @@ pub fn watch(
         seen.records.push(engine.confirm(delivery.clone(), next_seq(), now));
         seen.said.push((DecisionPoint::PostToolResult, delivery));
     }
-    if let Some(point) = point {
-        let guidance = engine.guidance(point, now);
-        seen.faults.extend(guidance.faults);
-        for piece in guidance.said {
-            seen.records.push(engine.confirm(piece.clone(), next_seq(), now));
-            seen.said.push((point, piece.into()));
-        }
+    let guidance = engine.guidance(point, now);
+    seen.faults.extend(guidance.faults);
+    for piece in guidance.said {
+        seen.records.push(engine.confirm(piece.clone(), next_seq(), now));
+        seen.said.push((point, piece.into()));
     }
     seen
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Recorded, Recording, TrajectoryError, TrajectorySink};
 use crate::event::{Event, FactKey, Source};
-use crate::relation::{Relation, Standing, fill, relate};
+use crate::relation::{Relation, Standing, fill, other_end, relate};
 
 /// Keeps records in memory, in order, by run.
 #[derive(Debug, Default)]
@@ -103,6 +103,9 @@ impl InMemoryTrajectorySink {
         if let Some(known) = known {
             return merge(known, &event);
         }
+        if let Some(known) = told_before(records, &event) {
+            return Ok(Recorded { record: known.record.clone(), standing: Standing::Known });
+        }
         let held = held(event, place(records));
         let record = held.record.clone();
         records.push(held);
@@ -125,6 +128,20 @@ fn held(event: Event, seq: u64) -> Held {
     let mut record = TrajectoryRecord::new(seq, event.at, event.payload).in_run(&event.run);
     record.schema_version = event.schema_version;
     Held { record, first_told, fact: event.fact, source: event.source }
+}
+
+/// The record that makes an event nothing new although it is no record of its fact.
+fn told_before<'a>(records: &'a [Held], event: &Event) -> Option<&'a Held> {
+    let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
+        let is_it = |held: &&Held| held.fact == event.fact && held.record.payload.kind() == kind;
+        records.iter().find(is_it)
+    });
+    ended.or_else(|| {
+        let latest = records.iter().rev().find(|held| !held.record.payload.is_opinion())?;
+        let is_echo =
+            event.may_echo && latest.source == event.source && latest.first_told == event.payload;
+        is_echo.then_some(latest)
+    })
 }
 
 fn merge(known: &mut Held, event: &Event) -> Result<Recorded, TrajectoryError> {

@@ -12,7 +12,7 @@ use super::chain::Link;
 use super::draft::{Draft, report_link};
 use super::error::StoreError;
 use super::{body, lineage, read, schema};
-use crate::relation::{Relation, Standing, relate};
+use crate::relation::{Relation, Standing, other_end, relate};
 
 /// Different words of one source about one fact that are kept.
 const DIVERGED_MAX: usize = 16;
@@ -72,6 +72,11 @@ pub(super) fn settle(connection: &Connection, draft: &Draft) -> Result<Settled, 
     if let Some(known) = known_fact(connection, run.id, draft)? {
         return report(connection, &run, known, draft);
     }
+    if let Some(seq) = told_before(connection, run.id, draft)?
+        && let Some(known) = read::record(connection, run.id, seq)?
+    {
+        return Ok(Settled { standing: Standing::Known, record: known.into_record() });
+    }
     let record = insert(connection, &mut run, draft)?;
     Ok(Settled { standing: Standing::New, record })
 }
@@ -87,6 +92,50 @@ fn known_fact(
         None => Ok(None),
         Some(seq) => read::record(connection, run, seq),
     }
+}
+
+/// Whether the store has the draft's fact already.
+pub(super) fn is_known(
+    connection: &Connection,
+    run: i64,
+    draft: &Draft,
+) -> Result<bool, StoreError> {
+    if let Some(fact) = &draft.fact
+        && known_seq(connection, run, draft.payload.kind(), fact.as_str())?.is_some()
+    {
+        return Ok(true);
+    }
+    Ok(told_before(connection, run, draft)?.is_some())
+}
+
+/// The record that makes the draft nothing new although it is no record of its fact: the end of a
+/// call that has ended otherwise, or the same words right before it.
+fn told_before(
+    connection: &Connection,
+    run: i64,
+    draft: &Draft,
+) -> Result<Option<i64>, StoreError> {
+    if let (Some(fact), Some(other)) = (&draft.fact, other_end(&draft.payload))
+        && let Some(seq) = known_seq(connection, run, other, fact.as_str())?
+    {
+        return Ok(Some(seq));
+    }
+    if !draft.may_echo {
+        return Ok(None);
+    }
+    // What the engine concluded stands between a fact and its echo.
+    let latest: Option<i64> = connection
+        .prepare_cached(
+            "SELECT seq FROM records WHERE run = ?1 AND kind NOT IN \
+             ('feedback_delivered', 'guidance_delivered', 'outcome') ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([run], |row| row.get(0))
+        .optional()?;
+    let Some(seq) = latest else { return Ok(None) };
+    let Some(known) = read::record(connection, run, seq)? else { return Ok(None) };
+    let is_echo = known.source == draft.source.as_str()
+        && *known.first_told.as_ref().unwrap_or(&known.value) == draft.value()?;
+    Ok(is_echo.then_some(seq))
 }
 
 /// The place of a fact's record in its run, if it has one.

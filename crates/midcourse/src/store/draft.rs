@@ -23,6 +23,7 @@ pub(super) struct Draft {
     /// The same as the database holds it.
     pub(super) at_ms: i64,
     pub(super) fact: Option<FactKey>,
+    pub(super) may_echo: bool,
     pub(super) adopts: Option<midcourse_core::RunId>,
     pub(super) schema_version: u32,
     pub(super) payload: TrajectoryPayload,
@@ -35,7 +36,7 @@ pub(super) struct Draft {
 impl Draft {
     /// Makes an event ready.
     pub(super) fn new(event: Event, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let Event { run, source, at, fact, adopts, schema_version, mut payload } = event;
+        let Event { run, source, at, fact, may_echo, adopts, schema_version, mut payload } = event;
         let at_ms = i64::try_from(at.unix_ms())
             .map_err(|_| StoreError::Rejected("its time is beyond the calendar".to_owned()))?;
         let mut value = to_value(&payload)?;
@@ -62,6 +63,7 @@ impl Draft {
             source,
             at,
             fact,
+            may_echo,
             adopts,
             schema_version,
             payload,
@@ -79,8 +81,8 @@ impl Draft {
 
     /// The event again, without its secrets, for the spill folder.
     pub(super) fn into_event(self) -> Event {
-        let Self { run, source, at, fact, adopts, schema_version, payload, .. } = self;
-        Event { run, source, at, fact, adopts, schema_version, payload }
+        let Self { run, source, at, fact, may_echo, adopts, schema_version, payload, .. } = self;
+        Event { run, source, at, fact, may_echo, adopts, schema_version, payload }
     }
 
     /// The record this becomes at a place in its run.

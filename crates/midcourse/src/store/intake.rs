@@ -39,41 +39,86 @@ pub fn take_in(
     watch: &mut Watch,
     point: Option<DecisionPoint>,
 ) -> Result<Taken, StoreError> {
-    let begun = Instant::now();
-    let run_id = event.run.run_id.clone();
-    let taken = Draft::new(event, settings).and_then(|mut draft| {
-        // A commit that failed may turn out to have been made. The event goes to the spill folder
-        // under the same key then, and is known when it comes back.
-        if draft.fact.is_none() {
-            draft.fact = Some(format!("once:{}", Uuid::now_v7()).into());
-        }
-        let left = || settings.patience.saturating_sub(begun.elapsed());
-        match into_store(home, settings, &draft, watch, point, left) {
-            Ok(step) => Ok(Taken::Stored(Box::new(step))),
-            Err(why) => {
-                let file = spill::write(home, draft)?;
-                Ok(Taken::Spilled { why, file })
-            }
-        }
-    });
-    if taken.is_err() {
-        // The error says that it is lost; this only lets the next process say so too.
-        let _ = Lost::note(home, &run_id);
-    }
-    taken
+    let taken = take_in_all(home, settings, vec![(event, point)], watch).pop();
+    // One event has one answer.
+    taken.unwrap_or_else(|| Err(StoreError::Rejected("there is no event".to_owned())))
 }
 
-/// Everything that was spilled comes first, or this event waits too: else it would overtake.
+/// The same for several events, in order, within one patience: once one does not get in, those
+/// behind it wait with it. Each has its answer.
+pub fn take_in_all(
+    home: &Home,
+    settings: &StoreSettings,
+    events: Vec<(Event, Option<DecisionPoint>)>,
+    watch: &mut Watch,
+) -> Vec<Result<Taken, StoreError>> {
+    let begun = Instant::now();
+    let left = || settings.patience.saturating_sub(begun.elapsed());
+    let (mut way, mut barred) = (None, None);
+    let take = |(event, point): (Event, Option<DecisionPoint>)| {
+        let run_id = event.run.run_id.clone();
+        let taken = Draft::new(event, settings).and_then(|mut draft| {
+            // A commit that failed may turn out to have been made. The event goes to the spill
+            // folder under the same key then, and is known when it comes back.
+            if draft.fact.is_none() {
+                draft.fact = Some(format!("once:{}", Uuid::now_v7()).into());
+            }
+            let stored = match &barred {
+                Some(why) => Err(StoreError::clone(why)),
+                None => into_store(home, settings, &mut way, &draft, watch, point, left),
+            };
+            stored.map(|step| Taken::Stored(Box::new(step))).or_else(|why| {
+                barred = Some(why.clone());
+                let file = spill::write(home, draft)?;
+                Ok(Taken::Spilled { why, file })
+            })
+        });
+        if taken.is_err() {
+            // The error says that it is lost; this only lets the next process say so too.
+            let _ = Lost::note(home, &run_id);
+        }
+        taken
+    };
+    events.into_iter().map(take).collect()
+}
+
+/// The store, and the turn to write to it.
+struct Way {
+    store: Store,
+    _turn: Turn,
+}
+
 fn into_store(
     home: &Home,
     settings: &StoreSettings,
+    way: &mut Option<Way>,
     draft: &Draft,
     watch: &mut Watch,
     point: Option<DecisionPoint>,
     left: impl Fn() -> Duration,
 ) -> Result<Step, StoreError> {
+    let store = match way {
+        Some(way) => &mut way.store,
+        None => &mut way.insert(clear_way(home, settings, &left)?).store,
+    };
+    store.set_patience(left())?;
+    if let Some(lost) = Lost::of(home, &draft.run.run_id) {
+        store.append(lost.marker(&draft.run, draft.at))?;
+        // If it is not forgotten, the same marker comes again and is known.
+        let _ = lost.forget(home);
+        store.set_patience(left())?;
+    }
+    store.step_draft(draft, watch, point)
+}
+
+/// Everything that was spilled comes first, or this event waits too: else it would overtake.
+fn clear_way(
+    home: &Home,
+    settings: &StoreSettings,
+    left: impl Fn() -> Duration,
+) -> Result<Way, StoreError> {
     let mut store = Store::open(home, settings.clone())?;
-    let _turn = Turn::wait(home, left() / 2);
+    let turn = Turn::wait(home, left() / 2);
     loop {
         store.set_patience(left())?;
         match store.take_in_spilled() {
@@ -85,12 +130,5 @@ fn into_store(
             Err(_) => break,
         }
     }
-    store.set_patience(left())?;
-    if let Some(lost) = Lost::of(home, &draft.run.run_id) {
-        store.append(lost.marker(&draft.run, draft.at))?;
-        // If it is not forgotten, the same marker comes again and is known.
-        let _ = lost.forget(home);
-        store.set_patience(left())?;
-    }
-    store.step_draft(draft, watch, point)
+    Ok(Way { store, _turn: turn })
 }

@@ -137,11 +137,7 @@ impl Store {
     }
 
     fn is_known(&self, head: Option<&RunHead>, draft: &Draft) -> Result<bool, StoreError> {
-        let (Some(head), Some(fact)) = (head, &draft.fact) else { return Ok(false) };
-        Ok(self
-            .connection
-            .prepare_cached("SELECT 1 FROM records WHERE run = ?1 AND kind = ?2 AND fact = ?3")?
-            .exists(params![head.id, draft.payload.kind(), fact.as_str()])?)
+        head.map_or(Ok(false), |head| append::is_known(&self.connection, head.id, draft))
     }
 
     /// Brings a watch to where a stored run stands; `false` if the run is not stored.

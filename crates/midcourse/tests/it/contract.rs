@@ -102,6 +102,42 @@ fn a_source_is_held_to_its_own_words() {
 }
 
 #[test]
+fn a_call_ends_once() {
+    let denied = |call: &str| {
+        let payload = TrajectoryPayload::Denied {
+            tool_call_id: call.into(),
+            tool_name: "bash".into(),
+            reason: Some("not allowed".into()),
+        };
+        Event::new(root("r"), Source::new("test", "batch"), at(0), payload)
+    };
+    check_all(|subject| {
+        let sink = subject.sink();
+        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::New);
+        assert_eq!(standing(&sink, denied("c")), Standing::Known, "it has returned");
+        assert_eq!(standing(&sink, denied("d")), Standing::New);
+        assert_eq!(standing(&sink, ended("r", "d", "out")), Standing::Known, "it never ran");
+        assert_eq!(seqs(subject, "r"), [0, 1]);
+    });
+}
+
+#[test]
+fn what_may_echo_is_one_fact_in_a_row_and_no_further() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        let go_on = || said("r", "go on").once_in_a_row();
+        assert_eq!(standing(&sink, go_on()), Standing::New);
+        assert_eq!(standing(&sink, go_on()), Standing::Known);
+        assert_eq!(standing(&sink, said("r", "go on")), Standing::New, "it does not say so");
+        assert_eq!(standing(&sink, started("r", "c")), Standing::New);
+        assert_eq!(standing(&sink, go_on()), Standing::New, "something came between");
+        let mut other = go_on();
+        other.source = Source::new("test", "proxy");
+        assert_eq!(standing(&sink, other), Standing::New, "another source is no echo");
+    });
+}
+
+#[test]
 fn an_empty_id_names_no_call() {
     check_all(|subject| {
         let sink = subject.sink();
