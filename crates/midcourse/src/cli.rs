@@ -11,6 +11,7 @@ mod eval;
 mod export;
 mod figures;
 mod files;
+mod hook;
 mod import;
 mod line;
 mod list;
@@ -74,6 +75,7 @@ enum Command {
     Prune(prune::Arguments),
     /// Record events from standard input, one JSON object a line, and say what is to be said.
     Record(record::Arguments),
+    Hook(hook::Arguments),
     /// Say what would have been said about runs that are over, when, and what was spent after it.
     ///
     /// Nothing is stored. The files hold runs in the neutral `events` format, one JSON object a
@@ -104,6 +106,9 @@ enum Command {
 
 /// Runs the command line and reports what went wrong.
 pub(crate) fn run() -> ExitCode {
+    if let Some(host) = hooked() {
+        return hook::run(&host);
+    }
     let done = match Cli::parse().command {
         Command::Demo => demo::run(),
         Command::List(arguments) => list::run(&arguments),
@@ -124,6 +129,8 @@ pub(crate) fn run() -> ExitCode {
         },
         Command::Prune(arguments) => prune::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
+        // Taken above already; it is among the commands to be described.
+        Command::Hook(arguments) => return hook::run(&arguments.host),
         Command::Backtest(arguments) => backtest::run(&arguments),
         Command::Replay { file, json } => replay::run(file.as_deref(), json),
     };
@@ -135,6 +142,15 @@ pub(crate) fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The host whose hook this is, if it is one. A command line of a hook that is not understood must
+/// not end with exit code 2, which would block the agent: nothing is parsed.
+fn hooked() -> Option<String> {
+    let mut words = std::env::args_os().skip(1);
+    words.next().filter(|word| word == "hook")?;
+    let host = words.next().unwrap_or_default().to_string_lossy().into_owned();
+    (host != "--help" && host != "-h").then_some(host)
 }
 
 /// Whoever read our output has read enough.

@@ -59,6 +59,11 @@ impl Home {
         self.0.join("lost")
     }
 
+    /// What went wrong at the hooks of hosts.
+    pub fn log_file(&self) -> PathBuf {
+        self.0.join("hook.log")
+    }
+
     /// Makes the folder, for its owner only, if it is not there.
     pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::draft::Draft;
 use super::error::StoreError;
+use super::lost::Lost;
 use super::{Store, StoreSettings};
 use crate::event::Event;
 use crate::home::{Home, sync_folder};
@@ -38,7 +39,13 @@ struct SpillWire {
 
 /// Writes an event to the spill folder, without its secrets. It is durable when this returns.
 pub fn spill(home: &Home, event: Event, settings: &StoreSettings) -> Result<PathBuf, StoreError> {
-    Ok(write(home, Draft::new(event, settings)?)?)
+    let run_id = event.run.run_id.clone();
+    let written = Draft::new(event, settings).and_then(|draft| Ok(write(home, draft)?));
+    if written.is_err() {
+        // The error says that it is lost; this only lets the next process say so too.
+        let _ = Lost::note(home, &run_id);
+    }
+    written
 }
 
 pub(super) fn write(home: &Home, draft: Draft) -> io::Result<PathBuf> {

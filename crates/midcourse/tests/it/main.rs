@@ -13,6 +13,10 @@ mod eval;
 mod events;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;
+mod hook;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod hook_faults;
+mod hosts;
 mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;

@@ -45,6 +45,23 @@ fn parts_that_are_apart_stay_apart() {
     }
 }
 
+/// A host is bytes on one side and events on the other: it needs nothing else of this crate.
+#[test]
+fn hosts_know_events_and_the_core() {
+    let folder = root().join("src/hosts");
+    let mut files = sources(&folder);
+    let file = folder.with_extension("rs");
+    files.push((file.clone(), fs::read_to_string(&file).unwrap()));
+    for (path, text) in files {
+        for import in text.split("crate::").skip(1) {
+            assert!(import.starts_with("event::"), "{}: crate::{import:.20}", path.display());
+        }
+        for word in ["std::fs", "std::env", "std::io", "std::time", "std::process"] {
+            assert!(!text.contains(word), "{}: {word}", path.display());
+        }
+    }
+}
+
 #[test]
 fn what_a_person_sees_is_made_in_the_command_alone() {
     for (path, text) in sources(&root().join("src")) {

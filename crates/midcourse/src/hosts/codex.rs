@@ -1,0 +1,161 @@
+//! Codex's hooks.
+//!
+//! They do not say how a command exited, and a patch that failed or a tool that does not exist has
+//! no event for its end. The session's own file (the rollout) knows both, so its end is looked at
+//! ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
+
+mod rollout;
+
+use std::path::PathBuf;
+
+use midcourse_core::{
+    AgentMessage, DecisionPoint, RunIdentity, RunOutcome, Timestamp, ToolResult, TrajectoryPayload,
+    looks_failed,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::facts::{answered, ended, outcome, prompt};
+use super::{Carrier, Decoded, Host, answer, identity, response};
+use crate::event::Event;
+use rollout::Rollout;
+
+const HOST: Host = Host::Codex;
+
+/// How prompts begin that the client writes itself, and what they are.
+const NOTES: [(&str, &str); 2] =
+    [("<subagent_notification>", "subagent_notification"), ("<hook_prompt", "hook_prompt")];
+
+#[derive(Deserialize)]
+struct PayloadWire {
+    session_id: String,
+    hook_event_name: String,
+    transcript_path: Option<PathBuf>,
+    agent_id: Option<String>,
+    source: Option<String>,
+    prompt: Option<String>,
+    tool_use_id: Option<String>,
+    tool_name: Option<String>,
+    tool_input: Option<Value>,
+    tool_response: Option<Value>,
+    trigger: Option<String>,
+    reason: Option<String>,
+    last_assistant_message: Option<String>,
+}
+
+pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
+    let read = || {
+        let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
+        (!payload.session_id.is_empty()).then_some(())?;
+        let run = identity(&payload.session_id, payload.agent_id.as_deref());
+        read(run, at, payload)
+    };
+    read().unwrap_or_else(|| HOST.unread(bytes, at))
+}
+
+pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
+    answer(words, carrier)
+}
+
+/// What the payload says; nothing, if it lacks what its event always has or is of an event that
+/// this release does not know.
+fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded> {
+    let mut beside = None;
+    let (payload, point, carrier) = match payload.hook_event_name.as_str() {
+        "SessionStart" => {
+            let begins = match payload.source.as_deref() {
+                Some("resume") => TrajectoryPayload::Resumed,
+                // It is on record since the compaction was done.
+                Some("compact") => return Some(Decoded::nothing()),
+                _ => TrajectoryPayload::RunStarted { identity: run.clone() },
+            };
+            (begins, Some(DecisionPoint::PreRender), Some(Carrier("SessionStart")))
+        }
+        "UserPromptSubmit" => {
+            let message = prompt(payload.prompt?, &NOTES);
+            let said = TrajectoryPayload::MessageAppended { message };
+            (said, Some(DecisionPoint::PreRender), Some(Carrier("UserPromptSubmit")))
+        }
+        "PreToolUse" => {
+            beside = payload.transcript_path;
+            let started = TrajectoryPayload::ToolStarted {
+                tool_call_id: payload.tool_use_id?.into(),
+                tool_name: payload.tool_name?.into(),
+                args: payload.tool_input.unwrap_or_default(),
+            };
+            (started, Some(DecisionPoint::PreToolExecution), Some(Carrier("PreToolUse")))
+        }
+        "PostToolUse" => {
+            beside = payload.transcript_path;
+            let mut result = response::result(payload.tool_response.unwrap_or_default());
+            result.is_error |= looks_failed(&result.comparable_text());
+            let ended = ended(payload.tool_use_id?, payload.tool_name?, result);
+            (ended, Some(DecisionPoint::PreToolSelection), Some(Carrier("PostToolUse")))
+        }
+        "Stop" => {
+            beside = payload.transcript_path;
+            (answered(payload.last_assistant_message, None), None, None)
+        }
+        "Interrupt" => {
+            let kind = "interrupt".to_owned();
+            let message = AgentMessage::Custom { kind, payload: Value::Null, timestamp: None };
+            (TrajectoryPayload::MessageAppended { message }, None, None)
+        }
+        "PostCompact" => {
+            (TrajectoryPayload::ContextCompacted { trigger: payload.trigger }, None, None)
+        }
+        "SubagentStart" => (TrajectoryPayload::RunStarted { identity: run.clone() }, None, None),
+        "SubagentStop" => {
+            let said = payload.last_assistant_message.map(AgentMessage::assistant);
+            let (outcome, new_messages) = (RunOutcome::Completed, said.into_iter().collect());
+            (TrajectoryPayload::RunEnded { outcome, new_messages }, None, None)
+        }
+        "SessionEnd" => {
+            let outcome = outcome(payload.reason);
+            (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None, None)
+        }
+        "PreCompact" | "PermissionRequest" => return Some(Decoded::nothing()),
+        _ => return None,
+    };
+    let event = Event::new(run, HOST.source("hook"), at, payload).once_in_a_row();
+    Some(Decoded { facts: vec![(event, point)], carrier, beside })
+}
+
+/// Adds how the command exited, or the calls of the round before that no hook told the end of.
+pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
+    let rollout = Rollout::read(end);
+    let Some((event, _)) = decoded.facts.first_mut() else { return decoded };
+    if let TrajectoryPayload::ToolEnded { tool_call_id, result, is_error, .. } = &mut event.payload
+    {
+        if let Some(exit) = rollout.exit_of(tool_call_id.as_str()) {
+            settle(result, exit);
+            *is_error = result.is_error;
+        }
+        return decoded;
+    }
+    let (run, at) = (event.run.clone(), event.at);
+    let told = |payload| (Event::new(run.clone(), HOST.source("rollout"), at, payload), None);
+    let mut facts = Vec::new();
+    for call in rollout.calls_before() {
+        let mut result = response::result(call.output);
+        let text = result.comparable_text();
+        result.is_error = text.starts_with("unsupported ") || looks_failed(&text);
+        facts.push(told(TrajectoryPayload::ToolStarted {
+            tool_call_id: (&call.id).into(),
+            tool_name: (&call.tool).into(),
+            args: call.args,
+        }));
+        facts.push(told(ended(call.id, call.tool, result)));
+    }
+    facts.append(&mut decoded.facts);
+    Decoded { facts, ..decoded }
+}
+
+/// Puts the exit of a command where the model reads it too.
+fn settle(result: &mut ToolResult, exit: i64) {
+    result.is_error = exit != 0;
+    if exit != 0 {
+        let text = format!("Process exited with code {exit}\n{}", result.comparable_text());
+        *result = ToolResult { details: json!({"exit_code": exit}), ..ToolResult::error(text) };
+    }
+}

@@ -1,0 +1,49 @@
+//! Facts that both hosts report alike.
+
+use midcourse_core::{AgentMessage, RunOutcome, StopReason, ToolResult, TrajectoryPayload};
+use serde_json::Value;
+
+/// The end of a call.
+pub(super) fn ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
+    let is_error = result.is_error;
+    TrajectoryPayload::ToolEnded {
+        tool_call_id: id.into(),
+        tool_name: tool.into(),
+        result,
+        is_error,
+    }
+}
+
+/// A prompt as the message it is. What the client itself writes is nobody's word; `notes` says how
+/// such prompts begin, and what they are.
+pub(super) fn prompt(text: String, notes: &[(&str, &str)]) -> AgentMessage {
+    let note = notes.iter().find(|(begins, _)| text.trim_start().starts_with(begins));
+    match note {
+        None => AgentMessage::user(text),
+        Some((_, kind)) => AgentMessage::Custom {
+            kind: (*kind).to_owned(),
+            payload: Value::String(text),
+            timestamp: None,
+        },
+    }
+}
+
+/// What the model said last, and what broke it off.
+pub(super) fn answered(text: Option<String>, error: Option<String>) -> TrajectoryPayload {
+    let mut message = AgentMessage::assistant(text.unwrap_or_default());
+    if let (AgentMessage::Assistant { stop_reason, error_message, .. }, Some(error)) =
+        (&mut message, error)
+    {
+        *stop_reason = StopReason::Error;
+        *error_message = Some(error);
+    }
+    TrajectoryPayload::MessageAppended { message }
+}
+
+/// `other` is what the client says of an end that it does not explain.
+pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
+    match reason.as_deref() {
+        None | Some("" | "other") => RunOutcome::Unknown,
+        Some(word) => RunOutcome::Other(word.to_owned()),
+    }
+}
