@@ -112,8 +112,17 @@ impl Host {
         Speaking { delivery, ..Speaking::default() }
     }
 
-    fn source(self, way: &str) -> Source {
-        Source::new(self.name(), way)
+    /// A fact that came this way. What has no id of its own is one fact if it comes twice in a
+    /// row, since hooks may be installed twice.
+    fn event(
+        self,
+        way: &str,
+        run: RunIdentity,
+        at: Timestamp,
+        payload: TrajectoryPayload,
+    ) -> Event {
+        let event = Event::new(run, Source::new(self.name(), way), at, payload);
+        if event.fact.is_some() { event } else { event.once_in_a_row() }
     }
 
     /// A payload that could not be read, kept in the run that it seems to belong to.
@@ -122,7 +131,7 @@ impl Host {
             || RunIdentity::root(format!("{}.unread", self.name())),
             RunIdentity::root,
         );
-        let event = Event::unread(run, self.source("hook"), at, bytes).once_in_a_row();
+        let event = Event::unread(run, Source::new(self.name(), "hook"), at, bytes).once_in_a_row();
         Decoded { facts: vec![(event, None)], carrier: None, beside: None }
     }
 }

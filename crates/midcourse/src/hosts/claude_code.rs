@@ -142,7 +142,7 @@ impl Reading {
             name if OTHERS.contains(&name) => return Some(Decoded::nothing()),
             _ => return None,
         };
-        let event = self.event("hook", payload).once_in_a_row();
+        let event = self.event("hook", payload);
         Some(Decoded { facts: vec![(event, point)], carrier, beside: None })
     }
 
@@ -172,7 +172,7 @@ impl Reading {
             };
             facts.push((self.event("batch", end), None));
         }
-        let mut turn = self.event("batch", TrajectoryPayload::TurnStarted).once_in_a_row();
+        let mut turn = self.event("batch", TrajectoryPayload::TurnStarted);
         if let Some(first) = first {
             turn = turn.with_fact(first);
         }
@@ -181,7 +181,7 @@ impl Reading {
     }
 
     fn event(&self, way: &str, payload: TrajectoryPayload) -> Event {
-        Event::new(self.run.clone(), HOST.source(way), self.at, payload)
+        HOST.event(way, self.run.clone(), self.at, payload)
     }
 }
 

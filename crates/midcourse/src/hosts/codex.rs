@@ -1,7 +1,7 @@
 //! Codex's hooks.
 //!
-//! They do not say how a command exited, and a patch that failed or a tool that does not exist has
-//! no event for its end. The session's own file (the rollout) knows both, so its end is looked at
+//! They do not say how a command exited; and a patch that failed, a tool that does not exist and a
+//! command that goes on in the background have no event for their end. The session's own file (the rollout) knows both, so its end is looked at
 //! ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
 
 mod rollout;
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::facts::{answered, ended, outcome, prompt};
 use super::{Carrier, Decoded, Host, answer, identity, response};
-use crate::event::Event;
 use rollout::Rollout;
 
 const HOST: Host = Host::Codex;
@@ -117,11 +116,11 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
         "PreCompact" | "PermissionRequest" => return Some(Decoded::nothing()),
         _ => return None,
     };
-    let event = Event::new(run, HOST.source("hook"), at, payload).once_in_a_row();
+    let event = HOST.event("hook", run, at, payload);
     Some(Decoded { facts: vec![(event, point)], carrier, beside })
 }
 
-/// Adds how the command exited, or the calls of the round before that no hook told the end of.
+/// Adds how the command exited, or the calls before that no hook told the end of.
 pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
     let rollout = Rollout::read(end);
     let Some((event, _)) = decoded.facts.first_mut() else { return decoded };
@@ -134,9 +133,9 @@ pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
         return decoded;
     }
     let (run, at) = (event.run.clone(), event.at);
-    let told = |payload| (Event::new(run.clone(), HOST.source("rollout"), at, payload), None);
+    let told = |payload| (HOST.event("rollout", run.clone(), at, payload), None);
     let mut facts = Vec::new();
-    for call in rollout.calls_before() {
+    for call in rollout.calls_untold() {
         let mut result = response::result(call.output);
         let text = result.comparable_text();
         result.is_error = text.starts_with("unsupported ") || looks_failed(&text);

@@ -124,17 +124,18 @@ fn told_before(
         return Ok(None);
     }
     // What the engine concluded stands between a fact and its echo.
-    let latest: Option<i64> = connection
+    let latest: Option<(i64, bool)> = connection
         .prepare_cached(
-            "SELECT seq FROM records WHERE run = ?1 AND kind NOT IN \
+            "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND kind NOT IN \
              ('feedback_delivered', 'guidance_delivered', 'outcome') ORDER BY seq DESC LIMIT 1",
         )?
-        .query_row([run], |row| row.get(0))
+        .query_row(params![run, draft.payload.kind(), draft.source.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .optional()?;
-    let Some(seq) = latest else { return Ok(None) };
+    let Some((seq, true)) = latest else { return Ok(None) };
     let Some(known) = read::record(connection, run, seq)? else { return Ok(None) };
-    let is_echo = known.source == draft.source.as_str()
-        && *known.first_told.as_ref().unwrap_or(&known.value) == draft.value()?;
+    let is_echo = *known.first_told.as_ref().unwrap_or(&known.value) == draft.value()?;
     Ok(is_echo.then_some(seq))
 }
 

@@ -10,7 +10,7 @@ use midcourse_core::{TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 
 use crate::events::{Place, quick};
-use crate::hosts::{rollout_up_to, session};
+use crate::hosts::{rollout_at, session};
 
 /// Starts the hook of a host on a payload.
 pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u8]) -> Child {
@@ -163,24 +163,30 @@ fn a_session_is_resumed_twice_although_nothing_tells_the_payloads_apart() {
         let session = records(&place, "47d39550-f06f-4eb2-bd7e-d819af7377fe");
         let kinds: Vec<_> = session.iter().map(|record| record.payload.kind()).collect();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(kinds.join(" "), @r#"
-            run_started run_ended resumed run_ended resumed context_compacted run_ended resumed run_ended
-            "#);
+            insta::assert_snapshot!(kinds.join(" "), @r#"run_started run_ended resumed run_ended resumed context_compacted run_ended resumed run_ended"#);
         }
     }
+}
+
+/// Feeds a captured session of Codex, with the session's file as it was; returns the answers.
+fn feed_codex(place: &Place, name: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rollout.jsonl");
+    let mut answers = Vec::new();
+    for payload in session("codex-0.166.0", name) {
+        std::fs::write(&file, rollout_at(name, &payload)).unwrap();
+        let mut moved: Value = serde_json::from_str(&payload).unwrap();
+        moved["transcript_path"] = json!(file);
+        answers.push(hook(place, "codex", &moved.to_string()));
+    }
+    answers.retain(|answer| !answer.is_empty());
+    answers
 }
 
 #[test]
 fn a_whole_session_of_codex_has_every_call_once() {
     let place = Place::new();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rollout.jsonl");
-    for payload in session("codex-0.166.0", "main-run") {
-        std::fs::write(&file, rollout_up_to(&payload)).unwrap();
-        let mut moved: Value = serde_json::from_str(&payload).unwrap();
-        moved["transcript_path"] = json!(file);
-        assert_eq!(hook(&place, "codex", &moved.to_string()), "");
-    }
+    assert_eq!(feed_codex(&place, "main-run"), [""; 0]);
     let session = records(&place, "01a1de06-e1a4-7691-9f94-18644a020dda");
     insta::assert_snapshot!(ends(&session).join("\n"), @r#"
     call_fake001_1 ok "hello\n"
@@ -192,6 +198,55 @@ fn a_whole_session_of_codex_has_every_call_once() {
     "#);
     assert_eq!(count(&session, "tool_started"), 6);
     assert_eq!(place.findings(), [""; 0]);
+}
+
+#[test]
+fn calls_of_codex_that_no_hook_tells_the_end_of_are_there_once() {
+    let place = Place::new();
+    assert_eq!(feed_codex(&place, "calls-without-hooks").len(), 1, "a loop is told once");
+    let session = records(&place, "01a1dfe3-7712-7232-9628-e96aa4c1db17");
+    insta::assert_snapshot!(ends(&session).join("\n"), @r#"
+    call_fake001_0 failed "Process exited with code"
+    call_fake002_0 failed "Process exited with code"
+    call_fake003_0 failed "Process exited with code"
+    call_fake004_0 failed "Process exited with code"
+    call_fake005_0 ok "Exit code: 0\nWall time: "
+    call_fake006_0 failed "apply_patch verification"
+    call_fake007_0 failed "apply_patch verification"
+    call_fake008_1 ok "b\n"
+    call_fake008_0 failed "Process exited with code"
+    call_fake009_0 failed "unsupported call: update"
+    call_fake010_0 failed "unsupported call: nosuch"
+    call_fake011_0 ok "Chunk ID: d97960\nWall ti"
+    "#);
+    assert_eq!(count(&session, "tool_started"), 12);
+    assert_eq!(count(&session, "resumed"), 1);
+    assert_eq!(place.findings(), [""; 0]);
+}
+
+#[test]
+fn calls_of_claude_code_that_were_never_made_are_there_once() {
+    let place = Place::new();
+    let payloads = session("claude-code-2.1.325", "calls-not-made");
+    let mut answers = feed(&place, "claude-code", &payloads, 2);
+    answers.retain(|answer| !answer.is_empty());
+    assert_eq!(answers.len(), 1, "a loop is told once, by one of two hooks: {answers:?}");
+    let session = records(&place, "0d992700-520a-49c9-aad0-fa7453271dda");
+    insta::assert_snapshot!(ends(&session).join("\n"), @r#"
+    toolu_fake0001_0 failed "Exit code 2\nls: cannot a"
+    toolu_fake0002_0 failed "Exit code 2\nls: cannot a"
+    toolu_fake0003_0 failed "Exit code 2\nls: cannot a"
+    toolu_fake0004_0 failed "Exit code 2\nls: cannot a"
+    toolu_fake0005_0 denied "Claude requested permiss"
+    toolu_fake0006_0 failed "<tool_use_error>InputVal"
+    toolu_fake0007_0 failed "<tool_use_error>Error: N"
+    toolu_fake0008_0 ok "1"
+    toolu_fake0008_1 ok "File created successfull"
+    toolu_fake0008_2 failed "Exit code 4"
+    toolu_fake0008_3 ok "3"
+    toolu_fake0009_0 ok "{\"isAsync\":true,\"status\""
+    "#);
+    assert_eq!(count(&session, "tool_started"), 12);
 }
 
 #[test]
@@ -207,9 +262,7 @@ fn a_loop_is_told_once_and_in_the_words_of_the_host() {
             }
         }
     }
-    insta::assert_snapshot!(heard.join("\n"), @r#"
-    call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nThe same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might."}}
-    "#);
+    insta::assert_snapshot!(heard.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nThe same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might."}}"#);
     assert_eq!(count(&records(&place, "s"), "guidance_delivered"), 1);
 }
 

@@ -158,6 +158,25 @@ fn a_refusal_is_seen_in_the_batch_alone() {
 }
 
 #[test]
+fn calls_that_could_not_be_made_are_seen_in_the_batch_alone() {
+    let payloads = session("claude-code-2.1.325", "calls-not-made");
+    let batches: Vec<String> = payloads
+        .into_iter()
+        .filter(|payload| payload.contains("PostToolBatch") && payload.contains("<tool_use_error>"))
+        .collect();
+    insta::assert_snapshot!(shown(Host::ClaudeCode, &batches), @r#"
+    PostToolBatch:
+      S batch tool_started unless known {"tool_call_id":"toolu_fake0006_0","tool_name":"Read","args":{}}
+      S batch tool_ended unless known {"tool_call_id":"toolu_fake0006_0","tool_name":"Read","result":{"content":[{"type":"text","text":"<tool_use_error>InputValidationError: Read failed du…
+      S batch turn_started unless known {} pre_tool_selection
+    PostToolBatch:
+      S batch tool_started unless known {"tool_call_id":"toolu_fake0007_0","tool_name":"NoSuchTool","args":{"a":1}}
+      S batch tool_ended unless known {"tool_call_id":"toolu_fake0007_0","tool_name":"NoSuchTool","result":{"content":[{"type":"text","text":"<tool_use_error>Error: No such tool available:…
+      S batch turn_started unless known {} pre_tool_selection
+    "#);
+}
+
+#[test]
 fn what_the_client_notes_is_nobodys_word() {
     let payloads = session("claude-code-2.1.325", "background-bash");
     insta::assert_snapshot!(shown(Host::ClaudeCode, &payloads[7..9]), @r#"
@@ -277,10 +296,15 @@ fn nothing_that_was_captured_is_unread() {
                 "resume-and-compact",
                 "sigterm",
                 "api-error",
+                "calls-not-made",
             ][..],
         ),
         (Host::ClaudeCode, "claude-code-2.1.197", &["main-run"]),
-        (Host::Codex, "codex-0.166.0", &["main-run", "apply_patch-ok-then-fail", "sigint"]),
+        (
+            Host::Codex,
+            "codex-0.166.0",
+            &["main-run", "apply_patch-ok-then-fail", "sigint", "calls-without-hooks"],
+        ),
     ] {
         for payload in names.iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at(0));
@@ -357,19 +381,23 @@ fn answers_are_the_least_that_a_host_accepts() {
     }
 }
 
-/// The session file of the captured run up to a call: to its request, or to its end.
-pub(crate) fn rollout_up_to(payload: &str) -> String {
+/// The session file of a captured session of Codex as it was at a payload: up to the request of a
+/// call, or up to its end.
+pub(crate) fn rollout_at(name: &str, payload: &str) -> String {
     let payload: Value = serde_json::from_str(payload).unwrap();
-    let name = payload["hook_event_name"].as_str().unwrap();
+    let event = payload["hook_event_name"].as_str().unwrap();
     let call = payload["tool_use_id"].as_str().unwrap_or_default().to_owned();
-    let lines = session("codex-0.166.0", "rollout");
+    let lines = session("codex-0.166.0", &format!("{name}.rollout"));
     let last = lines.iter().position(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
         let item = &line["payload"];
-        match name {
-            "PreToolUse" => item["type"] == "function_call" && item["call_id"] == call.as_str(),
+        let is_call = !item["name"].is_null() && item["call_id"] == call.as_str();
+        let is_answer = item["item"]["type"] == "AgentMessage"
+            && item["item"]["content"][0]["text"] == payload["last_assistant_message"];
+        match event {
+            "PreToolUse" => is_call,
             "PostToolUse" => item["item"]["id"] == call.as_str(),
-            "Stop" => false,
+            "Stop" => is_answer,
             _ => true,
         }
     });
@@ -379,13 +407,13 @@ pub(crate) fn rollout_up_to(payload: &str) -> String {
 
 #[test]
 fn the_session_file_of_codex_knows_exits_and_calls_that_no_hook_tells() {
-    let mut shown = String::new();
-    for payload in session("codex-0.166.0", "main-run") {
+    let (name, mut shown) = ("calls-without-hooks", String::new());
+    for payload in session("codex-0.166.0", name) {
         let decoded = Host::Codex.decode(payload.as_bytes(), at(0));
         if decoded.beside.is_none() {
             continue;
         }
-        let decoded = Host::Codex.complete(decoded, rollout_up_to(&payload).as_bytes());
+        let decoded = Host::Codex.complete(decoded, rollout_at(name, &payload).as_bytes());
         let _ = writeln!(shown, "{}", event_of(&payload));
         for (event, _) in decoded.facts {
             let call = event.payload.call_id().map_or("", |id| id.as_str());
@@ -400,30 +428,64 @@ fn the_session_file_of_codex_knows_exits_and_calls_that_no_hook_tells() {
             let _ = writeln!(shown, "  {source} {} {call} {rest}", event.payload.kind());
         }
     }
-    insta::assert_snapshot!(shown, @r#"
+    insta::assert_snapshot!(shown.replace("  \n", "\n"), @r#"
     PreToolUse
-      codex/hook tool_started call_fake001_1 {"command":"echo hello"}
+      codex/hook tool_started call_fake001_0 {"command":"ls nosuch"}
     PostToolUse
-      codex/hook tool_ended call_fake001_1 false "hello\n"
+      codex/hook tool_ended call_fake001_0 true "Process exited with code 2\nls: cannot access 'nosuch': No such file or directory\n"
     PreToolUse
-      codex/hook tool_started call_fake002_0 {"command":"echo out; echo err >&2; exit 3"}
+      codex/hook tool_started call_fake002_0 {"command":"ls nosuch"}
     PostToolUse
-      codex/hook tool_ended call_fake002_0 true "Process exited with code 3\nout\nerr\n"
+      codex/hook tool_ended call_fake002_0 true "Process exited with code 2\nls: cannot access 'nosuch': No such file or directory\n"
     PreToolUse
-      codex/rollout tool_started call_fake003_0 {"command":"*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch\n"}
-      codex/rollout tool_ended call_fake003_0 true "unsupported custom tool call: apply_patch"
-      codex/hook tool_started call_fake004_0 {"command":"echo a"}
+      codex/hook tool_started call_fake003_0 {"command":"ls nosuch"}
+    PostToolUse
+      codex/hook tool_ended call_fake003_0 true "Process exited with code 2\nls: cannot access 'nosuch': No such file or directory\n"
     PreToolUse
-      codex/rollout tool_started call_fake003_0 {"command":"*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch\n"}
-      codex/rollout tool_ended call_fake003_0 true "unsupported custom tool call: apply_patch"
-      codex/hook tool_started call_fake004_1 {"command":"echo b"}
+      codex/hook tool_started call_fake004_0 {"command":"ls nosuch"}
     PostToolUse
-      codex/hook tool_ended call_fake004_0 false "a\n"
+      codex/hook tool_ended call_fake004_0 true "Process exited with code 2\nls: cannot access 'nosuch': No such file or directory\n"
+    PreToolUse
+      codex/hook tool_started call_fake005_0 {"command":"*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch\n"}
     PostToolUse
-      codex/hook tool_ended call_fake004_1 false "b\n"
+      codex/hook tool_ended call_fake005_0 false "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nA new.txt\n"
+    PreToolUse
+      codex/hook tool_started call_fake006_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+    PreToolUse
+      codex/rollout tool_started call_fake006_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+      codex/rollout tool_ended call_fake006_0 true "apply_patch verification failed: Failed to read file to update /home/user/project/nope.txt: No such file or directory (os error 2)"
+      codex/hook tool_started call_fake007_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+    PreToolUse
+      codex/rollout tool_started call_fake006_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+      codex/rollout tool_ended call_fake006_0 true "apply_patch verification failed: Failed to read file to update /home/user/project/nope.txt: No such file or directory (os error 2)"
+      codex/rollout tool_started call_fake007_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+      codex/rollout tool_ended call_fake007_0 true "apply_patch verification failed: Failed to read file to update /home/user/project/nope.txt: No such file or directory (os error 2)"
+      codex/hook tool_started call_fake008_0 {"command":"exit 5"}
+    PreToolUse
+      codex/rollout tool_started call_fake006_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+      codex/rollout tool_ended call_fake006_0 true "apply_patch verification failed: Failed to read file to update /home/user/project/nope.txt: No such file or directory (os error 2)"
+      codex/rollout tool_started call_fake007_0 {"command":"*** Begin Patch\n*** Update File: nope.txt\n@@\n-a\n+b\n*** End Patch\n"}
+      codex/rollout tool_ended call_fake007_0 true "apply_patch verification failed: Failed to read file to update /home/user/project/nope.txt: No such file or directory (os error 2)"
+      codex/hook tool_started call_fake008_1 {"command":"echo b"}
+    PostToolUse
+      codex/hook tool_ended call_fake008_1 false "b\n"
+    PostToolUse
+      codex/hook tool_ended call_fake008_0 true "Process exited with code 5\n"
+    PreToolUse
+      codex/rollout tool_started call_fake009_0 {"plan":[{"step":"x","status":"pending"}]}
+      codex/rollout tool_ended call_fake009_0 true "unsupported call: update_plan"
+      codex/rollout tool_started call_fake010_0 {"a":1}
+      codex/rollout tool_ended call_fake010_0 true "unsupported call: nosuch"
+      codex/hook tool_started call_fake011_0 {"command":"sleep 30; echo late"}
     Stop
-      codex/rollout tool_started call_fake005_0 {"plan":[{"step":"x","status":"pending"}]}
-      codex/rollout tool_ended call_fake005_0 true "unsupported call: update_plan"
+      codex/rollout tool_started call_fake009_0 {"plan":[{"step":"x","status":"pending"}]}
+      codex/rollout tool_ended call_fake009_0 true "unsupported call: update_plan"
+      codex/rollout tool_started call_fake010_0 {"a":1}
+      codex/rollout tool_ended call_fake010_0 true "unsupported call: nosuch"
+      codex/rollout tool_started call_fake011_0 {"command":"sleep 30; echo late"}
+      codex/rollout tool_ended call_fake011_0 false "Chunk ID: d97960\nWall time: 0.5013 seconds\nProcess running with session ID 99178\nOriginal token count: 0\nOutput:\n"
+      codex/hook message_appended
+    Stop
       codex/hook message_appended
     "#);
 }

@@ -3,6 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// Calls that are taken from a file at a time.
+const CALLS_MAX: usize = 32;
+
 /// The last lines of a rollout, oldest first.
 pub(super) struct Rollout {
     lines: Vec<ItemWire>,
@@ -61,26 +64,38 @@ impl Rollout {
         })
     }
 
-    /// The calls of the latest round that has outputs, without the commands: hooks tell their ends.
-    pub(super) fn calls_before(&self) -> Vec<Call> {
-        let mut round = self.lines.iter().rev().skip_while(|line| !line.is_output()).peekable();
-        let mut outputs = Vec::new();
-        while let Some(line) = round.next_if(|line| !line.is_call()) {
-            outputs.extend(line.call_id.as_deref().zip(line.output.as_ref()));
-        }
-        let is_command = |id: &str| {
+    /// The calls with an output that no hook told the end of, since the latest round in which one
+    /// did or since the person's latest word, oldest first.
+    ///
+    /// What ran stands in the file as an item that is completed, and has its hook. A patch that does
+    /// not apply, a tool that does not exist and a command that goes on in the background do not.
+    pub(super) fn calls_untold(&self) -> Vec<Call> {
+        let is_told = |id: &str| {
             let mut done = self.lines.iter().filter_map(|line| line.item.as_ref());
-            done.any(|item| item.id == id && item.kind == "CommandExecution")
+            done.any(|item| item.id == id)
         };
-        let mut calls: Vec<Call> = round
-            .take_while(|line| !line.is_output())
-            .filter_map(|line| {
-                let id = line.call_id.as_deref().filter(|id| !is_command(id))?;
-                let (_, output) = outputs.iter().find(|(of, _)| *of == id)?;
-                let tool = line.name.clone()?;
-                Some(Call { id: id.to_owned(), tool, args: line.args(), output: (*output).clone() })
-            })
-            .collect();
+        let (mut outputs, mut calls) = (Vec::new(), Vec::new());
+        let (mut is_last_round, mut in_calls) = (false, false);
+        for line in self.lines.iter().rev() {
+            if line.is_output() {
+                if is_last_round && in_calls {
+                    break;
+                }
+                in_calls = false;
+                outputs.extend(line.call_id.as_deref().zip(line.output.as_ref()));
+            } else if line.is_call() {
+                in_calls = true;
+                let Some(id) = line.call_id.as_deref() else { continue };
+                let Some((_, output)) = outputs.iter().find(|(of, _)| *of == id) else { continue };
+                if is_told(id) {
+                    is_last_round = true;
+                } else if calls.len() < CALLS_MAX {
+                    calls.extend(line.call(id, output));
+                }
+            } else if line.item.as_ref().is_some_and(|item| item.kind == "UserMessage") {
+                break;
+            }
+        }
         calls.reverse();
         calls
     }
@@ -95,12 +110,22 @@ impl ItemWire {
         matches!(self.kind.as_str(), "function_call" | "custom_tool_call")
     }
 
-    /// What the tool was asked, in the form in which hooks have it.
-    fn args(&self) -> Value {
-        if let Some(input) = &self.input {
-            return json!({"command": input});
+    /// The call, in the words in which hooks tell it.
+    fn call(&self, id: &str, output: &Value) -> Option<Call> {
+        let mut tool = self.name.clone()?;
+        let mut args = match (&self.input, &self.arguments) {
+            (Some(input), _) => json!({"command": input}),
+            (None, Some(arguments)) => {
+                serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.clone()))
+            }
+            (None, None) => Value::Null,
+        };
+        if tool == "exec_command"
+            && let Some(command) = args.get_mut("cmd").map(Value::take)
+        {
+            tool = "Bash".to_owned();
+            args = json!({"command": command});
         }
-        let arguments = self.arguments.as_deref().unwrap_or_default();
-        serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()))
+        Some(Call { id: id.to_owned(), tool, args, output: output.clone() })
     }
 }
