@@ -1,8 +1,8 @@
 //! Codex's hooks.
 //!
 //! They do not say how a command exited; and a patch that failed, a tool that does not exist and a
-//! command that goes on in the background have no event for their end. The session's own file (the rollout) knows both, so its end is looked at
-//! ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
+//! command that goes on in the background have no event for their end. The session's own file (the
+//! rollout) knows both, so its end is looked at ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
 
 mod rollout;
 
