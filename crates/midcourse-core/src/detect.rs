@@ -25,7 +25,7 @@ pub use doom_loop::LONGEST_CYCLE;
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
+use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
@@ -158,6 +158,26 @@ impl BuiltIn {
             tool_avoidance,
             drift,
         ]
+    }
+}
+
+/// Counts calls, those that one answer of the model issued together once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rounds {
+    count: u32,
+    turn: Option<u64>,
+}
+
+impl Rounds {
+    /// Counts a call; whether it begins a round.
+    pub(crate) fn add(&mut self, call: &ToolInvoked) -> bool {
+        let is_new = self.turn.replace(call.turn()) != Some(call.turn());
+        self.count += u32::from(is_new);
+        is_new
+    }
+
+    pub(crate) const fn count(&self) -> u32 {
+        self.count
     }
 }
 

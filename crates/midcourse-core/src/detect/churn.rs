@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Belief, PatternDetector, Rounds};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -27,12 +27,11 @@ impl PatternDetector for Churn {
         }
         let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
         let idle = || trajectory.calls_since_spoken_to().take_while(|call| call.is_idle());
-        let (mut rounds, mut turn) = (0, None);
-        for call in idle() {
-            if turn.replace(call.turn()) != Some(call.turn()) {
-                rounds += 1;
-            }
-        }
+        let mut rounds = Rounds::default();
+        idle().for_each(|call| {
+            rounds.add(call);
+        });
+        let rounds = rounds.count();
         if rounds < ROUNDS {
             return Belief::Gone;
         }

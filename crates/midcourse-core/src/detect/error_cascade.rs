@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Belief, PatternDetector, Rounds};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -78,11 +78,10 @@ struct Failures<'a> {
 impl<'a> Failures<'a> {
     fn among(red_is_output: bool, calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
         let mut failures = Self { rounds: 0, tools: Vec::new(), evidence: Vec::new() };
-        let mut turn = None;
+        let mut rounds = Rounds::default();
         for call in calls.filter(|call| is_failure(red_is_output, call)) {
-            if turn.replace(call.turn()) != Some(call.turn()) {
-                failures.rounds += 1;
-            }
+            rounds.add(call);
+            failures.rounds = rounds.count();
             if !failures.tools.contains(&call.tool()) {
                 failures.tools.push(call.tool());
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Belief, PatternDetector, Rounds};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -169,7 +169,7 @@ fn same_error(
     let config = trajectory.config();
     let window = config.error_window.get() as usize;
     let (mut lately, mut of_question, mut costly) = (0, 0, 0);
-    let (mut turn, mut changes, mut since_failure) = (None, 0, 0);
+    let (mut rounds, mut changes, mut since_failure) = (Rounds::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
     for (back, old) in trajectory.calls_since_spoken_to().enumerate() {
         match old.status().error() {
@@ -188,7 +188,7 @@ fn same_error(
         }
         evidence.push(old.ended_seq());
         changes += std::mem::take(&mut since_failure);
-        if turn.replace(old.turn()) != Some(old.turn()) {
+        if rounds.add(old) {
             lately += u32::from(is_lately);
             of_question += u32::from(is_question);
             costly += u32::from(is_question && is_costly(trajectory, old, error.class));
@@ -257,19 +257,16 @@ fn in_a_row(
     is_such: impl Fn(&ToolInvoked) -> bool,
     cause: Cause,
 ) -> Failures {
-    let (mut count, mut turn) = (0, None);
-    let mut evidence = Vec::new();
+    let (mut rounds, mut evidence) = (Rounds::default(), Vec::new());
     for old in trajectory.calls_since_spoken_to().take(CLASS_WINDOW) {
         if is_such(old) {
             evidence.push(old.ended_seq());
-            if turn.replace(old.turn()) != Some(old.turn()) {
-                count += 1;
-            }
+            rounds.add(old);
         } else if !old.is_error() && old.tool() == call.tool() {
             break;
         }
     }
-    Failures { cause, count, evidence }
+    Failures { cause, count: rounds.count(), evidence }
 }
 
 pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
