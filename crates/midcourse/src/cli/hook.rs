@@ -30,7 +30,7 @@ const TIMEOUT_VARIABLE: &str = "MIDCOURSE_HOOK_TIMEOUT_MS";
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What putting an event aside may take, once its time is over.
+/// What putting an event aside may take.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The longest payload that is read; of a longer one the beginning is kept.
@@ -66,7 +66,7 @@ type Pending = Arc<Mutex<Vec<Event>>>;
 
 /// Does it all, and cannot fail.
 pub(super) fn run(host: &str) -> ExitCode {
-    let deadline = Deadline::in_time(time_limit());
+    let deadline = Deadline::in_time(time_limit(), GRACE);
     let home = Home::of_user().ok();
     let log = Arc::new(Log::new(home.as_ref(), host));
     let panics = Arc::clone(&log);
@@ -94,11 +94,13 @@ pub(super) fn run(host: &str) -> ExitCode {
 struct Deadline {
     begun: Instant,
     limit: Duration,
+    /// What putting an event aside may take, once the time is over.
+    grace: Duration,
 }
 
 impl Deadline {
-    fn in_time(limit: Duration) -> Self {
-        Self { begun: Instant::now(), limit }
+    fn in_time(limit: Duration, grace: Duration) -> Self {
+        Self { begun: Instant::now(), limit, grace }
     }
 
     fn left(self) -> Duration {
@@ -125,10 +127,10 @@ fn guard(
     let mut waited = report.recv_timeout(deadline.left());
     if waited == Err(RecvTimeoutError::Timeout) && events(&pending).is_empty() {
         // Nothing to put aside yet: on a busy machine the payload may just not have been read.
-        waited = report.recv_timeout(GRACE);
+        waited = report.recv_timeout(deadline.grace);
     }
     waited.unwrap_or_else(|why| {
-        put_aside(log, home, std::mem::take(&mut *events(&pending)), why);
+        put_aside(log, home, std::mem::take(&mut *events(&pending)), why, deadline.grace);
         // It may have come through at the very end: what was recorded as said is said.
         report.try_recv().unwrap_or_default()
     })
@@ -145,7 +147,13 @@ fn time_limit() -> Duration {
 
 /// Puts the events aside that were not recorded in time, or were not for a panic. An event that
 /// was recorded after all is known by its key when it comes back.
-fn put_aside(log: &Log, home: Option<Home>, events: Vec<Event>, why: RecvTimeoutError) {
+fn put_aside(
+    log: &Log,
+    home: Option<Home>,
+    events: Vec<Event>,
+    why: RecvTimeoutError,
+    grace: Duration,
+) {
     let why = match why {
         RecvTimeoutError::Timeout => "the time was over",
         RecvTimeoutError::Disconnected => "it failed",
@@ -162,7 +170,7 @@ fn put_aside(log: &Log, home: Option<Home>, events: Vec<Event>, why: RecvTimeout
         let _ = done.send(all.map_err(|error| error.to_string()));
     });
     let spilled = match spilling {
-        Ok(_) => spilled.recv_timeout(GRACE).unwrap_or_else(|error| Err(error.to_string())),
+        Ok(_) => spilled.recv_timeout(grace).unwrap_or_else(|error| Err(error.to_string())),
         Err(error) => Err(error.to_string()),
     };
     log.write(&match spilled {
@@ -268,11 +276,20 @@ mod tests {
 
     use super::{Deadline, Log, Pending, Report, events, guard};
 
-    fn guarded(work: fn(&Pending) -> Report) -> (Report, Home, String) {
+    /// Longer than any machine takes, however busy it is.
+    const AGES: Duration = Duration::from_secs(600);
+
+    const A_MOMENT: Duration = Duration::from_millis(50);
+
+    fn guarded(
+        limit: Duration,
+        grace: Duration,
+        work: fn(&Pending) -> Report,
+    ) -> (Report, Home, String) {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
         let log = Log::new(Some(&home), "test");
-        let deadline = Deadline::in_time(Duration::from_millis(50));
+        let deadline = Deadline::in_time(limit, grace);
         let report = guard(&log, Some(home.clone()), deadline, work);
         let lines = std::fs::read_to_string(home.log_file()).unwrap_or_default();
         // The folder stays until the process ends: the work may still be at it.
@@ -288,9 +305,10 @@ mod tests {
 
     #[test]
     fn work_that_takes_too_long_is_left_and_its_event_put_aside() {
-        let (report, home, lines) = guarded(|pending| {
+        // By then the work has certainly begun.
+        let (report, home, lines) = guarded(Duration::from_secs(2), AGES, |pending| {
             begin(pending);
-            sleep(Duration::from_secs(60));
+            sleep(AGES);
             Report::default()
         });
         assert_eq!(report, Report::default());
@@ -300,7 +318,7 @@ mod tests {
 
     #[test]
     fn work_that_panics_is_silent_and_its_event_put_aside() {
-        let (report, home, lines) = guarded(|pending| {
+        let (report, home, lines) = guarded(AGES, AGES, |pending| {
             begin(pending);
             panic!("a bug");
         });
@@ -311,8 +329,8 @@ mod tests {
 
     #[test]
     fn a_payload_that_never_comes_is_waited_for_a_little() {
-        let (report, home, lines) = guarded(|_| {
-            sleep(Duration::from_secs(60));
+        let (report, home, lines) = guarded(A_MOMENT, A_MOMENT, |_| {
+            sleep(AGES);
             Report::default()
         });
         assert_eq!(report, Report::default());
@@ -323,8 +341,10 @@ mod tests {
     #[test]
     fn work_that_is_done_in_time_is_heard() {
         let done = || Report { answer: b"{}".to_vec(), remarks: vec!["one".to_owned()] };
-        let (report, _, lines) =
-            guarded(|_| Report { answer: b"{}".to_vec(), remarks: vec!["one".to_owned()] });
+        let (report, _, lines) = guarded(AGES, AGES, |_| Report {
+            answer: b"{}".to_vec(),
+            remarks: vec!["one".to_owned()],
+        });
         assert_eq!((report, lines.as_str()), (done(), ""));
     }
 }

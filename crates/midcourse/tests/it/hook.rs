@@ -421,7 +421,7 @@ fn a_store_that_somebody_holds_makes_the_event_wait_aside() {
     let other = rusqlite::Connection::open(place.home().store_file()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-    command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "300");
+    command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "4000");
     let child = start(&mut command, place.home().folder(), "claude-code", post.as_bytes());
     assert_eq!(answer(child.wait_with_output().unwrap()), "");
     other.execute_batch("ROLLBACK").unwrap();
