@@ -42,7 +42,7 @@ const KEPT_MAX: usize = 64 * 1024;
 /// How much of the end of a host's own file is looked at.
 const BESIDE_MAX: u64 = 128 * 1024;
 
-/// The payload of one event of a host.
+/// Record one event of a coding agent at its hook, and answer it.
 ///
 /// This is what a host runs at its hooks. It reads the payload on standard input, records it
 /// durably, and prints the host's answer: nothing, or a short text for the agent. Whatever goes
