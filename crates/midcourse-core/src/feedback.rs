@@ -21,6 +21,7 @@ pub use budget::{Budget, BudgetFeedback, InvalidBudget};
 pub use collect::{FeedbackPolicy, collect_feedback};
 pub use context::FeedbackContext;
 pub use deadline::{Deadline, DeadlineFeedback};
+pub(crate) use deadline::{deadline_cause, length_in_words};
 pub use drift::DriftDetector;
 pub use error_cascade::ErrorCascadeDetector;
 pub use fixed::StaticFeedback;

@@ -14,6 +14,7 @@ mod injection;
 mod parallel;
 mod point;
 mod provider;
+mod time_limit;
 
 pub use collect::{GuidanceChoice, collect_guidance, format_guidance};
 pub use consultation::ConsultationPromptProvider;
@@ -25,6 +26,7 @@ pub use injection::{GuidanceInjection, GuidanceKey, GuidanceText, InvalidGuidanc
 pub use parallel::ParallelToolReminder;
 pub use point::{DecisionPoint, DecisionPoints, InjectionPosition};
 pub use provider::{GuidanceProvider, GuidanceProviderConfig};
+pub use time_limit::TimeLimit;
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};

@@ -59,7 +59,8 @@ pub use guidance::{
     ConsultationPromptProvider, CourseCorrection, DecisionPoint, DecisionPoints,
     DiagnosticSignalProvider, DoomLoopDetector, GuidanceChoice, GuidanceContext, GuidanceDelivered,
     GuidanceInjection, GuidanceKey, GuidanceProvider, GuidanceProviderConfig, GuidanceText,
-    InjectionPosition, InvalidGuidance, ParallelToolReminder, collect_guidance, format_guidance,
+    InjectionPosition, InvalidGuidance, ParallelToolReminder, TimeLimit, collect_guidance,
+    format_guidance,
 };
 pub use ledger::{CAUSES_MAX, Ledger, LedgerPolicy, WORDS_MAX};
 pub use money::{InvalidMoney, MicroUsd};

@@ -3,7 +3,9 @@
 use crate::feedback::{
     Budget, BudgetFeedback, DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger,
 };
-use crate::guidance::{CourseCorrection, DecisionPoint, DecisionPoints, GuidanceProviderConfig};
+use crate::guidance::{
+    CourseCorrection, DecisionPoint, DecisionPoints, GuidanceProviderConfig, TimeLimit,
+};
 use crate::prompt::{DeliveryPolicy, PromptTemplate};
 
 /// What a run is to meet, where its user said so.
@@ -41,6 +43,9 @@ impl Speaking {
                 DeadlineFeedback::default().at_steps(),
                 each_call(),
             ));
+            let mut limit = GuidanceProviderConfig::new(TimeLimit);
+            limit.points = DecisionPoints::of([DecisionPoint::PreRender]);
+            template = template.with_guidance_provider(limit);
         }
         if self.course_correction {
             let mut correction = GuidanceProviderConfig::new(CourseCorrection);

@@ -89,7 +89,7 @@ impl DeadlineFeedback {
 }
 
 /// Another moment is another deadline.
-fn cause_of(deadline: Deadline) -> Cause {
+pub(crate) fn deadline_cause(deadline: Deadline) -> Cause {
     Cause::new("deadline", Digest::of(&deadline.at.unix_ms().to_le_bytes()))
 }
 
@@ -104,8 +104,9 @@ impl FeedbackProvider for DeadlineFeedback {
             return Ok(true);
         }
         let ledger = context.session().ledger();
-        let cause = cause_of(deadline);
-        let Some(last) = context.last_spoke(self.name()) else { return Ok(true) };
+        let cause = deadline_cause(deadline);
+        // Before the first call somebody else may have told the time there is.
+        let last = context.last_spoke(self.name()).unwrap_or(deadline.set_at);
         Ok(ledger.next_rung(&cause) == Rung::FIRST
             || ledger.is_wiped(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))
@@ -114,7 +115,7 @@ impl FeedbackProvider for DeadlineFeedback {
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
         let deadline = context.deadline().ok_or("there is no deadline")?;
         let left = deadline.remaining(context.now());
-        let cause = cause_of(deadline);
+        let cause = deadline_cause(deadline);
         let rung = context.session().ledger().next_rung(&cause);
         let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
         let feedback = if left.is_zero() {
@@ -122,7 +123,7 @@ impl FeedbackProvider for DeadlineFeedback {
                 .suggest("Wrap up immediately.")?
                 .severity(Severity::Warning)
         } else {
-            let summary = format!("You have {} remaining.", in_words(left));
+            let summary = format!("You have {} remaining.", length_in_words(left));
             let feedback = Feedback::new(self.name(), summary)?;
             if left <= self.warning_threshold {
                 feedback
@@ -138,7 +139,7 @@ impl FeedbackProvider for DeadlineFeedback {
 }
 
 /// Under two minutes in seconds, under an hour in minutes, then in hours.
-fn in_words(length: Duration) -> String {
+pub(crate) fn length_in_words(length: Duration) -> String {
     match length.as_secs() {
         // What is left is more than nothing, so never "0 seconds".
         0 | 1 => "1 second".to_owned(),
@@ -168,7 +169,7 @@ mod tests {
             (3600.0, "1.0 hours"),
             (5400.0, "1.5 hours"),
         ] {
-            assert_eq!(in_words(Duration::from_secs_f64(seconds)), words, "{seconds}");
+            assert_eq!(length_in_words(Duration::from_secs_f64(seconds)), words, "{seconds}");
         }
     }
 

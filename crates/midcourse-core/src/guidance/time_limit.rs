@@ -1,0 +1,101 @@
+//! The time there is, told before the agent begins: a plan made without it is the wrong plan.
+//!
+//! What is left of it later is feedback's to tell; both share the deadline's cause, so it is told
+//! once.
+
+use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
+use crate::cause::{Rung, Why};
+use crate::classify::ClassificationResult;
+use crate::fault::ProviderError;
+use crate::feedback::{deadline_cause, length_in_words};
+
+/// Says how much time there is, once for each deadline, unless that was said already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimit;
+
+impl TimeLimit {
+    fn news(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
+        let deadline = context.session().deadline()?;
+        let left = deadline.remaining(context.now());
+        let cause = deadline_cause(deadline);
+        let is_new = context.session().ledger().next_rung(&cause) == Rung::FIRST;
+        (is_new && !left.is_zero()).then(|| {
+            let text = format!("There is a deadline: {} remaining.", length_in_words(left));
+            let evidence = context.session().deadline_evidence();
+            (text, Why { cause, rung: Rung::FIRST, evidence })
+        })
+    }
+}
+
+impl GuidanceProvider for TimeLimit {
+    fn name(&self) -> &str {
+        "time_limit"
+    }
+
+    fn category(&self) -> &str {
+        "time"
+    }
+
+    fn classify(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Result<ClassificationResult, ProviderError> {
+        Ok(match Self::news(context) {
+            Some(_) => ClassificationResult::yes().because("there is a deadline"),
+            None => ClassificationResult::no(),
+        })
+    }
+
+    fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
+        let (text, why) = Self::news(context).ok_or("there is no deadline to tell")?;
+        Ok(GuidanceInjection::new("time.limit", text)?.about(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        AgentMessage, DecisionPoint, Delivery, Engine, Goals, Timestamp, TrajectoryPayload,
+        TrajectoryRecord,
+    };
+
+    fn said(engine: &mut Engine, seq: u64, ms: u64, payload: TrajectoryPayload) -> Vec<String> {
+        let at = Timestamp::from_unix_ms(ms);
+        engine.take_in(&TrajectoryRecord::new(seq, at, payload));
+        let mut texts = Vec::new();
+        for piece in engine.feedback(at).said {
+            texts.push(piece.render());
+            engine.confirm(piece, seq, at);
+        }
+        for piece in engine.guidance(DecisionPoint::PreRender, at).said {
+            texts.push(Delivery::from(piece.clone()).text());
+            engine.confirm(piece, seq, at);
+        }
+        texts
+    }
+
+    fn ended(call: u64) -> TrajectoryPayload {
+        TrajectoryPayload::ToolEnded {
+            tool_call_id: format!("c{call}").into(),
+            tool_name: "read".into(),
+            result: crate::ToolResult::text(format!("text {call}")),
+            is_error: false,
+        }
+    }
+
+    #[test]
+    fn the_time_is_told_before_the_work_and_not_again_after_the_first_call() {
+        let mut engine = Engine::shipped(Goals::default());
+        let hour = 3_600_000;
+        let deadline =
+            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(Timestamp::from_unix_ms(2 * hour)) };
+        let told = said(&mut engine, 0, 0, deadline);
+        assert_eq!(told, ["There is a deadline: 2.0 hours remaining."]);
+        let prompt = || TrajectoryPayload::MessageAppended { message: AgentMessage::user("go") };
+        assert!(said(&mut engine, 1, 1_000, prompt()).is_empty());
+        assert!(said(&mut engine, 2, 2_000, ended(1)).is_empty());
+        let half = said(&mut engine, 3, hour + 1, ended(2));
+        assert_eq!(half, ["[Feedback - Deadline]\n\nYou have 59 minutes remaining."]);
+        assert!(said(&mut engine, 4, hour + 2, ended(3)).is_empty());
+    }
+}
