@@ -186,6 +186,10 @@ impl Session {
                 self.state.set_deadline(*at, record);
             }
             TrajectoryPayload::DeadlineSet { at_unix_ms: None } => self.state.deadline = None,
+            // Time that was up before the run went on was another sitting's.
+            TrajectoryPayload::Resumed => {
+                self.state.deadline.take_if(|(deadline, _)| deadline.at() <= record.at());
+            }
             TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
                 self.state.enter_prompt(name);
             }

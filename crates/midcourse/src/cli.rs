@@ -19,9 +19,11 @@ mod open;
 mod prune;
 mod record;
 mod replay;
+mod run;
 mod search;
 mod show;
 mod tail;
+mod terms;
 mod verify;
 mod words;
 
@@ -52,6 +54,12 @@ enum Command {
     ///
     /// The agent really runs commands in a temporary folder. It needs no network and no key.
     Demo,
+    /// Run a coding agent under watch: recorded, told the time, and nudged when it goes wrong.
+    ///
+    /// The command runs as it would by itself, with its terminal, its signals and its exit code.
+    /// For that process only, midcourse is put at its hooks (claude and codex are known by name).
+    /// Deadlines and budgets tell; they never stop. At the end a summary goes to standard error.
+    Run(run::Arguments),
     /// Show the recorded runs, newest first.
     List(list::Arguments),
     /// Show one run, record by record.
@@ -111,6 +119,10 @@ pub(crate) fn run() -> ExitCode {
     }
     let done = match Cli::parse().command {
         Command::Demo => demo::run(),
+        Command::Run(arguments) => match run::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::List(arguments) => list::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Tail(arguments) => tail::run(&arguments),

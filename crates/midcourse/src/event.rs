@@ -110,6 +110,11 @@ impl Source {
         self.0.split('/').next().unwrap_or_default()
     }
 
+    /// The way its events come.
+    pub fn way(&self) -> &str {
+        self.0.split_once('/').map_or("", |(_, way)| way)
+    }
+
     /// The source as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -64,6 +64,11 @@ impl Home {
         self.0.join("hook.log")
     }
 
+    /// What a command that is run under watch reads for as long as it runs.
+    pub fn launch_file(&self, launch: &str) -> PathBuf {
+        self.0.join("launches").join(format!("{launch}.json"))
+    }
+
     /// Makes the folder, for its owner only, if it is not there.
     pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {

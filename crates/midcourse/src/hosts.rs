@@ -37,13 +37,14 @@ pub enum Host {
 /// What a payload of a host turned out to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The facts it holds, in order, and the decision point at which each may be spoken about.
-    /// None, if it says nothing about the trajectory.
-    pub facts: Vec<(Event, Option<DecisionPoint>)>,
+    /// The facts it holds, in order; none, if it says nothing about the trajectory.
+    pub facts: Vec<Event>,
     /// What carries words back to the agent, if anything does.
     pub carrier: Option<Carrier>,
     /// A file of the host's own whose end may know more than the payload.
     pub beside: Option<PathBuf>,
+    /// The folder the agent works in.
+    pub folder: Option<PathBuf>,
 }
 
 /// The hook event in whose answer words travel.
@@ -64,6 +65,22 @@ impl Host {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+        }
+    }
+
+    /// The name of its program.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// The events at which it is to run our hook.
+    pub const fn hook_events(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeCode => &claude_code::EVENTS,
+            Self::Codex => &codex::EVENTS,
         }
     }
 
@@ -100,6 +117,23 @@ impl Host {
         }
     }
 
+    /// The decision point at which a fact of this host may be spoken about, live and in a replay:
+    /// where the host carries words, and nowhere else.
+    pub fn point_of(
+        self,
+        source: &Source,
+        run: &RunIdentity,
+        payload: &TrajectoryPayload,
+    ) -> Option<DecisionPoint> {
+        if source.host() != self.name() {
+            return None;
+        }
+        match self {
+            Self::ClaudeCode => claude_code::point_of(source.way(), run, payload),
+            Self::Codex => codex::point_of(source.way(), run, payload),
+        }
+    }
+
     /// How much is said: both hosts keep what they are told for the rest of the session and send
     /// it along with every later request, so it is little.
     pub fn speaking(self) -> Speaking {
@@ -132,19 +166,19 @@ impl Host {
             RunIdentity::root,
         );
         let event = Event::unread(run, Source::new(self.name(), "hook"), at, bytes).once_in_a_row();
-        Decoded { facts: vec![(event, None)], carrier: None, beside: None }
+        Decoded { facts: vec![event], ..Decoded::nothing() }
     }
 }
 
 impl Decoded {
     /// A payload that says nothing about the trajectory.
     const fn nothing() -> Self {
-        Self { facts: Vec::new(), carrier: None, beside: None }
+        Self { facts: Vec::new(), carrier: None, beside: None, folder: None }
     }
 
     /// The run of a payload that could not be read.
     pub fn unread_run(&self) -> Option<&str> {
-        self.facts.iter().find_map(|(event, _)| {
+        self.facts.iter().find_map(|event| {
             let is_unread = matches!(event.payload, TrajectoryPayload::Unread { .. });
             is_unread.then(|| event.run.run_id.as_str())
         })

@@ -20,9 +20,10 @@ use midcourse::{
     Decoded, Event, Home, Host, NoHome, StoreError, StoreSettings, Taken, Watch, now, spill,
     take_in_all,
 };
-use midcourse_core::{Delivery, Engine, Goals, Prompt, TrajectoryAnalysisConfig};
+use midcourse_core::{Delivery, Mode};
 use uuid::Uuid;
 
+use super::terms::Terms;
 use log::Log;
 
 /// The variable that says how many milliseconds an event may take.
@@ -200,25 +201,33 @@ fn step(
     if let Some(end) = decoded.beside.as_deref().and_then(end_of) {
         decoded = host.complete(decoded, &end);
     }
-    let Decoded { mut facts, carrier, .. } = decoded;
+    let Decoded { mut facts, carrier, folder, .. } = decoded;
     if facts.is_empty() {
         return Ok(Report { remarks, ..Report::default() });
     }
-    for (event, _) in &mut facts {
+    let terms = Terms::in_force(home.as_ref(), folder.as_deref(), &mut remarks);
+    terms.announce(&mut facts);
+    for event in &mut facts {
         // Whoever puts it aside does so under the same key.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
     }
-    *events(pending) = facts.iter().map(|(event, _)| event.clone()).collect();
+    *events(pending) = facts.clone();
 
     let home = home.ok_or(NoHome)?;
-    let template = host.speaking().template(Goals::default());
-    let engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped());
-    let mut watch = Watch::new(engine)?;
+    let is_child = facts.iter().any(|event| event.run.parent_run_id.is_some());
+    let mut watch = Watch::new(terms.engine(Some(host), is_child))?;
+    let facts = facts.into_iter().map(|event| {
+        let point = host.point_of(&event.source, &event.run, &event.payload);
+        (event, point)
+    });
     // Some of the time is for the spill folder.
     let patience = deadline.left().mul_f32(0.75);
     let settings = StoreSettings { patience, ..StoreSettings::default() };
-    let taken = take_in_all(&home, &settings, facts, &mut watch);
-    let said = sum_up(taken, &mut remarks);
+    let taken = take_in_all(&home, &settings, facts.collect(), &mut watch);
+    let mut said = sum_up(taken, &mut remarks);
+    if terms.mode() == Mode::Shadow {
+        said.clear();
+    }
     Ok(Report { answer: host.encode(&said, carrier), remarks })
 }
 

@@ -4,17 +4,35 @@
 //! it was part of, where it stands beside those that ran and are known already. Words are kept in
 //! the conversation for good. A Stop that is answered makes the agent go on, so it never is.
 
+use std::path::PathBuf;
+
 use midcourse_core::{
     AgentMessage, DecisionPoint, RunIdentity, RunOutcome, Timestamp, ToolResult, TrajectoryPayload,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::facts::{answered, ended, outcome, prompt};
+use super::facts::{answered, ended, outcome, point_before_render, prompt};
 use super::{Carrier, Decoded, Host, answer, identity, response};
 use crate::event::Event;
 
 const HOST: Host = Host::ClaudeCode;
+
+/// The events that tell something; none of them asks for a decision.
+pub(super) const EVENTS: [&str; 12] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "PermissionDenied",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "SessionEnd",
+];
 
 /// How prompts begin that the client writes itself, and what they are.
 const NOTES: [(&str, &str); 3] = [
@@ -30,6 +48,7 @@ const CALL_ERROR: &str = "<tool_use_error>";
 struct PayloadWire {
     session_id: String,
     hook_event_name: String,
+    cwd: Option<PathBuf>,
     agent_id: Option<String>,
     agent_type: Option<String>,
     source: Option<String>,
@@ -57,13 +76,30 @@ pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
         (!payload.session_id.is_empty()).then_some(())?;
         let run = identity(&payload.session_id, payload.agent_id.as_deref());
-        Reading { run, at }.read(payload)
+        let folder = payload.cwd.clone();
+        let decoded = Reading { run, at }.read(payload)?;
+        Some(Decoded { folder, ..decoded })
     };
     read().unwrap_or_else(|| HOST.unread(bytes, at))
 }
 
 pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
     answer(words, carrier)
+}
+
+pub(super) fn point_of(
+    way: &str,
+    run: &RunIdentity,
+    payload: &TrajectoryPayload,
+) -> Option<DecisionPoint> {
+    match (way, payload) {
+        ("batch", TrajectoryPayload::TurnStarted) => Some(DecisionPoint::PreToolSelection),
+        ("hook", TrajectoryPayload::ToolStarted { .. }) => Some(DecisionPoint::PreToolExecution),
+        ("hook", TrajectoryPayload::ToolEnded { .. }) => Some(DecisionPoint::PostToolResult),
+        ("hook", TrajectoryPayload::ContextCompacted { .. }) => Some(DecisionPoint::PreRender),
+        ("hook", _) => point_before_render(run, payload),
+        _ => None,
+    }
 }
 
 struct Reading {
@@ -75,19 +111,19 @@ impl Reading {
     /// What the payload says; nothing, if it lacks what its event always has or is of an event
     /// that this release does not know.
     fn read(self, payload: PayloadWire) -> Option<Decoded> {
-        let (payload, point, carrier) = match payload.hook_event_name.as_str() {
+        let (payload, carrier) = match payload.hook_event_name.as_str() {
             "SessionStart" => {
                 let begins = match payload.source.as_deref() {
                     Some("resume") => TrajectoryPayload::Resumed,
                     Some("compact") => TrajectoryPayload::ContextCompacted { trigger: None },
                     _ => TrajectoryPayload::RunStarted { identity: self.run.clone() },
                 };
-                (begins, Some(DecisionPoint::PreRender), Some(Carrier("SessionStart")))
+                (begins, Some(Carrier("SessionStart")))
             }
             "UserPromptSubmit" => {
                 let said =
                     TrajectoryPayload::MessageAppended { message: prompt(payload.prompt?, &NOTES) };
-                (said, Some(DecisionPoint::PreRender), Some(Carrier("UserPromptSubmit")))
+                (said, Some(Carrier("UserPromptSubmit")))
             }
             "PreToolUse" => {
                 let started = TrajectoryPayload::ToolStarted {
@@ -95,17 +131,17 @@ impl Reading {
                     tool_name: payload.tool_name?.into(),
                     args: payload.tool_input.unwrap_or_default(),
                 };
-                (started, Some(DecisionPoint::PreToolExecution), Some(Carrier("PreToolUse")))
+                (started, Some(Carrier("PreToolUse")))
             }
             "PostToolUse" => {
                 let result = response::result(payload.tool_response.unwrap_or_default());
                 let ended = ended(payload.tool_use_id?, payload.tool_name?, result);
-                (ended, Some(DecisionPoint::PostToolResult), Some(Carrier("PostToolUse")))
+                (ended, Some(Carrier("PostToolUse")))
             }
             "PostToolUseFailure" => {
                 let result = ToolResult::error(payload.error.unwrap_or_default());
                 let ended = ended(payload.tool_use_id?, payload.tool_name?, result);
-                (ended, Some(DecisionPoint::PostToolResult), Some(Carrier("PostToolUseFailure")))
+                (ended, Some(Carrier("PostToolUseFailure")))
             }
             "PostToolBatch" => return Some(self.batch(payload.tool_calls?)),
             "PermissionDenied" => {
@@ -114,16 +150,16 @@ impl Reading {
                     tool_name: payload.tool_name?.into(),
                     reason: payload.reason,
                 };
-                (denied, None, None)
+                (denied, None)
             }
-            "Stop" => (answered(payload.last_assistant_message, None), None, None),
+            "Stop" => (answered(payload.last_assistant_message, None), None),
             "StopFailure" => {
                 let error = payload.error.unwrap_or_default();
-                (answered(payload.last_assistant_message, Some(error)), None, None)
+                (answered(payload.last_assistant_message, Some(error)), None)
             }
             "SubagentStart" => {
                 let identity = self.run.clone();
-                (TrajectoryPayload::RunStarted { identity }, None, None)
+                (TrajectoryPayload::RunStarted { identity }, None)
             }
             // The client's own helper, which sums a conversation up, is no agent of the user's.
             "SubagentStop" if payload.agent_type.as_deref().unwrap_or_default().is_empty() => {
@@ -133,17 +169,17 @@ impl Reading {
                 let said = payload.last_assistant_message.map(AgentMessage::assistant);
                 let new_messages = said.into_iter().collect();
                 let outcome = RunOutcome::Completed;
-                (TrajectoryPayload::RunEnded { outcome, new_messages }, None, None)
+                (TrajectoryPayload::RunEnded { outcome, new_messages }, None)
             }
             "SessionEnd" => {
                 let outcome = outcome(payload.reason);
-                (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None, None)
+                (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None)
             }
             name if OTHERS.contains(&name) => return Some(Decoded::nothing()),
             _ => return None,
         };
         let event = self.event("hook", payload);
-        Some(Decoded { facts: vec![(event, point)], carrier, beside: None })
+        Some(Decoded { facts: vec![event], carrier, ..Decoded::nothing() })
     }
 
     /// All calls of a model's answer have ended, and the model is about to be asked again. Those
@@ -157,7 +193,7 @@ impl Reading {
                 tool_name: (&tool_name).into(),
                 args: tool_input,
             };
-            facts.push((self.event("batch", started), None));
+            facts.push(self.event("batch", started));
             let result = response::result(tool_response);
             let text = result.comparable_text();
             let end = if text.starts_with(CALL_ERROR) {
@@ -170,14 +206,14 @@ impl Reading {
                     reason: Some(text.into_owned()),
                 }
             };
-            facts.push((self.event("batch", end), None));
+            facts.push(self.event("batch", end));
         }
         let mut turn = self.event("batch", TrajectoryPayload::TurnStarted);
         if let Some(first) = first {
             turn = turn.with_fact(first);
         }
-        facts.push((turn, Some(DecisionPoint::PreToolSelection)));
-        Decoded { facts, carrier: Some(Carrier("PostToolBatch")), beside: None }
+        facts.push(turn);
+        Decoded { facts, carrier: Some(Carrier("PostToolBatch")), ..Decoded::nothing() }
     }
 
     fn event(&self, way: &str, payload: TrajectoryPayload) -> Event {

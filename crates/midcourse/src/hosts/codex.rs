@@ -15,11 +15,25 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::facts::{answered, ended, outcome, prompt};
+use super::facts::{INTERRUPT, answered, ended, outcome, point_before_render, prompt};
 use super::{Carrier, Decoded, Host, answer, identity, response};
 use rollout::Rollout;
 
 const HOST: Host = Host::Codex;
+
+/// The events that tell something; none of them asks for a decision.
+pub(super) const EVENTS: [&str; 10] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostCompact",
+    "Stop",
+    "Interrupt",
+    "SubagentStart",
+    "SubagentStop",
+    "SessionEnd",
+];
 
 /// How prompts begin that the client writes itself, and what they are.
 const NOTES: [(&str, &str); 2] =
@@ -29,6 +43,7 @@ const NOTES: [(&str, &str); 2] =
 struct PayloadWire {
     session_id: String,
     hook_event_name: String,
+    cwd: Option<PathBuf>,
     transcript_path: Option<PathBuf>,
     agent_id: Option<String>,
     source: Option<String>,
@@ -56,11 +71,25 @@ pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
     answer(words, carrier)
 }
 
+pub(super) fn point_of(
+    way: &str,
+    run: &RunIdentity,
+    payload: &TrajectoryPayload,
+) -> Option<DecisionPoint> {
+    match (way, payload) {
+        ("hook", TrajectoryPayload::ToolStarted { .. }) => Some(DecisionPoint::PreToolExecution),
+        ("hook", TrajectoryPayload::ToolEnded { .. }) => Some(DecisionPoint::PreToolSelection),
+        ("hook", _) => point_before_render(run, payload),
+        _ => None,
+    }
+}
+
 /// What the payload says; nothing, if it lacks what its event always has or is of an event that
 /// this release does not know.
 fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded> {
     let mut beside = None;
-    let (payload, point, carrier) = match payload.hook_event_name.as_str() {
+    let folder = payload.cwd;
+    let (payload, carrier) = match payload.hook_event_name.as_str() {
         "SessionStart" => {
             let begins = match payload.source.as_deref() {
                 Some("resume") => TrajectoryPayload::Resumed,
@@ -68,12 +97,12 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
                 Some("compact") => return Some(Decoded::nothing()),
                 _ => TrajectoryPayload::RunStarted { identity: run.clone() },
             };
-            (begins, Some(DecisionPoint::PreRender), Some(Carrier("SessionStart")))
+            (begins, Some(Carrier("SessionStart")))
         }
         "UserPromptSubmit" => {
             let message = prompt(payload.prompt?, &NOTES);
             let said = TrajectoryPayload::MessageAppended { message };
-            (said, Some(DecisionPoint::PreRender), Some(Carrier("UserPromptSubmit")))
+            (said, Some(Carrier("UserPromptSubmit")))
         }
         "PreToolUse" => {
             beside = payload.transcript_path;
@@ -82,48 +111,46 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
                 tool_name: payload.tool_name?.into(),
                 args: payload.tool_input.unwrap_or_default(),
             };
-            (started, Some(DecisionPoint::PreToolExecution), Some(Carrier("PreToolUse")))
+            (started, Some(Carrier("PreToolUse")))
         }
         "PostToolUse" => {
             beside = payload.transcript_path;
             let mut result = response::result(payload.tool_response.unwrap_or_default());
             result.is_error |= looks_failed(&result.comparable_text());
             let ended = ended(payload.tool_use_id?, payload.tool_name?, result);
-            (ended, Some(DecisionPoint::PreToolSelection), Some(Carrier("PostToolUse")))
+            (ended, Some(Carrier("PostToolUse")))
         }
         "Stop" => {
             beside = payload.transcript_path;
-            (answered(payload.last_assistant_message, None), None, None)
+            (answered(payload.last_assistant_message, None), None)
         }
         "Interrupt" => {
-            let kind = "interrupt".to_owned();
+            let kind = INTERRUPT.to_owned();
             let message = AgentMessage::Custom { kind, payload: Value::Null, timestamp: None };
-            (TrajectoryPayload::MessageAppended { message }, None, None)
+            (TrajectoryPayload::MessageAppended { message }, None)
         }
-        "PostCompact" => {
-            (TrajectoryPayload::ContextCompacted { trigger: payload.trigger }, None, None)
-        }
-        "SubagentStart" => (TrajectoryPayload::RunStarted { identity: run.clone() }, None, None),
+        "PostCompact" => (TrajectoryPayload::ContextCompacted { trigger: payload.trigger }, None),
+        "SubagentStart" => (TrajectoryPayload::RunStarted { identity: run.clone() }, None),
         "SubagentStop" => {
             let said = payload.last_assistant_message.map(AgentMessage::assistant);
             let (outcome, new_messages) = (RunOutcome::Completed, said.into_iter().collect());
-            (TrajectoryPayload::RunEnded { outcome, new_messages }, None, None)
+            (TrajectoryPayload::RunEnded { outcome, new_messages }, None)
         }
         "SessionEnd" => {
             let outcome = outcome(payload.reason);
-            (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None, None)
+            (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None)
         }
         "PreCompact" | "PermissionRequest" => return Some(Decoded::nothing()),
         _ => return None,
     };
     let event = HOST.event("hook", run, at, payload);
-    Some(Decoded { facts: vec![(event, point)], carrier, beside })
+    Some(Decoded { facts: vec![event], carrier, beside, folder })
 }
 
 /// Adds how the command exited, or the calls before that no hook told the end of.
 pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
     let rollout = Rollout::read(end);
-    let Some((event, _)) = decoded.facts.first_mut() else { return decoded };
+    let Some(event) = decoded.facts.first_mut() else { return decoded };
     if let TrajectoryPayload::ToolEnded { tool_call_id, result, is_error, .. } = &mut event.payload
     {
         if let Some(exit) = rollout.exit_of(tool_call_id.as_str()) {
@@ -133,7 +160,7 @@ pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
         return decoded;
     }
     let (run, at) = (event.run.clone(), event.at);
-    let told = |payload| (HOST.event("rollout", run.clone(), at, payload), None);
+    let told = |payload| HOST.event("rollout", run.clone(), at, payload);
     let mut facts = Vec::new();
     for call in rollout.calls_untold() {
         let mut result = response::result(call.output);

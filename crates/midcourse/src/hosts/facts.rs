@@ -1,7 +1,12 @@
 //! Facts that both hosts report alike.
 
-use midcourse_core::{AgentMessage, RunOutcome, StopReason, ToolResult, TrajectoryPayload};
+use midcourse_core::{
+    AgentMessage, DecisionPoint, RunIdentity, RunOutcome, StopReason, ToolResult, TrajectoryPayload,
+};
 use serde_json::Value;
+
+/// What is kept of a person's stopping the agent.
+pub(super) const INTERRUPT: &str = "interrupt";
 
 /// The end of a call.
 pub(super) fn ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
@@ -46,4 +51,23 @@ pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
         None | Some("" | "other") => RunOutcome::Unknown,
         Some(word) => RunOutcome::Other(word.to_owned()),
     }
+}
+
+/// Where the beginning of a session, a resumption and a prompt are spoken about: before the model
+/// gets to see them. What begins for a session's helpers carries nothing.
+pub(super) fn point_before_render(
+    run: &RunIdentity,
+    payload: &TrajectoryPayload,
+) -> Option<DecisionPoint> {
+    let carries = match payload {
+        TrajectoryPayload::RunStarted { .. } => run.parent_run_id.is_none(),
+        TrajectoryPayload::Resumed => true,
+        TrajectoryPayload::MessageAppended { message } => match message {
+            AgentMessage::User { .. } => true,
+            AgentMessage::Custom { kind, .. } => kind != INTERRUPT,
+            _ => false,
+        },
+        _ => false,
+    };
+    carries.then_some(DecisionPoint::PreRender)
 }

@@ -89,6 +89,24 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
+    /// The runs that had a record since a moment and hold a fact, and the place of its record.
+    pub fn runs_with_fact(
+        &self,
+        kind: &str,
+        fact: &str,
+        since: Timestamp,
+    ) -> Result<Vec<(RunSummary, u64)>, StoreError> {
+        let mut find = self.connection.prepare_cached(&format!(
+            "SELECT {COLUMNS}, records.seq FROM runs JOIN records ON records.run = runs.id \
+             AND records.kind = ?1 AND records.fact = ?2 WHERE latest >= ?3 ORDER BY runs.id"
+        ))?;
+        let since = i64::try_from(since.unix_ms()).unwrap_or(i64::MAX);
+        let found = find.query_map(params![kind, fact, since], |row| {
+            Ok((read_summary(row)?, unsigned(row, 11)?))
+        })?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
     /// The ids of runs that begin so, at most `count`.
     pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare_cached(

@@ -40,7 +40,8 @@ fn shown(host: Host, payloads: &[String]) -> String {
             continue;
         }
         shown.push('\n');
-        for (event, point) in facts {
+        for event in facts {
+            let point = host.point_of(&event.source, &event.run, &event.payload);
             let run = event.run.run_id.as_str().replace(session, "S");
             let point = point.map_or("", DecisionPoint::as_str);
             let mut value = serde_json::to_value(&event.payload).unwrap();
@@ -362,7 +363,12 @@ fn answers_are_the_least_that_a_host_accepts() {
             if is_silent {
                 assert_eq!(answer, "", "{name}");
                 // What cannot be carried is not asked for: it would count as said.
-                assert!(decoded.facts.iter().all(|(_, point)| point.is_none()), "{name}");
+                assert!(
+                    decoded.facts.iter().all(|event| host
+                        .point_of(&event.source, &event.run, &event.payload)
+                        .is_none()),
+                    "{name}"
+                );
                 continue;
             }
             let text = Delivery::labelled_text(&said).unwrap();
@@ -415,7 +421,7 @@ fn the_session_file_of_codex_knows_exits_and_calls_that_no_hook_tells() {
         }
         let decoded = Host::Codex.complete(decoded, rollout_at(name, &payload).as_bytes());
         let _ = writeln!(shown, "{}", event_of(&payload));
-        for (event, _) in decoded.facts {
+        for event in decoded.facts {
             let call = event.payload.call_id().map_or("", |id| id.as_str());
             let rest = match &event.payload {
                 TrajectoryPayload::ToolStarted { args, .. } => args.to_string(),
