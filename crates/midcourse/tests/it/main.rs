@@ -21,6 +21,8 @@ mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 mod recorder;
+#[cfg(unix)]
+mod run_command;
 mod runs_command;
 mod state_machine;
 mod store;

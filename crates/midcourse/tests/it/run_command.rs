@@ -1,0 +1,215 @@
+//! `midcourse run` in front of a program: what passes through it, and what it says beside.
+//!
+//! The program is a small script under the name of a host, so that it can be told exactly what to
+//! do with signals and a terminal. Real hosts are driven in `clients`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A folder with programs of these names and scripts, in front of those that there are.
+struct Programs(tempfile::TempDir);
+
+impl Programs {
+    fn new(programs: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, script) in programs {
+            let file = folder.path().join(name);
+            fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn home(&self) -> std::path::PathBuf {
+        self.0.path().join("home")
+    }
+
+    /// `midcourse run`, or whatever starts it.
+    fn command(&self, starter: &[&str], words: &[&str]) -> Command {
+        let mut all = starter.to_vec();
+        all.extend([env!("CARGO_BIN_EXE_midcourse"), "run"]);
+        all.extend(words);
+        let mut command = Command::new(all[0]);
+        let path = std::env::var("PATH").unwrap();
+        command
+            .args(&all[1..])
+            .env("PATH", format!("{}:{path}", self.0.path().display()))
+            .env("MIDCOURSE_HOME", self.home())
+            .env("HOME", self.0.path())
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> (ExitStatus, String, String) {
+        let Output { status, stdout, stderr } = self.command(&[], words).output().unwrap();
+        (status, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// Starts it, and waits until the program has said that it is ready.
+    fn start(&self, words: &[&str]) -> (Child, BufReader<ChildStdout>) {
+        let mut child = self.command(&[], words).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        assert_eq!(line(&mut out), "ready");
+        (child, out)
+    }
+}
+
+fn line(out: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn the_exit_code_and_standard_output_are_the_programs_own() {
+    let programs = Programs::new(&[("claude", "echo \"out $#\"; echo err >&2; exit 7")]);
+    let (status, out, err) = programs.run(&["--", "claude", "-p", "task"]);
+    assert_eq!(status.code(), Some(7));
+    assert_eq!(out, "out 4\n", "the two words, and --settings with its value");
+    assert!(err.starts_with("err\nmidcourse: nothing was recorded in "), "{err}");
+}
+
+#[test]
+fn a_program_that_is_killed_is_seen_to_be_killed() {
+    for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
+        let programs = Programs::new(&[("claude", &format!("kill -{signal} $$"))]);
+        let (status, ..) = programs.run(&["--", "claude"]);
+        assert_eq!((status.signal(), status.core_dumped()), (Some(number), false), "{signal}");
+    }
+}
+
+#[test]
+fn what_is_sent_to_us_alone_reaches_the_program() {
+    for (name, signal) in [
+        ("TERM", Signal::TERM),
+        ("INT", Signal::INT),
+        ("HUP", Signal::HUP),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ] {
+        let script = format!(
+            "trap 'echo got; kill $!; exit 3' {name}\nsleep 600 &\necho ready\nwhile :; do wait; done"
+        );
+        let programs = Programs::new(&[("claude", &script)]);
+        let (mut child, mut out) = programs.start(&["--", "claude"]);
+        send(&child, signal);
+        assert_eq!(line(&mut out), "got", "{name}");
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{name}");
+    }
+}
+
+/// The state of a process, as the system shows it.
+#[cfg(target_os = "linux")]
+fn state(pid: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn when_the_program_stops_so_do_we_and_both_go_on() {
+    let programs = Programs::new(&[("claude", "echo ready; kill -STOP $$; echo on; exit 4")]);
+    let (mut child, mut out) = programs.start(&["--", "claude"]);
+    while state(child.id()) != "T" {
+        std::thread::yield_now();
+    }
+    send(&child, Signal::CONT);
+    assert_eq!(line(&mut out), "on");
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+/// On a terminal of its own, where a key interrupts.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_key_of_the_terminal_reaches_the_program_once() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let script = "trap 'n=$((n+1)); echo got $n' INT\ntest -t 0 && echo ready\nuntil read -r line; do :; done\n\
+                  echo $line $n\nexit 5";
+    let programs = Programs::new(&[("claude", script)]);
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = fs::File::options().read(true).write(true).open(Path::new(&name)).unwrap();
+    let mut command = programs.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
+    let mut child = command.stdin(theirs).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut keys = fs::File::from(ours);
+    assert_eq!(line(&mut out), "ready");
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(line(&mut out), "got 1");
+    keys.write_all(b"end\n").unwrap();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "end 1\n");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn an_unknown_program_runs_unobserved_and_it_is_said() {
+    let programs = Programs::new(&[("aider", "echo \"$# ${MIDCOURSE_LAUNCH-none}\"; exit 2")]);
+    let (status, out, err) = programs.run(&["--deadline", "2h", "--", "aider", "x"]);
+    assert_eq!((status.code(), out.as_str()), (Some(2), "1 none\n"));
+    assert!(err.starts_with("midcourse: aider runs unobserved: nothing is recorded"), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn tokens_that_nobody_counts_are_no_budget() {
+    let programs = Programs::new(&[("aider", "echo ran")]);
+    let (status, out, err) = programs.run(&["--max-tokens", "9", "--", "aider"]);
+    assert_eq!((status.code(), out.as_str()), (Some(1), ""));
+    assert!(err.contains("only claude and codex tell; leave it out"), "{err}");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_said_as_a_shell_says_it() {
+    let programs = Programs::new(&[]);
+    let nowhere = programs.0.path().join("claude");
+    let (status, out, err) = programs.run(&["--", nowhere.to_str().unwrap()]);
+    assert_eq!((status.code(), out.as_str()), (Some(127), ""));
+    assert!(err.contains("cannot be started") && err.contains("PATH"), "{err}");
+    fs::write(&nowhere, "no program").unwrap();
+    let (status, ..) = programs.run(&["--", nowhere.to_str().unwrap()]);
+    assert_eq!(status.code(), Some(126));
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_starts_nothing() {
+    let programs = Programs::new(&[("claude", "echo ran")]);
+    for wrong in [
+        &["--deadline", "soon", "--", "claude"][..],
+        &["--deadline", "1h", "--until", "07:00", "--", "claude"],
+        &["--until", "2020-01-01 07:00", "--", "claude"],
+        &["--max-calls", "0", "--", "claude"],
+        &["--"],
+        &["claude"],
+    ] {
+        let (status, out, err) = programs.run(wrong);
+        assert_eq!((status.code(), out.as_str()), (Some(2), ""), "{wrong:?}: {err}");
+    }
+}
+
+#[test]
+fn a_codex_whose_hooks_cannot_be_approved_runs_all_the_same() {
+    let script = "[ \"$1\" = app-server ] && exit 9\necho \"$*\"; exit 6";
+    let programs = Programs::new(&[("codex", script)]);
+    let (status, out, err) = programs.run(&["--", "codex", "exec", "task"]);
+    assert_eq!((status.code(), out.as_str()), (Some(6), "exec task\n"));
+    assert!(err.starts_with("midcourse: codex runs unobserved: its app server"), "{err}");
+}
