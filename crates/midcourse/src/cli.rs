@@ -27,7 +27,6 @@ mod terms;
 mod verify;
 mod words;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -101,15 +100,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Say what would have been said about a recorded run.
     ///
-    /// The run is either records, one JSON object a line, or text in the notation that bug reports
-    /// use, such as `bash make !! error: no rule`. What was said in it before is said anew.
-    Replay {
-        /// The recorded run; standard input if left out or `-`.
-        file: Option<PathBuf>,
-        /// Print one JSON object a line instead of text.
-        #[arg(long)]
-        json: bool,
-    },
+    /// The run is one in the store, or records, one JSON object a line, or text in the notation
+    /// that bug reports use, such as `bash make !! error: no rule`. What was said in it before is
+    /// said anew, on the terms that are on record.
+    Replay(replay::Arguments),
 }
 
 /// Runs the command line and reports what went wrong.
@@ -144,7 +138,7 @@ pub(crate) fn run() -> ExitCode {
         // Taken above already; it is among the commands to be described.
         Command::Hook(arguments) => return hook::run(&arguments.host),
         Command::Backtest(arguments) => backtest::run(&arguments),
-        Command::Replay { file, json } => replay::run(file.as_deref(), json),
+        Command::Replay(arguments) => replay::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

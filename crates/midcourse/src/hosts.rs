@@ -92,12 +92,18 @@ impl Host {
         }
     }
 
+    /// Whether the file beside a payload has to be looked at: for the tokens of the model's
+    /// answers, if those are wanted, and where the payloads do not tell all about calls.
+    pub const fn looks_beside(self, for_tokens: bool) -> bool {
+        for_tokens || matches!(self, Self::Codex)
+    }
+
     /// Adds to what was decoded what the end of the file beside it knows.
     #[must_use]
-    pub fn complete(self, decoded: Decoded, end: &[u8]) -> Decoded {
+    pub fn complete(self, decoded: Decoded, end: &[u8], for_tokens: bool) -> Decoded {
         match self {
-            Self::ClaudeCode => decoded,
-            Self::Codex => codex::complete(decoded, end),
+            Self::ClaudeCode => claude_code::complete(decoded, end),
+            Self::Codex => codex::complete(decoded, end, for_tokens),
         }
     }
 
@@ -122,15 +128,15 @@ impl Host {
     pub fn point_of(
         self,
         source: &Source,
-        run: &RunIdentity,
+        is_child: bool,
         payload: &TrajectoryPayload,
     ) -> Option<DecisionPoint> {
         if source.host() != self.name() {
             return None;
         }
         match self {
-            Self::ClaudeCode => claude_code::point_of(source.way(), run, payload),
-            Self::Codex => codex::point_of(source.way(), run, payload),
+            Self::ClaudeCode => claude_code::point_of(source.way(), is_child, payload),
+            Self::Codex => codex::point_of(source.way(), is_child, payload),
         }
     }
 

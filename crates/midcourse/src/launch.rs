@@ -27,6 +27,9 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// The host in whose name the terms of a launch are recorded.
+    pub const SOURCE: &'static str = "midcourse";
+
     /// A new launch.
     pub fn new(deadline: Option<Timestamp>, config: String) -> Self {
         Self { id: Uuid::now_v7().to_string(), deadline, config }
@@ -79,7 +82,8 @@ impl Launch {
     }
 
     fn event(&self, run: &RunIdentity, at: Timestamp, payload: TrajectoryPayload) -> Event {
-        Event::new(run.clone(), Source::new("midcourse", "run"), at, payload).with_fact(self.fact())
+        Event::new(run.clone(), Source::new(Self::SOURCE, "run"), at, payload)
+            .with_fact(self.fact())
     }
 }
 

@@ -3,12 +3,15 @@
 //! Every kind of payload is named here, so that a new kind does not compile until somebody has
 //! decided what it means to the analysis.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
-use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
+use crate::record::{
+    AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
+};
 use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
@@ -64,6 +67,12 @@ impl TrajectoryAnalysis {
                 if source == "host" && question == "cost_usd" {
                     let cost = answer.as_f64().and_then(|dollars| MicroUsd::try_from(dollars).ok());
                     self.cost = cost.or(self.cost);
+                }
+                if source == "host"
+                    && question == "usage"
+                    && let Ok(usage) = Usage::deserialize(answer)
+                {
+                    self.use_up(&usage);
                 }
             }
             TrajectoryPayload::Gap { lost, .. } => {
@@ -246,17 +255,21 @@ impl TrajectoryAnalysis {
         self.moved();
     }
 
+    fn use_up(&mut self, usage: &Usage) {
+        let sum = &mut self.usage;
+        let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
+        add(&mut sum.input_tokens, usage.input_tokens);
+        add(&mut sum.output_tokens, usage.output_tokens);
+        add(&mut sum.cache_creation_input_tokens, usage.cache_creation_input_tokens);
+        add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
+    }
+
     fn hear(&mut self, message: &AgentMessage) {
         match message {
             AgentMessage::Assistant { content, usage, .. } => {
                 self.turns.has_answer = true;
                 if let Some(usage) = usage {
-                    let sum = &mut self.usage;
-                    let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
-                    add(&mut sum.input_tokens, usage.input_tokens);
-                    add(&mut sum.output_tokens, usage.output_tokens);
-                    add(&mut sum.cache_creation_input_tokens, usage.cache_creation_input_tokens);
-                    add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
+                    self.use_up(usage);
                 }
                 self.say(&content.plain_text(), content.has_tool_calls());
             }

@@ -198,14 +198,17 @@ fn step(
         remarks.push(format!("a payload of {} bytes is kept unread in run {run}", bytes.len()));
     }
     drop(bytes);
-    if let Some(end) = decoded.beside.as_deref().and_then(end_of) {
-        decoded = host.complete(decoded, &end);
+    let terms = Terms::in_force(home.as_ref(), decoded.folder.as_deref(), &mut remarks);
+    let for_tokens = terms.counts_tokens();
+    if host.looks_beside(for_tokens)
+        && let Some(end) = decoded.beside.as_deref().and_then(end_of)
+    {
+        decoded = host.complete(decoded, &end, for_tokens);
     }
-    let Decoded { mut facts, carrier, folder, .. } = decoded;
+    let Decoded { mut facts, carrier, .. } = decoded;
     if facts.is_empty() {
         return Ok(Report { remarks, ..Report::default() });
     }
-    let terms = Terms::in_force(home.as_ref(), folder.as_deref(), &mut remarks);
     terms.announce(&mut facts);
     for event in &mut facts {
         // Whoever puts it aside does so under the same key.
@@ -217,7 +220,8 @@ fn step(
     let is_child = facts.iter().any(|event| event.run.parent_run_id.is_some());
     let mut watch = Watch::new(terms.engine(Some(host), is_child))?;
     let facts = facts.into_iter().map(|event| {
-        let point = host.point_of(&event.source, &event.run, &event.payload);
+        let is_child = event.run.parent_run_id.is_some();
+        let point = host.point_of(&event.source, is_child, &event.payload);
         (event, point)
     });
     // Some of the time is for the spill folder.

@@ -1,57 +1,168 @@
 //! `midcourse replay`: what would have been said about a recorded run.
+//!
+//! A run of a host is asked where the host was asked, with the configuration that is on record: so
+//! what is said is what was said then, unless this release judges differently.
 
 use std::fs;
 use std::io::{Read, Write, stdin, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use midcourse::{Seen, watch};
+use midcourse::{Host, Launch, Seen, Source, watch};
 use midcourse_core::{
-    DecisionPoint, Delivery, Engine, Goals, OutcomeVerdict, TrajectoryRecord, parse_notation,
+    DecisionPoint, Delivery, Engine, OutcomeVerdict, TrajectoryPayload, TrajectoryRecord,
+    parse_notation,
 };
+use serde::Deserialize;
 use serde_json::json;
 
-/// Replays a file, or standard input.
-pub(super) fn run(file: Option<&Path>, as_json: bool) -> Result<()> {
+use super::open;
+use super::terms::Terms;
+
+/// Which run, and how it is shown.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The recorded run; standard input if left out or `-`.
+    #[arg(conflicts_with = "run")]
+    file: Option<PathBuf>,
+    /// A run in the store: its id, the beginning of its id, or `latest`.
+    #[arg(long)]
+    run: Option<String>,
+    /// Print one JSON object a line instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A record, and who reported it, where that is known.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(flatten)]
+    record: TrajectoryRecord,
+    source: Option<Source>,
+}
+
+/// Replays a run of the store, a file, or standard input.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let records = match &arguments.run {
+        Some(run) => stored(run)?,
+        None => given(arguments.file.as_deref())?,
+    };
+    let mut replay = Replay::new(&records)?;
+    let mut out = stdout().lock();
+    let (mut said_now, mut said_then) = (Vec::new(), Vec::new());
+    for told in &records {
+        // What was said then is an opinion, and is formed anew.
+        if told.record.payload.is_opinion() {
+            said_then.extend(words_of(&told.record.payload));
+            continue;
+        }
+        let seen = replay.watch(told)?;
+        said_now.extend(seen.said.iter().map(|(_, delivery)| delivery.text()));
+        if arguments.json {
+            print_json(&mut out, &replay.engine, &told.record, &seen)?;
+        } else {
+            print_text(&mut out, &replay.engine, &seen)?;
+        }
+    }
+    let trajectory = replay.engine.trajectory();
+    let (calls, errors) = (trajectory.tool_call_count(), trajectory.error_count());
+    if arguments.json {
+        let line = json!({"type": "run", "records": records.len(), "calls": calls,
+                          "errors": errors, "deliveries": said_now.len(),
+                          "as_then": said_now == said_then});
+        writeln!(out, "{line}")?;
+    } else {
+        let words = match said_now.len() {
+            0 => "nothing to say".to_owned(),
+            1 => "one thing said".to_owned(),
+            more => format!("{more} things said"),
+        };
+        let then = match said_then.len() {
+            0 => String::new(),
+            _ if said_now == said_then => ", the same as then".to_owned(),
+            others => format!(", and not what was said then ({others} things)"),
+        };
+        writeln!(out, "{calls} calls, {errors} of them failed; {words}{then}.")?;
+    }
+    Ok(())
+}
+
+/// The words of something that was said.
+fn words_of(payload: &TrajectoryPayload) -> Option<String> {
+    match payload {
+        TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
+        TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
+            Some(guidance.injection.content().to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The engine on the terms of the run.
+struct Replay {
+    engine: Engine,
+    host: Option<Host>,
+    is_child: bool,
+}
+
+impl Replay {
+    fn new(records: &[Told]) -> Result<Self> {
+        let host = records.iter().find_map(|told| Host::named(told.source.as_ref()?.host()));
+        let is_child = records.iter().any(|told| told.record.parent_run_id.is_some());
+        let engine = Terms::shipped().engine(host, is_child);
+        Ok(Self { engine, host, is_child })
+    }
+
+    fn watch(&mut self, told: &Told) -> Result<Seen> {
+        let Told { record, source } = told;
+        // What others call a configuration is a name of theirs.
+        let is_ours = source.as_ref().is_some_and(|source| source.host() == Launch::SOURCE);
+        if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
+        {
+            // From here on it is judged like this; what it has seen stays.
+            let so_far = self.engine.checkpoint()?;
+            self.engine = Terms::of_text(config)?.engine(self.host, self.is_child);
+            self.engine.restore(&so_far)?;
+        }
+        let point = match (self.host, source) {
+            (Some(host), Some(source)) => host.point_of(source, self.is_child, &record.payload),
+            _ => Some(DecisionPoint::PreToolSelection),
+        };
+        let mut next = record.seq;
+        Ok(watch(&mut self.engine, record, point, || {
+            next = next.saturating_add(1);
+            next
+        }))
+    }
+}
+
+/// A run of the store.
+fn stored(meant: &str) -> Result<Vec<Told>> {
+    let store = open::to_read()?;
+    let run = open::find_run(&store, meant)?;
+    let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
+    let told = records.into_iter().map(|stored| {
+        let source = Some(Source::from(stored.source.as_str()));
+        Told { record: stored.into_record(), source }
+    });
+    Ok(told.collect())
+}
+
+/// A run from outside.
+fn given(file: Option<&Path>) -> Result<Vec<Told>> {
     let (name, bytes) = read(file)?;
     let text = String::from_utf8(bytes)
         .with_context(|| format!("{name} is not text: give records as JSON lines, or notation"))?;
     let records = if text.trim_start().starts_with('{') {
         records_of(&text).with_context(|| name.clone())?
     } else {
-        parse_notation(&text).with_context(|| name.clone())?
+        let records = parse_notation(&text).with_context(|| name.clone())?;
+        records.into_iter().map(|record| Told { record, source: None }).collect()
     };
     if records.is_empty() {
         bail!("{name} holds no records: give records as JSON lines, or notation");
     }
-    let mut engine = Engine::shipped(Goals::default());
-    let mut out = stdout().lock();
-    let mut deliveries = 0;
-    // What was said then is an opinion, and is formed anew.
-    for record in records.iter().filter(|record| !record.payload.is_opinion()) {
-        let seen = watch(&mut engine, record, Some(DecisionPoint::PreToolSelection), || record.seq);
-        deliveries += seen.said.len();
-        if as_json {
-            print_json(&mut out, &engine, record, &seen)?;
-        } else {
-            print_text(&mut out, &engine, &seen)?;
-        }
-    }
-    let trajectory = engine.trajectory();
-    let (calls, errors) = (trajectory.tool_call_count(), trajectory.error_count());
-    if as_json {
-        let line = json!({"type": "run", "records": records.len(), "calls": calls,
-                          "errors": errors, "deliveries": deliveries});
-        writeln!(out, "{line}")?;
-    } else {
-        let words = match deliveries {
-            0 => "nothing to say".to_owned(),
-            1 => "one thing said".to_owned(),
-            more => format!("{more} things said"),
-        };
-        writeln!(out, "{calls} calls, {errors} of them failed; {words}.")?;
-    }
-    Ok(())
+    Ok(records)
 }
 
 fn read(file: Option<&Path>) -> Result<(String, Vec<u8>)> {
@@ -69,7 +180,7 @@ fn read(file: Option<&Path>) -> Result<(String, Vec<u8>)> {
     }
 }
 
-fn records_of(text: &str) -> Result<Vec<TrajectoryRecord>> {
+fn records_of(text: &str) -> Result<Vec<Told>> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {

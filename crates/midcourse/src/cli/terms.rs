@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use midcourse::{Config, Event, Home, Host, Launch};
+use midcourse::{Config, Event, Home, Host, InvalidConfig, Launch};
 use midcourse_core::{Engine, Goals, Mode, Prompt, Speaking};
 
 /// The terms on which a run is watched.
@@ -12,6 +12,16 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// What midcourse ships.
+    pub(super) fn shipped() -> Self {
+        Self { launch: None, config: Config::shipped() }
+    }
+
+    /// Those of a configuration that is on record.
+    pub(super) fn of_text(text: &str) -> Result<Self, InvalidConfig> {
+        Ok(Self { launch: None, config: Config::parse(text)? })
+    }
+
     /// Those in force for an agent that works in this folder. What is wrong with them is
     /// remarked, and the rest holds.
     pub(super) fn in_force(
@@ -41,6 +51,11 @@ impl Terms {
         let delivery = host.map_or(self.config.speaking, Host::speaking).delivery;
         let speaking = Speaking { delivery, ..self.config.speaking };
         Engine::new(Prompt::new(speaking.template(Goals::default())), self.config.analysis.clone())
+    }
+
+    /// Whether the tokens that are used matter.
+    pub(super) const fn counts_tokens(&self) -> bool {
+        true
     }
 
     /// Whether what is said reaches the agent.

@@ -4,6 +4,8 @@
 //! it was part of, where it stands beside those that ran and are known already. Words are kept in
 //! the conversation for good. A Stop that is answered makes the agent go on, so it never is.
 
+mod transcript;
+
 use std::path::PathBuf;
 
 use midcourse_core::{
@@ -12,7 +14,7 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::facts::{answered, ended, outcome, point_before_render, prompt};
+use super::facts::{answered, ended, outcome, point_before_render, prompt, used};
 use super::{Carrier, Decoded, Host, answer, identity, response};
 use crate::event::Event;
 
@@ -49,6 +51,7 @@ struct PayloadWire {
     session_id: String,
     hook_event_name: String,
     cwd: Option<PathBuf>,
+    transcript_path: Option<PathBuf>,
     agent_id: Option<String>,
     agent_type: Option<String>,
     source: Option<String>,
@@ -77,8 +80,12 @@ pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         (!payload.session_id.is_empty()).then_some(())?;
         let run = identity(&payload.session_id, payload.agent_id.as_deref());
         let folder = payload.cwd.clone();
+        // A helper's answers are in a file of its own.
+        let is_main = run.parent_run_id.is_none();
+        let counts = matches!(payload.hook_event_name.as_str(), "PostToolBatch" | "Stop");
+        let beside = payload.transcript_path.clone().filter(|_| is_main && counts);
         let decoded = Reading { run, at }.read(payload)?;
-        Some(Decoded { folder, ..decoded })
+        Some(Decoded { folder, beside, ..decoded })
     };
     read().unwrap_or_else(|| HOST.unread(bytes, at))
 }
@@ -87,9 +94,17 @@ pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
     answer(words, carrier)
 }
 
+/// Adds what the model's answers have used, in front: what is said comes last.
+pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
+    let Some(event) = decoded.facts.first() else { return decoded };
+    let mut facts = used(event, "transcript", transcript::usage(end));
+    facts.append(&mut decoded.facts);
+    Decoded { facts, ..decoded }
+}
+
 pub(super) fn point_of(
     way: &str,
-    run: &RunIdentity,
+    is_child: bool,
     payload: &TrajectoryPayload,
 ) -> Option<DecisionPoint> {
     match (way, payload) {
@@ -97,7 +112,7 @@ pub(super) fn point_of(
         ("hook", TrajectoryPayload::ToolStarted { .. }) => Some(DecisionPoint::PreToolExecution),
         ("hook", TrajectoryPayload::ToolEnded { .. }) => Some(DecisionPoint::PostToolResult),
         ("hook", TrajectoryPayload::ContextCompacted { .. }) => Some(DecisionPoint::PreRender),
-        ("hook", _) => point_before_render(run, payload),
+        ("hook", _) => point_before_render(is_child, payload),
         _ => None,
     }
 }

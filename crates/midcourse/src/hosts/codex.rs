@@ -2,7 +2,7 @@
 //!
 //! They do not say how a command exited; and a patch that failed, a tool that does not exist and a
 //! command that goes on in the background have no event for their end. The session's own file (the
-//! rollout) knows both, so its end is looked at ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
+//! rollout) knows both, and what the model's answers have used, so its end is looked at ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
 
 mod rollout;
 
@@ -15,7 +15,7 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::facts::{INTERRUPT, answered, ended, outcome, point_before_render, prompt};
+use super::facts::{INTERRUPT, answered, ended, outcome, point_before_render, prompt, used};
 use super::{Carrier, Decoded, Host, answer, identity, response};
 use rollout::Rollout;
 
@@ -73,13 +73,13 @@ pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
 
 pub(super) fn point_of(
     way: &str,
-    run: &RunIdentity,
+    is_child: bool,
     payload: &TrajectoryPayload,
 ) -> Option<DecisionPoint> {
     match (way, payload) {
         ("hook", TrajectoryPayload::ToolStarted { .. }) => Some(DecisionPoint::PreToolExecution),
         ("hook", TrajectoryPayload::ToolEnded { .. }) => Some(DecisionPoint::PreToolSelection),
-        ("hook", _) => point_before_render(run, payload),
+        ("hook", _) => point_before_render(is_child, payload),
         _ => None,
     }
 }
@@ -148,8 +148,17 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
 }
 
 /// Adds how the command exited, or the calls before that no hook told the end of.
-pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
+pub(super) fn complete(decoded: Decoded, end: &[u8], for_tokens: bool) -> Decoded {
     let rollout = Rollout::read(end);
+    let answers = if for_tokens { rollout.usage() } else { Vec::new() };
+    let mut decoded = complete_calls(decoded, &rollout);
+    let Some(event) = decoded.facts.first() else { return decoded };
+    let mut facts = used(event, "rollout", answers);
+    facts.append(&mut decoded.facts);
+    Decoded { facts, ..decoded }
+}
+
+fn complete_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {
     let Some(event) = decoded.facts.first_mut() else { return decoded };
     if let TrajectoryPayload::ToolEnded { tool_call_id, result, is_error, .. } = &mut event.payload
     {

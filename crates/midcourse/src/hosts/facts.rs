@@ -1,9 +1,11 @@
 //! Facts that both hosts report alike.
 
 use midcourse_core::{
-    AgentMessage, DecisionPoint, RunIdentity, RunOutcome, StopReason, ToolResult, TrajectoryPayload,
+    AgentMessage, DecisionPoint, RunOutcome, StopReason, ToolResult, TrajectoryPayload, Usage,
 };
 use serde_json::Value;
+
+use crate::event::{Event, Source};
 
 /// What is kept of a person's stopping the agent.
 pub(super) const INTERRUPT: &str = "interrupt";
@@ -53,14 +55,34 @@ pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
     }
 }
 
+/// Answers of the model whose tokens are told at a time: there is about one from hook to hook.
+const ANSWERS_MAX: usize = 4;
+
+/// What the latest answers of the model have used, where the host's own file tells. Each is a fact
+/// of its answer, whoever reads it when.
+pub(super) fn used(event: &Event, way: &str, answers: Vec<(String, Usage)>) -> Vec<Event> {
+    let older = answers.len().saturating_sub(ANSWERS_MAX);
+    let fact = |(answer, usage): (String, Usage)| {
+        let payload = TrajectoryPayload::ExternalAnswer {
+            source: "host".to_owned(),
+            question: "usage".to_owned(),
+            answer: serde_json::to_value(usage).unwrap_or_default(),
+        };
+        let source = Source::new(event.source.host(), way);
+        Event::new(event.run.clone(), source, event.at, payload)
+            .with_fact(format!("usage:{answer}"))
+    };
+    answers.into_iter().skip(older).map(fact).collect()
+}
+
 /// Where the beginning of a session, a resumption and a prompt are spoken about: before the model
 /// gets to see them. What begins for a session's helpers carries nothing.
 pub(super) fn point_before_render(
-    run: &RunIdentity,
+    is_child: bool,
     payload: &TrajectoryPayload,
 ) -> Option<DecisionPoint> {
     let carries = match payload {
-        TrajectoryPayload::RunStarted { .. } => run.parent_run_id.is_none(),
+        TrajectoryPayload::RunStarted { .. } => !is_child,
         TrajectoryPayload::Resumed => true,
         TrajectoryPayload::MessageAppended { message } => match message {
             AgentMessage::User { .. } => true,

@@ -41,7 +41,8 @@ fn shown(host: Host, payloads: &[String]) -> String {
         }
         shown.push('\n');
         for event in facts {
-            let point = host.point_of(&event.source, &event.run, &event.payload);
+            let point =
+                host.point_of(&event.source, event.run.parent_run_id.is_some(), &event.payload);
             let run = event.run.run_id.as_str().replace(session, "S");
             let point = point.map_or("", DecisionPoint::as_str);
             let mut value = serde_json::to_value(&event.payload).unwrap();
@@ -365,7 +366,7 @@ fn answers_are_the_least_that_a_host_accepts() {
                 // What cannot be carried is not asked for: it would count as said.
                 assert!(
                     decoded.facts.iter().all(|event| host
-                        .point_of(&event.source, &event.run, &event.payload)
+                        .point_of(&event.source, event.run.parent_run_id.is_some(), &event.payload)
                         .is_none()),
                     "{name}"
                 );
@@ -419,7 +420,7 @@ fn the_session_file_of_codex_knows_exits_and_calls_that_no_hook_tells() {
         if decoded.beside.is_none() {
             continue;
         }
-        let decoded = Host::Codex.complete(decoded, rollout_at(name, &payload).as_bytes());
+        let decoded = Host::Codex.complete(decoded, rollout_at(name, &payload).as_bytes(), false);
         let _ = writeln!(shown, "{}", event_of(&payload));
         for event in decoded.facts {
             let call = event.payload.call_id().map_or("", |id| id.as_str());

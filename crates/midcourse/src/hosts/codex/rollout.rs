@@ -1,5 +1,6 @@
 //! The end of a session's file as Codex writes it: one JSON object a line, the first perhaps torn.
 
+use midcourse_core::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,6 +35,19 @@ struct ItemWire {
     input: Option<String>,
     output: Option<Value>,
     item: Option<DoneWire>,
+    response_id: Option<String>,
+    usage: Option<UsageWire>,
+}
+
+#[derive(Deserialize)]
+struct UsageWire {
+    #[serde(default)]
+    input_tokens: i64,
+    /// Those of them that came from the cache.
+    #[serde(default)]
+    cached_input_tokens: i64,
+    #[serde(default)]
+    output_tokens: i64,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +65,22 @@ impl Rollout {
         let line = |line: &[u8]| serde_json::from_slice(line).ok();
         let lines = end.split(|byte| *byte == b'\n').filter_map(line);
         Self { lines: lines.map(|LineWire { payload }| payload).collect() }
+    }
+
+    /// The tokens of each answer of the model, by the answer's id.
+    pub(super) fn usage(&self) -> Vec<(String, Usage)> {
+        let answer = |line: &ItemWire| {
+            let usage = line.usage.as_ref()?;
+            let cached = usage.cached_input_tokens.clamp(0, usage.input_tokens.max(0));
+            Some(Usage {
+                input_tokens: usage.input_tokens.saturating_sub(cached),
+                output_tokens: usage.output_tokens,
+                cache_read_input_tokens: cached,
+                ..Usage::default()
+            })
+        };
+        let lines = self.lines.iter();
+        lines.filter_map(|line| Some((line.response_id.clone()?, answer(line)?))).collect()
     }
 
     /// How a command exited.
