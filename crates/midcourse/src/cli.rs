@@ -51,8 +51,10 @@ struct Cli {
 enum Command {
     /// Show what midcourse does: a small agent goes in circles, is told, and recovers.
     ///
-    /// The agent really runs commands in a temporary folder. It needs no network and no key.
-    Demo,
+    /// The agent is a process of its own that really runs commands, in a temporary folder, and hears
+    /// midcourse through its hooks. It needs no network, no key and nothing set up. The run is in
+    /// the store afterwards.
+    Demo(demo::Arguments),
     /// Run a coding agent under watch: recorded, told the time, and nudged when it goes wrong.
     ///
     /// The command runs as it would by itself, with its terminal, its signals and its exit code.
@@ -112,7 +114,10 @@ pub(crate) fn run() -> ExitCode {
         return hook::run(&host);
     }
     let done = match Cli::parse().command {
-        Command::Demo => demo::run(),
+        Command::Demo(arguments) => match demo::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),

@@ -32,6 +32,8 @@ pub enum Host {
     ClaudeCode,
     /// Codex.
     Codex,
+    /// The agent of `midcourse demo`, whose hooks are those of Claude Code.
+    Demo,
 }
 
 /// What a payload of a host turned out to be.
@@ -53,7 +55,7 @@ pub struct Carrier(&'static str);
 
 impl Host {
     /// All hosts.
-    pub const ALL: [Self; 2] = [Self::ClaudeCode, Self::Codex];
+    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Demo];
 
     /// The host of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -65,21 +67,23 @@ impl Host {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+            Self::Demo => "demo",
         }
     }
 
-    /// The name of its program.
-    pub const fn program(self) -> &'static str {
+    /// The name of its program, if people have it.
+    pub const fn program(self) -> Option<&'static str> {
         match self {
-            Self::ClaudeCode => "claude",
-            Self::Codex => "codex",
+            Self::ClaudeCode => Some("claude"),
+            Self::Codex => Some("codex"),
+            Self::Demo => None,
         }
     }
 
     /// The events at which it is to run our hook.
     pub const fn hook_events(self) -> &'static [&'static str] {
         match self {
-            Self::ClaudeCode => &claude_code::EVENTS,
+            Self::ClaudeCode | Self::Demo => &claude_code::EVENTS,
             Self::Codex => &codex::EVENTS,
         }
     }
@@ -87,7 +91,7 @@ impl Host {
     /// Reads one payload of a hook, noticed at this time.
     pub fn decode(self, bytes: &[u8], at: Timestamp) -> Decoded {
         match self {
-            Self::ClaudeCode => claude_code::decode(bytes, at),
+            Self::ClaudeCode | Self::Demo => claude_code::decode(self, bytes, at),
             Self::Codex => codex::decode(bytes, at),
         }
     }
@@ -102,7 +106,7 @@ impl Host {
     #[must_use]
     pub fn complete(self, decoded: Decoded, end: &[u8], for_tokens: bool) -> Decoded {
         match self {
-            Self::ClaudeCode => claude_code::complete(decoded, end),
+            Self::ClaudeCode | Self::Demo => claude_code::complete(decoded, end),
             Self::Codex => codex::complete(decoded, end, for_tokens),
         }
     }
@@ -116,7 +120,7 @@ impl Host {
         let words = Delivery::labelled_text(deliveries);
         match (words, carrier) {
             (Some(words), Some(carrier)) => match self {
-                Self::ClaudeCode => claude_code::encode(&words, carrier),
+                Self::ClaudeCode | Self::Demo => claude_code::encode(&words, carrier),
                 Self::Codex => codex::encode(&words, carrier),
             },
             _ => Vec::new(),
@@ -135,7 +139,7 @@ impl Host {
             return None;
         }
         match self {
-            Self::ClaudeCode => claude_code::point_of(source.way(), is_child, payload),
+            Self::ClaudeCode | Self::Demo => claude_code::point_of(source.way(), is_child, payload),
             Self::Codex => codex::point_of(source.way(), is_child, payload),
         }
     }

@@ -3,6 +3,8 @@
 //! What is left of it later is feedback's to tell; both share the deadline's cause, so it is told
 //! once.
 
+use std::time::Duration;
+
 use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::cause::{Rung, Why};
 use crate::classify::ClassificationResult;
@@ -20,11 +22,17 @@ impl TimeLimit {
         let cause = deadline_cause(deadline);
         let is_new = context.session().ledger().next_rung(&cause) == Rung::FIRST;
         (is_new && !left.is_zero()).then(|| {
-            let text = format!("There is a deadline: {} remaining.", length_in_words(left));
+            let text = format!("There is a deadline: {} remaining.", length_in_words(about(left)));
             let evidence = context.session().deadline_evidence();
             (text, Why { cause, rung: Rung::FIRST, evidence })
         })
     }
+}
+
+/// The length in whole minutes, if it is minutes: what was set a second ago is still that.
+fn about(length: Duration) -> Duration {
+    let seconds = length.as_secs();
+    if seconds < 120 { length } else { Duration::from_secs((seconds + 30) / 60 * 60) }
 }
 
 impl GuidanceProvider for TimeLimit {
@@ -93,6 +101,8 @@ mod tests {
         assert_eq!(told, ["There is a deadline: 2.0 hours remaining."]);
         let prompt = || TrajectoryPayload::MessageAppended { message: AgentMessage::user("go") };
         assert!(said(&mut engine, 1, 1_000, prompt()).is_empty());
+        assert_eq!(super::about(std::time::Duration::from_millis(599_900)).as_secs(), 600);
+        assert_eq!(super::about(std::time::Duration::from_millis(90_500)).as_secs(), 90);
         assert!(said(&mut engine, 2, 2_000, ended(1)).is_empty());
         let half = said(&mut engine, 3, hour + 1, ended(2));
         assert_eq!(half, ["[Feedback - Deadline]\n\nYou have 59 minutes remaining."]);

@@ -4,10 +4,10 @@
 //! is hooks, for that process only. Whatever goes wrong with them, the command runs all the same,
 //! and it is said what is missing.
 
-mod child;
+pub(super) mod child;
 mod claude_code;
 mod codex;
-mod summary;
+pub(super) mod summary;
 mod time;
 
 use std::ffi::OsString;
@@ -111,7 +111,7 @@ fn prepare(
     let prepared = home.map_err(anyhow::Error::from).and_then(|home| {
         let us = std::env::current_exe()?;
         let prepared = match host {
-            Host::ClaudeCode => claude_code::prepare(words, &us, &home, &launch.id)?,
+            Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &us, &home, &launch.id)?,
             Host::Codex => codex::prepare(program, words, &us)?,
         };
         Ok((home, prepared))
@@ -128,7 +128,7 @@ fn prepare(
 /// The host that a command is, by the name of its program.
 fn host_of(program: &Path) -> Option<Host> {
     let name = program.file_stem()?.to_str()?;
-    let host = Host::ALL.into_iter().find(|host| host.program() == name);
+    let host = Host::ALL.into_iter().find(|host| host.program() == Some(name));
     if host.is_none() {
         remark(&format!(
             "{name} runs unobserved: nothing is recorded and nothing is said, since only the \
@@ -140,7 +140,8 @@ fn host_of(program: &Path) -> Option<Host> {
 }
 
 fn names(between: &str) -> String {
-    Host::ALL.map(Host::program).join(between)
+    let names: Vec<_> = Host::ALL.into_iter().filter_map(Host::program).collect();
+    names.join(between)
 }
 
 /// As a shell says it.

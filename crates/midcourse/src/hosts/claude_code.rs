@@ -18,8 +18,6 @@ use super::facts::{answered, ended, outcome, point_before_render, prompt, used};
 use super::{Carrier, Decoded, Host, answer, identity, response};
 use crate::event::Event;
 
-const HOST: Host = Host::ClaudeCode;
-
 /// The events that tell something; none of them asks for a decision.
 pub(super) const EVENTS: [&str; 12] = [
     "SessionStart",
@@ -74,7 +72,7 @@ struct CallWire {
     tool_response: Value,
 }
 
-pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
+pub(super) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
     let read = || {
         let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
         (!payload.session_id.is_empty()).then_some(())?;
@@ -84,10 +82,10 @@ pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         let is_main = run.parent_run_id.is_none();
         let counts = matches!(payload.hook_event_name.as_str(), "PostToolBatch" | "Stop");
         let beside = payload.transcript_path.clone().filter(|_| is_main && counts);
-        let decoded = Reading { run, at }.read(payload)?;
+        let decoded = Reading { host, run, at }.read(payload)?;
         Some(Decoded { folder, beside, ..decoded })
     };
-    read().unwrap_or_else(|| HOST.unread(bytes, at))
+    read().unwrap_or_else(|| host.unread(bytes, at))
 }
 
 pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
@@ -118,6 +116,7 @@ pub(super) fn point_of(
 }
 
 struct Reading {
+    host: Host,
     run: RunIdentity,
     at: Timestamp,
 }
@@ -232,7 +231,7 @@ impl Reading {
     }
 
     fn event(&self, way: &str, payload: TrajectoryPayload) -> Event {
-        HOST.event(way, self.run.clone(), self.at, payload)
+        self.host.event(way, self.run.clone(), self.at, payload)
     }
 }
 

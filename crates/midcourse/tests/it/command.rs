@@ -1,7 +1,10 @@
 //! The `midcourse` command as a user meets it: what it prints, and how it fails.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use crate::events::Place;
 
 /// Runs the command with this standard input.
 fn midcourse(args: &[&str], input: &str) -> Output {
@@ -20,15 +23,51 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// The demo, with a folder for its data.
+fn demo(home: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+    command.arg("demo").env("MIDCOURSE_HOME", home).output().unwrap()
+}
+
 #[test]
-fn the_demo_goes_in_circles_is_told_and_recovers() {
-    let output = midcourse(&["demo"], "");
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}");
-    assert!(shown.contains("Asking again will not change it"), "{shown}");
-    assert!(shown.contains("built for release"), "{shown}");
-    assert!(shown.contains("The build passes after 6 calls, 3 of them failed"), "{shown}");
-    assert!(text(&output.stderr).is_empty());
+fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
+    let place = Place::new();
+    let output = demo(place.home().folder());
+    let (shown, beside) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{beside}");
+    for words in [
+        "the hook of UserPromptSubmit answers:",
+        "There is a deadline: 10 minutes remaining.",
+        "the hook of PostToolUseFailure answers:",
+        "Asking again will not change it",
+        "built for release",
+        "The agent: The build passes.",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(beside.contains("6 calls, 3 failed"), "{beside}");
+    assert!(beside.contains("(repeated_error; it was gone after 3 calls)"), "{beside}");
+
+    let store = place.open();
+    let run = store.runs(9).unwrap().remove(0);
+    assert_eq!((run.host.as_str(), run.calls, run.errors, run.deliveries), ("demo", 6, 3, 2));
+    assert!(run.ended.is_some());
+    assert!(place.findings().is_empty());
+    let kinds: Vec<_> =
+        store.trajectory(run.run_id.as_str()).unwrap().iter().map(|it| it.payload.kind()).collect();
+    assert!(kinds.contains(&"outcome") && kinds.contains(&"deadline_set"), "{kinds:?}");
+}
+
+#[test]
+fn a_demo_that_nobody_can_help_says_where_to_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let no_folder = folder.path().join("a file");
+    std::fs::write(&no_folder, "").unwrap();
+    let output = demo(&no_folder);
+    let beside = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("The agent: I give up."));
+    assert!(beside.contains("was not brought back on course"), "{beside}");
 }
 
 #[test]

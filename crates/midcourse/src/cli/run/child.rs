@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(in crate::cli) enum Ended {
     /// By itself, with this code.
     Code(u8),
     /// Of this signal.
@@ -27,7 +27,7 @@ impl std::fmt::Display for Ended {
 
 impl Ended {
     /// Ends this process in the same way, as far as that can be done.
-    pub(super) fn pass_on(self) -> ExitCode {
+    pub(in crate::cli) fn pass_on(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
             Self::Signal(signal) => {
@@ -55,7 +55,7 @@ fn die_of(_: i32) {}
 
 /// Starts the command and waits until it has ended.
 #[cfg(unix)]
-pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
+pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -118,7 +118,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
 
 /// Starts the command and waits until it has ended.
 #[cfg(not(unix))]
-pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
+pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     let status = command.status()?;
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(Ended::Code(code))

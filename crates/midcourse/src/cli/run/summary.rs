@@ -38,7 +38,7 @@ struct Said {
 }
 
 /// Shows what the launch came to. Nothing that goes wrong here is the command's fault.
-pub(super) fn show(home: &Home, launch: &Launch, begun: Timestamp, ended: &Ended) {
+pub(in crate::cli) fn show(home: &Home, launch: &Launch, begun: Timestamp, ended: &Ended) {
     let lasted = now().since(begun);
     match collect(home, launch, begun) {
         Ok(runs) if runs.is_empty() => {
