@@ -1,5 +1,5 @@
-//! A fresh process per event: midcourse against an empty process and a Python hook, at a short run
-//! and at a long one, interleaved in one run; and several writers at once.
+//! The whole hook, a fresh process per event: midcourse against an empty process and a hook in
+//! Python, at a short run and at a long one, interleaved in one run; and several at once.
 //!
 //! `cargo bench -p midcourse --bench hook`; `MIDCOURSE_BENCH_LONG` sets the length of the long run,
 //! `MIDCOURSE_BENCH_ROUNDS` the number of rounds, `MIDCOURSE_BENCH_BINARY` another binary.
@@ -72,7 +72,7 @@ impl Subject {
     }
 
     fn midcourse(binary: &Path, home: &Path, length: u64) -> Self {
-        let command = vec![binary.display().to_string(), "record".to_owned()];
+        let command = hook(binary);
         let name = format!("midcourse, {length} records");
         Self { name, command, home: Some(home.to_owned()), took: Vec::new() }
     }
@@ -113,29 +113,56 @@ fn run(command: &[String], home: Option<&Path>, input: &str) {
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    if home.is_some() {
-        let answer = String::from_utf8(output.stdout).unwrap();
-        assert!(answer.contains("\"standing\":\"new\""), "{answer}");
+    if let Some(home) = home {
+        // A hook never fails; what went wrong is in its log.
+        let log = std::fs::read_to_string(Home::at(home).log_file()).unwrap_or_default();
+        assert_eq!(log, "");
     }
+}
+
+fn hook(binary: &Path) -> Vec<String> {
+    [&binary.display().to_string(), "hook", "claude-code"].map(str::to_owned).to_vec()
+}
+
+fn output(number: u64) -> String {
+    format!("line {number} of the build\n").repeat(70)
+}
+
+fn call(number: u64) -> String {
+    format!("call-{number}-{}", uuid::Uuid::now_v7())
 }
 
 fn payload(number: u64) -> TrajectoryPayload {
     TrajectoryPayload::ToolEnded {
-        tool_call_id: format!("call-{number}-{}", uuid::Uuid::now_v7()).into(),
-        tool_name: "bash".into(),
-        result: ToolResult::text(format!("line {number} of the build\n").repeat(70)),
+        tool_call_id: call(number).into(),
+        tool_name: "Bash".into(),
+        result: ToolResult::text(output(number)),
         is_error: number.is_multiple_of(10),
     }
 }
 
+/// What Claude Code writes to its hook when a call has ended.
 fn event(number: u64) -> String {
-    json!({"run_id": "run", "payload": payload(number)}).to_string()
+    let mut payload = json!({"session_id": "run", "transcript_path": "/nowhere/run.jsonl", "cwd": "/",
+        "prompt_id": "p", "permission_mode": "default", "effort": {"level": "high"},
+        "tool_name": "Bash", "tool_use_id": call(number), "duration_ms": 12,
+        "tool_input": {"command": format!("make target-{number}"), "description": "build"}});
+    if number.is_multiple_of(10) {
+        payload["hook_event_name"] = "PostToolUseFailure".into();
+        payload["error"] = format!("Exit code 2\n{}", output(number)).into();
+        payload["is_interrupt"] = false.into();
+    } else {
+        payload["hook_event_name"] = "PostToolUse".into();
+        payload["tool_response"] = json!({"stdout": output(number), "stderr": "",
+            "interrupted": false, "isImage": false, "noOutputExpected": false});
+    }
+    payload.to_string()
 }
 
 /// A run of this length, with its checkpoint.
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
-    let source = Source::new("custom", "record");
+    let source = Source::new("claude-code", "hook");
     let mut store = Store::open(&Home::at(home), StoreSettings::default()).unwrap();
     let mut watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
     let start = Timestamp::from_unix_ms(1_790_000_000_000);
@@ -218,7 +245,7 @@ fn report(subjects: &mut [Subject]) {
 
 /// Several processes at once on one run: all succeed, and nothing is missing.
 fn writers(binary: &Path, home: &Path, events: u64) {
-    let command = vec![binary.display().to_string(), "record".to_owned()];
+    let command = hook(binary);
     fill(home, 10);
     let before = Store::open_to_read(&Home::at(home)).unwrap().unwrap().run("run").unwrap();
     let begun = Instant::now();
@@ -230,6 +257,7 @@ fn writers(binary: &Path, home: &Path, events: u64) {
     let took = begun.elapsed();
     let store = Store::open_to_read(&Home::at(home)).unwrap().unwrap();
     let after = store.run("run").unwrap();
+    assert!(!midcourse::has_spilled(&Home::at(home)));
     let grown = after.unwrap().calls - before.unwrap().calls;
     assert_eq!(grown, events * u64::try_from(WRITERS).unwrap());
     assert!(store.verify_run(&"run".into()).unwrap().is_empty());
