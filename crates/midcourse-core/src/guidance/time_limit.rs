@@ -1,4 +1,5 @@
-//! The time there is, told before the agent begins: a plan made without it is the wrong plan.
+//! The time there is, told before the agent begins: a plan made without it is the wrong plan. It
+//! is told again when the host has compacted it away.
 //!
 //! What is left of it later is feedback's to tell; both share the deadline's cause, so it is told
 //! once.
@@ -11,7 +12,7 @@ use crate::classify::ClassificationResult;
 use crate::fault::ProviderError;
 use crate::feedback::{deadline_cause, length_in_words};
 
-/// Says how much time there is, once for each deadline, unless that was said already.
+/// Says how much time there is, unless the agent knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeLimit;
 
@@ -20,12 +21,14 @@ impl TimeLimit {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());
         let cause = deadline_cause(deadline);
-        let is_new = context.session().ledger().next_rung(&cause) == Rung::FIRST;
-        (is_new && !left.is_zero()).then(|| {
-            let text = format!("There is a deadline: {} remaining.", length_in_words(about(left)));
-            let evidence = context.session().deadline_evidence();
-            (text, Why { cause, rung: Rung::FIRST, evidence })
-        })
+        let ledger = context.session().ledger();
+        let rung = ledger.next_rung(&cause);
+        if left.is_zero() || (rung != Rung::FIRST && !ledger.is_wiped(&cause)) {
+            return None;
+        }
+        let text = format!("There is a deadline: {} remaining.", length_in_words(about(left)));
+        let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
+        ledger.is_news(&why, &text).then_some((text, why))
     }
 }
 
@@ -107,5 +110,11 @@ mod tests {
         let half = said(&mut engine, 3, hour + 1, ended(2));
         assert_eq!(half, ["[Feedback - Deadline]\n\nYou have 59 minutes remaining."]);
         assert!(said(&mut engine, 4, hour + 2, ended(3)).is_empty());
+        let wiped = || TrajectoryPayload::ContextCompacted { trigger: None };
+        let again = said(&mut engine, 5, hour * 3 / 2, wiped());
+        assert_eq!(again, ["There is a deadline: 30 minutes remaining."]);
+        assert!(said(&mut engine, 6, hour * 3 / 2 + 1, wiped()).is_empty(), "the same words");
+        let quarter = said(&mut engine, 7, hour * 7 / 4, ended(4));
+        assert_eq!(quarter, ["[Feedback - Deadline]\n\nYou have 15 minutes remaining."]);
     }
 }
