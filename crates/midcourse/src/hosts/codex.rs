@@ -1,8 +1,10 @@
 //! Codex's hooks.
 //!
-//! They do not say how a command exited; and a patch that failed, a tool that does not exist and a
-//! command that goes on in the background have no event for their end. The session's own file (the
-//! rollout) knows both, and what the model's answers have used, so its end is looked at ([`rollout`]). Codex drops an answer that has one field more than it expects, and one on Stop.
+//! They do not say how a command exited; and a call that was refused, a patch that failed, a tool
+//! that does not exist and a command that goes on in the background have no event for their end. The
+//! session's own file (the rollout) knows both, and what the model's answers have used, so its end is
+//! looked at ([`rollout`]); an agent that works for the session has a file of its own. Codex drops an
+//! answer that has one field more than it expects, and one on Stop.
 
 mod rollout;
 
@@ -45,6 +47,7 @@ struct PayloadWire {
     hook_event_name: String,
     cwd: Option<PathBuf>,
     transcript_path: Option<PathBuf>,
+    agent_transcript_path: Option<PathBuf>,
     agent_id: Option<String>,
     source: Option<String>,
     prompt: Option<String>,
@@ -132,6 +135,7 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
         "PostCompact" => (TrajectoryPayload::ContextCompacted { trigger: payload.trigger }, None),
         "SubagentStart" => (TrajectoryPayload::RunStarted { identity: run.clone() }, None),
         "SubagentStop" => {
+            beside = payload.agent_transcript_path;
             let said = payload.last_assistant_message.map(AgentMessage::assistant);
             let (outcome, new_messages) = (RunOutcome::Completed, said.into_iter().collect());
             (TrajectoryPayload::RunEnded { outcome, new_messages }, None)
@@ -174,16 +178,32 @@ fn complete_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {
     for call in rollout.calls_untold() {
         let mut result = response::result(call.output);
         let text = result.comparable_text();
-        result.is_error = text.starts_with("unsupported ") || looks_failed(&text);
         facts.push(told(TrajectoryPayload::ToolStarted {
             tool_call_id: (&call.id).into(),
             tool_name: (&call.tool).into(),
             args: call.args,
         }));
-        facts.push(told(ended(call.id, call.tool, result)));
+        facts.push(told(if is_refusal(&text) {
+            TrajectoryPayload::Denied {
+                tool_call_id: call.id.into(),
+                tool_name: call.tool.into(),
+                reason: Some(text.into_owned()),
+            }
+        } else {
+            result.is_error = text.starts_with("unsupported ") || looks_failed(&text);
+            ended(call.id, call.tool, result)
+        }));
     }
     facts.append(&mut decoded.facts);
     Decoded { facts, ..decoded }
+}
+
+/// Whether the output of a call says that it was not let run: by a rule or the approval policy, by
+/// the sandbox before a patch, or by a hook of the user's.
+fn is_refusal(output: &str) -> bool {
+    let is_command = output.starts_with("exec_command failed: CreateProcess");
+    let begins = ["Command blocked by PreToolUse hook", "approval policy is ", "patch rejected"];
+    (is_command && output.contains("\"Rejected(")) || begins.iter().any(|it| output.starts_with(it))
 }
 
 /// Puts the exit of a command where the model reads it too.

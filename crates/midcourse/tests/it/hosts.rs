@@ -404,7 +404,7 @@ pub(crate) fn rollout_at(name: &str, payload: &str) -> String {
         match event {
             "PreToolUse" => is_call,
             "PostToolUse" => item["item"]["id"] == call.as_str(),
-            "Stop" => is_answer,
+            "Stop" | "SubagentStop" => is_answer,
             _ => true,
         }
     });

@@ -21,6 +21,7 @@ mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 mod recorder;
+mod refusals;
 #[cfg(unix)]
 mod run_command;
 mod runs_command;
