@@ -4,6 +4,8 @@
 
 mod archive;
 mod backtest;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod clients;
 mod command;
 mod config;
 mod contract;

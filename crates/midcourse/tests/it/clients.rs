@@ -1,0 +1,86 @@
+//! The real Claude Code and the real Codex, with midcourse at their hooks and a scripted model.
+//!
+//! The clients are those that `tests/clients/install` puts into a folder. `MIDCOURSE_CLIENTS` names
+//! that folder; without it these tests say that they are skipped. Each trial has folders of its own
+//! for everything, a key that opens nothing, and a model on the loopback interface ([`model`]).
+
+#![expect(clippy::panic, reason = "a test that cannot go on fails, and says why")]
+
+mod anthropic;
+mod exits;
+mod faults;
+mod http;
+mod model;
+mod openai;
+mod script;
+mod sessions;
+mod trial;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use script::Piece;
+
+/// The environment variable that names the folder with the clients.
+const SWITCH: &str = "MIDCOURSE_CLIENTS";
+
+/// A coding agent that is driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Client {
+    ClaudeCode,
+    Codex,
+}
+
+impl Client {
+    /// The host's name at `midcourse hook`.
+    const fn host(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// The client's program; none, which is said, if the clients are not to be driven.
+    fn program(self) -> Option<PathBuf> {
+        let Some(folder) = std::env::var_os(SWITCH).filter(|folder| !folder.is_empty()) else {
+            let name = self.host();
+            // Not `eprintln!`, which the test runner keeps to itself when a test passes.
+            let _ = writeln!(std::io::stderr(), "skipped: {name} is driven if {SWITCH} is set");
+            return None;
+        };
+        let inside = match self {
+            Self::ClaudeCode => "@anthropic-ai/claude-code-linux-x64/claude",
+            Self::Codex => "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+        };
+        let program = PathBuf::from(folder).join("node_modules").join(inside);
+        assert!(program.is_file(), "{SWITCH} is set, and {} is not there", program.display());
+        Some(program)
+    }
+
+    /// A call of the client's shell.
+    fn shell(self, id: &str, command: &str) -> Piece {
+        match self {
+            Self::ClaudeCode => {
+                Piece::call(id, "Bash", json!({"command": command, "description": "a step"}))
+            }
+            Self::Codex => Piece::call(id, "exec_command", json!({"cmd": command})),
+        }
+    }
+
+    /// A call of the shell that what the user set forbids ([`trial`]).
+    fn forbidden(self, id: &str) -> Piece {
+        self.shell(id, "curl --version")
+    }
+}
+
+/// How often words stand in the strings of a value.
+fn times(value: &Value, words: &str) -> usize {
+    match value {
+        Value::String(text) => text.matches(words).count(),
+        Value::Array(items) => items.iter().map(|item| times(item, words)).sum(),
+        Value::Object(fields) => fields.values().map(|field| times(field, words)).sum(),
+        _ => 0,
+    }
+}

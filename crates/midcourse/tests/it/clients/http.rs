@@ -1,0 +1,119 @@
+//! As much of an HTTP/1.1 server as the clients need: one request a connection.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// The most that a request may hold.
+const BODY_MAX: u64 = 64 * 1024 * 1024;
+
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Without the query.
+    pub(crate) path: String,
+    /// As it was before it was compressed for the way.
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content: Content,
+}
+
+pub(crate) enum Content {
+    Json(String),
+    /// Server-sent events, each of which is sent by itself.
+    Events(Vec<String>),
+}
+
+/// Answers requests from now on, each in a thread of its own, until the process ends.
+pub(crate) fn serve(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = Arc::clone(&answer);
+            std::thread::spawn(move || {
+                // A client that hangs up has its reasons; what it asked is on record.
+                let _ = converse(&stream, &*answer);
+            });
+        }
+    });
+    address
+}
+
+fn converse(stream: &TcpStream, answer: &dyn Fn(&Request) -> Reply) -> io::Result<()> {
+    let Some(request) = read(&mut BufReader::new(stream))? else { return Ok(()) };
+    let reply = answer(&request);
+    let mut out = stream;
+    let kind = match reply.content {
+        Content::Json(_) => "application/json",
+        Content::Events(_) => "text/event-stream",
+    };
+    write!(out, "HTTP/1.1 {} -\r\ncontent-type: {kind}\r\nconnection: close\r\n", reply.status)?;
+    match reply.content {
+        Content::Json(text) => {
+            write!(out, "content-length: {}\r\n\r\n", text.len())?;
+            if request.method != "HEAD" {
+                out.write_all(text.as_bytes())?;
+            }
+        }
+        Content::Events(events) => {
+            out.write_all(b"\r\n")?;
+            for event in events {
+                out.write_all(event.as_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The request; none, if the client hung up without one.
+fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
+    let mut line = String::new();
+    if input.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (Some(method), Some(target)) = (words.next(), words.next()) else { return Ok(None) };
+    let (mut length, mut encoding, mut is_chunked) = (0, String::new(), false);
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.parse().unwrap(),
+            "content-encoding" => encoding = value.to_ascii_lowercase(),
+            "transfer-encoding" => is_chunked = value.eq_ignore_ascii_case("chunked"),
+            _ => {}
+        }
+    }
+    let mut body = Vec::new();
+    if is_chunked {
+        while let Some(size) = chunk(input)? {
+            input.take(size).read_to_end(&mut body)?;
+            input.read_line(&mut String::new())?;
+        }
+    } else {
+        assert!(length < BODY_MAX, "a request of {length} bytes");
+        input.take(length).read_to_end(&mut body)?;
+    }
+    let body = match encoding.as_str() {
+        "" | "identity" => body,
+        "zstd" => zstd::decode_all(body.as_slice())?,
+        other => panic!("a request in the encoding {other}"),
+    };
+    let path = target.split('?').next().unwrap_or_default().to_owned();
+    Ok(Some(Request { method, path, body }))
+}
+
+/// The size of the next chunk; none after the last.
+fn chunk(input: &mut impl BufRead) -> io::Result<Option<u64>> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let size = u64::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16).unwrap();
+    assert!(size < BODY_MAX, "a chunk of {size} bytes");
+    Ok((size > 0).then_some(size))
+}
