@@ -157,6 +157,46 @@ fn a_session_of_codex_is_on_record_and_is_told_of_its_loop() {
     ");
 }
 
+/// A session that ends in a loop, and is taken up again in the same one.
+fn a_session_that_is_resumed_is_one_run(client: Client) {
+    let fails = |id: &str| Turn::Answers(vec![client.shell(id, "cat missing.txt")]);
+    let says = |text: &str| Turn::Answers(vec![Piece::says(text)]);
+    let main = vec![
+        fails("loop-1"),
+        fails("loop-2"),
+        fails("loop-3"),
+        says("I give up."),
+        fails("loop-4"),
+        Turn::Answers(vec![client.forbidden("m-forbidden")]),
+        says(LAST),
+    ];
+    let script = Script { main, agent: Vec::new() };
+    let Some(trial) = Trial::of(client, script) else { return };
+    let session = trial.run_and_resume(&RUN);
+    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
+    assert_eq!(
+        calls(&main),
+        ["loop-1 failed", "loop-2 failed", "loop-3 failed", "loop-4 failed", "m-forbidden denied"]
+    );
+    for (kind, count) in [("run_started", 1), ("resumed", 1), ("run_ended", 2)] {
+        let found = main.iter().filter(|record| record.payload.kind() == kind).count();
+        assert_eq!(found, count, "{kind}");
+    }
+    assert_eq!(texts(&main).len(), 1, "what was said before is not said again");
+    assert_eq!(session.told(), [0, 0, 0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_session_of_claude_code_that_is_resumed_is_one_run() {
+    a_session_that_is_resumed_is_one_run(Client::ClaudeCode);
+}
+
+#[test]
+fn a_session_of_codex_that_is_resumed_is_one_run() {
+    a_session_that_is_resumed_is_one_run(Client::Codex);
+}
+
 /// Runs a session in which nothing goes wrong; checks that each call is on record.
 fn clean_session(client: Client, hooks: &Hooks) -> Option<Ended> {
     let commands = [

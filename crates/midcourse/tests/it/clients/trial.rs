@@ -93,7 +93,21 @@ impl Trial {
     /// Runs the client to its end.
     pub(crate) fn run(self, hooks: &Hooks) -> Ended {
         self.write_settings(hooks);
-        let mut command = self.command(hooks);
+        let output = self.start(hooks, false);
+        self.ended(output)
+    }
+
+    /// Runs the client to its end, and then once more in the same session.
+    pub(crate) fn run_and_resume(self, hooks: &Hooks) -> Ended {
+        self.write_settings(hooks);
+        let output = self.start(hooks, false);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = self.start(hooks, true);
+        self.ended(output)
+    }
+
+    fn start(&self, hooks: &Hooks, resumes: bool) -> Output {
+        let mut command = self.command(hooks, resumes);
         let folder = |name: &str| self.folder().join(name);
         let config = match self.client {
             Client::ClaudeCode => "CLAUDE_CONFIG_DIR",
@@ -120,7 +134,10 @@ impl Trial {
         ] {
             command.env(name, "1");
         }
-        let output = finish(command);
+        finish(command)
+    }
+
+    fn ended(self, output: Output) -> Ended {
         Ended {
             client: self.client,
             code: output.status.code(),
@@ -133,7 +150,7 @@ impl Trial {
     }
 
     /// What is started. The one place that knows how `midcourse run` is called.
-    fn command(&self, hooks: &Hooks) -> Command {
+    fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
             Hooks::None | Hooks::ByHand(_) => Command::new(&self.program),
             Hooks::Run(options) => {
@@ -142,18 +159,26 @@ impl Trial {
                 command
             }
         };
+        let word = if resumes { "Go on." } else { TASK };
         match self.client {
             Client::ClaudeCode => {
-                command.args(["-p", TASK, "--output-format", "json"]);
+                command.args(["-p", word, "--output-format", "json"]);
                 command.args(["--allowedTools", "Bash,Read,Write,Edit,Agent"]);
+                if resumes {
+                    command.arg("--continue");
+                }
             }
             Client::Codex => {
-                command.args(["exec", "--json", "--skip-git-repo-check"]);
+                command.arg("exec");
+                if resumes {
+                    command.args(["resume", "--last"]);
+                }
+                command.args(["--json", "--skip-git-repo-check"]);
                 command.arg("--dangerously-bypass-approvals-and-sandbox");
                 if matches!(hooks, Hooks::ByHand(_)) {
                     command.arg("--dangerously-bypass-hook-trust");
                 }
-                command.arg(TASK);
+                command.arg(word);
             }
         }
         command
