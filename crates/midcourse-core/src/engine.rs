@@ -6,9 +6,11 @@
 //! The engine does no I/O and asks no clock, so what it said live is what it says in a replay.
 
 mod delivery;
+mod providers;
 mod shipped;
 
 pub use delivery::{Asked, Delivery, LABEL, labelled};
+pub use providers::{FeedbackSetting, GuidancePace, GuidanceSetting, Providers};
 pub use shipped::{Goals, Speaking, shipped_template};
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};

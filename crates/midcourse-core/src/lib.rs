@@ -44,7 +44,8 @@ pub use confidence::{Confidence, InvalidConfidence};
 pub use detect::{Belief, DETECTOR_STATE_MAX, LONGEST_CYCLE, PatternDetector};
 pub use digest::Digest;
 pub use engine::{
-    Asked, Delivery, Engine, Goals, LABEL, Mode, Speaking, labelled, shipped_template,
+    Asked, Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
+    Providers, Speaking, labelled, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{

@@ -21,7 +21,7 @@ mod watch;
 
 pub use backtest::{Spoken, Verdict, backtest};
 pub use clock::now;
-pub use config::{Config, ConfigError, InvalidConfig};
+pub use config::{Config, ConfigError, InvalidConfig, SpeakingLimits};
 pub use event::{Event, FactKey, ForeignRecord, Source};
 pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};

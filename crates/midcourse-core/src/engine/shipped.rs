@@ -1,11 +1,8 @@
 //! What midcourse ships: who speaks by default.
 
-use crate::feedback::{
-    Budget, BudgetFeedback, DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger,
-};
-use crate::guidance::{
-    CourseCorrection, DecisionPoint, DecisionPoints, GuidanceProviderConfig, TimeLimit,
-};
+use super::providers::{Providers, each_call};
+use crate::feedback::{Budget, BudgetFeedback, FeedbackProviderConfig};
+use crate::guidance::{DecisionPoint, DecisionPoints, GuidanceProviderConfig, TimeLimit};
 use crate::prompt::{DeliveryPolicy, PromptTemplate};
 
 /// What a run is to meet, where its user said so.
@@ -16,51 +13,51 @@ pub struct Goals {
 }
 
 /// Who speaks, and how much is said. As it comes by default, so it ships.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Speaking {
-    /// Whether trouble is spoken of.
-    pub course_correction: bool,
-    /// Whether the time that is left is spoken of, where there is a deadline.
-    pub deadline: bool,
+    /// Who speaks.
+    pub providers: Providers,
     /// How much is said, and who goes first.
     pub delivery: DeliveryPolicy,
 }
 
-impl Default for Speaking {
-    fn default() -> Self {
-        Self { course_correction: true, deadline: true, delivery: DeliveryPolicy::default() }
-    }
-}
-
 impl Speaking {
     /// The prompt in which those speak that are to, and who speaks of goals where there are any.
-    pub fn template(self, goals: Goals) -> PromptTemplate {
-        let each_call = || FeedbackTrigger::every_n_calls(1).unwrap_or_default();
+    pub fn template(&self, goals: Goals) -> PromptTemplate {
+        // Every provider is named, so a new one does not compile until it has its place here: of
+        // several that have feedback the first speaks.
+        let Providers {
+            deadline,
+            budget,
+            error_cascade_detector,
+            stall_detector,
+            drift_detector,
+            course_correction,
+            diagnostic_signal,
+            doom_loop_detector,
+            consultation_prompt,
+            parallel_tool_reminder,
+        } = &self.providers;
         let template = PromptTemplate::new("midcourse", "run").unwrap_or_default();
-        let mut template = template.with_delivery(self.delivery);
-        if self.deadline {
-            template = template.with_feedback_provider(FeedbackProviderConfig::new(
-                DeadlineFeedback::default().at_steps(),
-                each_call(),
-            ));
+        let mut template = deadline.put_on(template.with_delivery(self.delivery));
+        if deadline.enabled {
             let mut limit = GuidanceProviderConfig::new(TimeLimit);
             limit.points = DecisionPoints::of([DecisionPoint::PreRender]);
             template = template.with_guidance_provider(limit);
         }
-        if self.course_correction {
-            let mut correction = GuidanceProviderConfig::new(CourseCorrection);
-            correction.points = DecisionPoints::of([
-                DecisionPoint::PreToolSelection,
-                DecisionPoint::PostToolResult,
-            ]);
-            template = template.with_guidance_provider(correction);
-        }
-        if goals.budget != Budget::default() {
+        if *budget && goals.budget != Budget::default() {
             let budget = BudgetFeedback::new(goals.budget);
             template =
                 template.with_feedback_provider(FeedbackProviderConfig::new(budget, each_call()));
         }
-        template
+        template = error_cascade_detector.put_on(template);
+        template = stall_detector.put_on(template);
+        template = drift_detector.put_on(template);
+        template = course_correction.put_on(template);
+        template = diagnostic_signal.put_on(template);
+        template = doom_loop_detector.put_on(template);
+        template = consultation_prompt.put_on(template);
+        parallel_tool_reminder.put_on(template)
     }
 }
 

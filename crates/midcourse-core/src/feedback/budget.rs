@@ -34,6 +34,16 @@ impl Budget {
         self.cost = Some(cost);
         Ok(self)
     }
+
+    /// The tool calls there are.
+    pub const fn calls(self) -> Option<u64> {
+        self.calls
+    }
+
+    /// The tokens there are.
+    pub const fn tokens(self) -> Option<u64> {
+        self.tokens
+    }
 }
 
 fn more_than_zero(limit: u64) -> Result<u64, InvalidBudget> {

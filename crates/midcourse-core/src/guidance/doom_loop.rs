@@ -11,7 +11,8 @@ use crate::fault::ProviderError;
 /// Points at circles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoomLoopDetector {
-    classifier: DoomLoopClassifier,
+    /// Which cycles it points at.
+    pub classifier: DoomLoopClassifier,
 }
 
 impl Default for DoomLoopDetector {

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use midcourse::{Config, Judgement, Scenario, judge, read_scenarios};
-use midcourse_core::Goals;
 
 use super::figures::percent;
 use super::{files, remark};
@@ -62,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let judged: Vec<Judged> = read(&arguments.paths)?
         .into_iter()
         .map(|(file, scenario)| {
-            let judgement = judge(&scenario, &mut config.engine(Goals::default()));
+            let judgement = judge(&scenario, &mut config.engine());
             Judged { file, scenario, judgement }
         })
         .collect();

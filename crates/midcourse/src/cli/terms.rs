@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use midcourse::{Config, Event, Home, Host, InvalidConfig, Launch};
-use midcourse_core::{Engine, Goals, Mode, Prompt, Speaking};
+use midcourse_core::{Engine, Mode};
 
 /// The terms on which a run is watched.
 pub(super) struct Terms {
@@ -48,9 +48,8 @@ impl Terms {
 
     /// The engine that watches a run of a host.
     pub(super) fn engine(&self, host: Option<Host>, _is_child: bool) -> Engine {
-        let delivery = host.map_or(self.config.speaking, Host::speaking).delivery;
-        let speaking = Speaking { delivery, ..self.config.speaking };
-        Engine::new(Prompt::new(speaking.template(Goals::default())), self.config.analysis.clone())
+        let delivery = host.map(|host| host.speaking().delivery).unwrap_or_default();
+        self.config.engine_for(delivery)
     }
 
     /// Whether the tokens that are used matter.
@@ -60,6 +59,6 @@ impl Terms {
 
     /// Whether what is said reaches the agent.
     pub(super) const fn mode(&self) -> Mode {
-        Mode::Live
+        self.config.mode
     }
 }

@@ -7,23 +7,30 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 use midcourse_core::{
-    Confidence, DeliveryPolicy, LedgerPolicy, Speaking, ToolSetting, ToolSettings,
-    TrajectoryAnalysisConfig, WindowSize,
+    Budget, Confidence, Mode, ToolSetting, ToolSettings, TrajectoryAnalysisConfig, WindowSize,
 };
 use serde::Deserialize;
+use serde::de::Error as _;
 
-use super::Config;
-use super::value::{count, cycle, length, probability, window};
+use super::providers::ProvidersWire;
+use super::value::{Amount, Count, Length, count, cycle, length, mode, probability, window};
+use super::{Config, SpeakingLimits};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 struct ConfigWire {
+    #[serde(deserialize_with = "mode", default)]
+    mode: Mode,
+    #[serde(default)]
+    budget: BudgetWire,
     #[serde(with = "AnalysisWire", default = "TrajectoryAnalysisConfig::shipped")]
     analysis: TrajectoryAnalysisConfig,
     #[serde(default)]
     tools: BTreeMap<CompactString, ToolSettingOf>,
     #[serde(default)]
     speaking: SpeakingWire,
+    #[serde(default)]
+    providers: ProvidersWire,
 }
 
 #[derive(Deserialize)]
@@ -82,33 +89,52 @@ struct ToolWire {
     volatile: Vec<CompactString>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
-struct SpeakingWire {
-    course_correction: bool,
-    deadline: bool,
-    #[serde(deserialize_with = "count")]
-    cool_down_calls: NonZeroU32,
+struct BudgetWire {
+    calls: Option<Amount>,
+    tokens: Option<Amount>,
+    deadline: Option<Length>,
 }
 
-impl Default for SpeakingWire {
-    fn default() -> Self {
-        let Speaking { course_correction, deadline, delivery } = Speaking::default();
-        let LedgerPolicy { cool_down_calls } = delivery.ledger;
-        Self { course_correction, deadline, cool_down_calls }
+impl BudgetWire {
+    fn read(self) -> Result<(Budget, Option<Duration>), toml::de::Error> {
+        let Self { calls, tokens, deadline } = self;
+        let mut budget = Budget::default();
+        if let Some(Amount(calls)) = calls {
+            budget = budget.with_calls(calls).map_err(toml::de::Error::custom)?;
+        }
+        if let Some(Amount(tokens)) = tokens {
+            budget = budget.with_tokens(tokens).map_err(toml::de::Error::custom)?;
+        }
+        Ok((budget, deadline.map(|length| length.0)))
     }
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct SpeakingWire {
+    cool_down_calls: Option<Count>,
+    max_per_decision: Option<Count>,
+    max_deliveries: Option<Count>,
+    max_chars: Option<Count>,
+}
+
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
-    let ConfigWire { mut analysis, tools, speaking } = toml::from_str(text)?;
+    let ConfigWire { mode, budget, mut analysis, tools, speaking, providers } =
+        toml::from_str(text)?;
     analysis.tools = tools
         .into_iter()
         .fold(ToolSettings::default(), |known, (name, setting)| known.with(name, setting.0));
-    let SpeakingWire { course_correction, deadline, cool_down_calls } = speaking;
-    // What else there is to say about deliveries is no setting yet.
-    let DeliveryPolicy { feedback, guidance, ledger: _, max_deliveries, max_chars } =
-        DeliveryPolicy::default();
-    let ledger = LedgerPolicy { cool_down_calls };
-    let delivery = DeliveryPolicy { feedback, guidance, ledger, max_deliveries, max_chars };
-    Ok(Config { analysis, speaking: Speaking { course_correction, deadline, delivery } })
+    let SpeakingWire { cool_down_calls, max_per_decision, max_deliveries, max_chars } = speaking;
+    let number = |count: Option<Count>| count.map(|count| count.0);
+    let speaking = SpeakingLimits {
+        cool_down_calls: number(cool_down_calls),
+        max_per_decision: number(max_per_decision),
+        max_deliveries: number(max_deliveries),
+        max_chars: number(max_chars),
+    };
+    let (budget, deadline) = budget.read()?;
+    let providers = providers.over_shipped();
+    Ok(Config { mode, budget, deadline, analysis, speaking, providers })
 }

@@ -105,7 +105,7 @@ fn a_configuration_is_judged_with() {
 fn two_configurations_are_compared() {
     let (folder, path, patient) = with_patience(&runs());
     let silent = folder.path().join("silent.toml");
-    std::fs::write(&silent, "[speaking]\ncourse_correction = false").unwrap();
+    std::fs::write(&silent, "[providers.course_correction]\nenabled = false").unwrap();
     let silent = silent.to_str().unwrap();
     let compared = |args: &[&str]| {
         let output = midcourse(folder.path(), &[&["backtest", &path], args].concat());

@@ -14,7 +14,7 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use midcourse::{Config, Verdict, backtest, now, read_run};
-use midcourse_core::{Goals, Timestamp};
+use midcourse_core::Timestamp;
 
 use crate::cli::line;
 
@@ -129,8 +129,7 @@ fn judge(
         let Ok((number, batch)) = received else { return };
         let judge = |(line_number, line): Line| {
             let run = read_run(&line, started, line_number);
-            let verdict =
-                |config: &Config, run| backtest(run, &mut config.engine(Goals::default()));
+            let verdict = |config: &Config, run| backtest(run, &mut config.engine());
             Judged {
                 against: judges.against.map(|config| verdict(config, run.clone())),
                 verdict: verdict(judges.config, run),
