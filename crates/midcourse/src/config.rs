@@ -2,10 +2,15 @@
 //! a run may use up, who speaks and how much.
 //!
 //! What a file does not say is as shipped. What it says wrongly is an error with its place and what
-//! is allowed there; nothing is ignored. Every key is described in `docs/configuration.md`.
+//! is allowed there; nothing is ignored. Every key is described in `docs/configuration.md`, and
+//! whose file counts.
 
 mod error;
+mod file;
+mod in_force;
+mod layer;
 mod providers;
+mod trust;
 mod value;
 mod wire;
 
@@ -19,6 +24,9 @@ use midcourse_core::{
 };
 
 pub use error::{ConfigError, InvalidConfig};
+pub use file::ProjectFile;
+pub use in_force::{Flags, InForce};
+pub use trust::{Approval, TrustError, Trusted};
 
 /// How midcourse watches and speaks.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,13 +89,8 @@ impl Config {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                Self::parse(&text).map_err(|problem| ConfigError::Invalid { file, problem })
-            }
-            Err(error) => Err(ConfigError::Unreadable { file, error }),
-        }
+        let text = file::named(path).map_err(|error| ConfigError::unreadable(path, error))?;
+        Self::parse(&text).map_err(|problem| ConfigError::invalid(path, problem))
     }
 
     /// Reads the text of a file.

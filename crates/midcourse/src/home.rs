@@ -1,9 +1,11 @@
-//! The folder where midcourse keeps its data.
+//! The folder where midcourse keeps its data, and where the user's configuration lies.
 //!
-//! `MIDCOURSE_HOME`, else the platform's folder for data. The folder is made for its owner only;
+//! `MIDCOURSE_HOME` is the folder for both; else they are in the platform's folders for data and for
+//! configuration. The folder for data is made for its owner only;
 //! one that the user made is left as it is. Locks do not hold on network filesystems, so one is
 //! noticed and said.
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +13,15 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the folder.
 pub const HOME_VARIABLE: &str = "MIDCOURSE_HOME";
 
+/// What the user's configuration is called.
+const CONFIG: &str = "midcourse.toml";
+
 /// The folder where midcourse keeps its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home(PathBuf);
+pub struct Home {
+    folder: PathBuf,
+    config: PathBuf,
+}
 
 /// There is no folder to keep data in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,50 +31,69 @@ pub struct NoHome;
 impl Home {
     /// The user's: `MIDCOURSE_HOME`, else `midcourse` in the platform's folder for data.
     pub fn of_user() -> Result<Self, NoHome> {
-        match std::env::var_os(HOME_VARIABLE) {
-            Some(folder) if !folder.is_empty() => Ok(Self(folder.into())),
-            _ => dirs::data_dir().map(|folder| Self(folder.join("midcourse"))).ok_or(NoHome),
+        Self::named_or_usual(std::env::var_os(HOME_VARIABLE))
+    }
+
+    fn named_or_usual(named: Option<OsString>) -> Result<Self, NoHome> {
+        match named {
+            Some(folder) if !folder.is_empty() => Ok(Self::at(folder)),
+            _ => {
+                let home = Self::at(dirs::data_dir().ok_or(NoHome)?.join("midcourse"));
+                let config = dirs::config_dir().map(|folder| folder.join("midcourse").join(CONFIG));
+                Ok(Self { config: config.unwrap_or(home.config), ..home })
+            }
         }
     }
 
-    /// A folder of the caller's.
+    /// A folder of the caller's, with the user's configuration in it.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self(folder.into())
+        let folder = folder.into();
+        Self { config: folder.join(CONFIG), folder }
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// The database.
     pub fn store_file(&self) -> PathBuf {
-        self.0.join("store.db")
+        self.folder.join("store.db")
     }
 
     /// The index for searching, which can be thrown away.
     pub fn search_file(&self) -> PathBuf {
-        self.0.join("search.db")
+        self.folder.join("search.db")
     }
 
     /// Where events wait that the store did not take in time.
     pub fn spill_folder(&self) -> PathBuf {
-        self.0.join("spill")
+        self.folder.join("spill")
     }
 
     /// Where it is counted what could not be kept at all.
     pub fn lost_file(&self) -> PathBuf {
-        self.0.join("lost")
+        self.folder.join("lost")
     }
 
     /// What went wrong at the hooks of hosts.
     pub fn log_file(&self) -> PathBuf {
-        self.0.join("hook.log")
+        self.folder.join("hook.log")
+    }
+
+    /// The user's configuration.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.clone()
+    }
+
+    /// The list of projects' configurations that the user approved.
+    pub fn trusted_file(&self) -> PathBuf {
+        self.folder.join("trusted.json")
     }
 
     /// What a command that is run under watch reads for as long as it runs.
     pub fn launch_file(&self, launch: &str) -> PathBuf {
-        self.0.join("launches").join(format!("{launch}.json"))
+        self.folder.join("launches").join(format!("{launch}.json"))
     }
 
     /// Makes the folder, for its owner only, if it is not there.
@@ -91,7 +118,7 @@ impl Home {
     /// The network filesystem the folder is on, if it is on one.
     pub fn network_filesystem(&self) -> Option<&'static str> {
         #[cfg(target_os = "linux")]
-        return rustix::fs::statfs(&self.0)
+        return rustix::fs::statfs(&self.folder)
             .ok()
             .and_then(|found| u32::try_from(found.f_type & 0xffff_ffff).ok())
             .and_then(network_name);
@@ -130,6 +157,8 @@ const fn network_name(magic: u32) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::{Home, network_name};
 
     #[test]
@@ -138,6 +167,20 @@ mod tests {
         assert_eq!(network_name(0xff53_4d42), Some("CIFS"));
         assert_eq!(network_name(0xef53), None, "ext4");
         assert_eq!(network_name(0x0102_1994), None, "tmpfs");
+    }
+
+    #[test]
+    fn the_configuration_lies_with_the_data_only_where_a_folder_is_named() {
+        let named = Home::named_or_usual(Some("/of/mine".into())).unwrap();
+        assert_eq!(named, Home::at("/of/mine"));
+        assert_eq!(named.config_file(), Path::new("/of/mine/midcourse.toml"));
+        for nothing in [None, Some("".into())] {
+            // Without a home folder of the system there is none.
+            let Ok(usual) = Home::named_or_usual(nothing) else { continue };
+            let config = dirs::config_dir().unwrap().join("midcourse/midcourse.toml");
+            assert_eq!(usual.config_file(), config);
+            assert_eq!(usual.folder(), dirs::data_dir().unwrap().join("midcourse"));
+        }
     }
 
     #[cfg(unix)]

@@ -21,7 +21,10 @@ mod watch;
 
 pub use backtest::{Spoken, Verdict, backtest};
 pub use clock::now;
-pub use config::{Config, ConfigError, InvalidConfig, SpeakingLimits};
+pub use config::{
+    Approval, Config, ConfigError, Flags, InForce, InvalidConfig, ProjectFile, SpeakingLimits,
+    TrustError, Trusted,
+};
 pub use event::{Event, FactKey, ForeignRecord, Source};
 pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};

@@ -1,6 +1,7 @@
 //! What is wrong with a file, and where: the line is shown with a mark below the place.
 
 use std::fmt;
+use std::path::Path;
 
 /// The most characters of a line that are shown: what is given as a configuration may be anything.
 const SHOWN_MAX: usize = 120;
@@ -24,6 +25,16 @@ pub enum ConfigError {
         /// Where, and what.
         problem: InvalidConfig,
     },
+}
+
+impl ConfigError {
+    pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Self {
+        Self::Unreadable { file: path.display().to_string(), error }
+    }
+
+    pub(super) fn invalid(path: &Path, problem: InvalidConfig) -> Self {
+        Self::Invalid { file: path.display().to_string(), problem }
+    }
 }
 
 /// A text that is no configuration.

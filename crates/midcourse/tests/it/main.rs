@@ -19,6 +19,7 @@ mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
 mod hosts;
+mod in_force;
 mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
