@@ -24,6 +24,7 @@ mod search;
 mod show;
 mod tail;
 mod terms;
+mod trust;
 mod verify;
 mod words;
 
@@ -82,6 +83,11 @@ enum Command {
     Verify(verify::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
+    /// Approve a project's `midcourse.toml`, so that it counts.
+    ///
+    /// The file is shown first. It is approved where it lies and as it is: any change to it ends the
+    /// approval. A project's file that is not approved is left out as a whole.
+    Trust(trust::Arguments),
     /// Record events from standard input, one JSON object a line, and say what is to be said.
     Record(record::Arguments),
     Hook(hook::Arguments),
@@ -139,6 +145,7 @@ pub(crate) fn run() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Prune(arguments) => prune::run(&arguments),
+        Command::Trust(arguments) => trust::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         // Taken above already; it is among the commands to be described.
         Command::Hook(arguments) => return hook::run(&arguments.host),

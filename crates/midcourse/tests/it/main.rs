@@ -31,4 +31,5 @@ mod runs_command;
 mod state_machine;
 mod store;
 mod tidy;
+mod trust;
 mod verdicts;
