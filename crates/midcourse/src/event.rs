@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use compact_str::CompactString;
-use midcourse_core::{RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse_core::{AgentMessage, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use serde::{Deserialize, Serialize};
 
 /// Something a host reports about a run.
@@ -59,6 +59,17 @@ impl Event {
         }
         let payload = TrajectoryPayload::Unread { host: source.host().to_owned(), raw };
         Self::new(run, source, at, payload)
+    }
+
+    /// Whether something begins with it: a run, a sitting, the work on a prompt.
+    pub const fn begins_something(&self) -> bool {
+        match &self.payload {
+            TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::Resumed => true,
+            TrajectoryPayload::MessageAppended { message } => {
+                matches!(message, AgentMessage::User { .. })
+            }
+            _ => false,
+        }
     }
 
     /// The same event, as this fact.

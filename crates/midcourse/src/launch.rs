@@ -35,6 +35,17 @@ impl Launch {
         Self { id: Uuid::now_v7().to_string(), deadline, config }
     }
 
+    /// What stands for a launch where there was none: settings that were found. The same settings
+    /// are the same, whoever finds them.
+    pub fn found(config: &str) -> Self {
+        let id = blake3::hash(config.as_bytes()).to_hex();
+        Self {
+            id: id.get(..16).unwrap_or(&id).to_owned(),
+            deadline: None,
+            config: config.to_owned(),
+        }
+    }
+
     /// The launch that this process is part of. A variable that cannot be read is an error with
     /// its reason: somebody else's doing, since `run` wrote it.
     pub fn in_environment() -> Result<Option<Self>, String> {
@@ -65,7 +76,7 @@ impl Launch {
     /// prompt. The configuration and the deadline are facts like any other, so that a replay
     /// needs nothing but the records.
     pub fn announce(&self, facts: &mut Vec<Event>) {
-        let Some(opening) = facts.first().filter(|event| begins_something(&event.payload)) else {
+        let Some(opening) = facts.first().filter(|event| event.begins_something()) else {
             return;
         };
         let (run, at) = (opening.run.clone(), opening.at);
@@ -84,16 +95,6 @@ impl Launch {
     fn event(&self, run: &RunIdentity, at: Timestamp, payload: TrajectoryPayload) -> Event {
         Event::new(run.clone(), Source::new(Self::SOURCE, "run"), at, payload)
             .with_fact(self.fact())
-    }
-}
-
-const fn begins_something(payload: &TrajectoryPayload) -> bool {
-    match payload {
-        TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::Resumed => true,
-        TrajectoryPayload::MessageAppended { message } => {
-            matches!(message, midcourse_core::AgentMessage::User { .. })
-        }
-        _ => false,
     }
 }
 

@@ -111,10 +111,15 @@ mod tests {
         assert_eq!(half, ["[Feedback - Deadline]\n\nYou have 59 minutes remaining."]);
         assert!(said(&mut engine, 4, hour + 2, ended(3)).is_empty());
         let wiped = || TrajectoryPayload::ContextCompacted { trigger: None };
-        let again = said(&mut engine, 5, hour * 3 / 2, wiped());
+        let answer = AgentMessage::assistant("I stop here.");
+        assert!(
+            said(&mut engine, 5, hour + 3, TrajectoryPayload::MessageAppended { message: answer })
+                .is_empty()
+        );
+        let again = said(&mut engine, 6, hour * 3 / 2, wiped());
         assert_eq!(again, ["There is a deadline: 30 minutes remaining."]);
-        assert!(said(&mut engine, 6, hour * 3 / 2 + 1, wiped()).is_empty(), "the same words");
-        let quarter = said(&mut engine, 7, hour * 7 / 4, ended(4));
+        assert!(said(&mut engine, 7, hour * 3 / 2 + 1, wiped()).is_empty(), "the same words");
+        let quarter = said(&mut engine, 8, hour * 7 / 4, ended(4));
         assert_eq!(quarter, ["[Feedback - Deadline]\n\nYou have 15 minutes remaining."]);
     }
 }

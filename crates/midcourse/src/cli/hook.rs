@@ -198,7 +198,7 @@ fn step(
         remarks.push(format!("a payload of {} bytes is kept unread in run {run}", bytes.len()));
     }
     drop(bytes);
-    let terms = Terms::in_force(home.as_ref(), decoded.folder.as_deref(), &mut remarks);
+    let mut terms = Terms::in_force(home.as_ref(), decoded.folder.as_deref());
     let for_tokens = terms.counts_tokens();
     if host.looks_beside(for_tokens)
         && let Some(end) = decoded.beside.as_deref().and_then(end_of)
@@ -209,7 +209,7 @@ fn step(
     if facts.is_empty() {
         return Ok(Report { remarks, ..Report::default() });
     }
-    terms.announce(&mut facts);
+    remarks.extend(terms.announce(&mut facts));
     for event in &mut facts {
         // Whoever puts it aside does so under the same key.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());

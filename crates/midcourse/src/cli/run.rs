@@ -11,12 +11,13 @@ pub(super) mod summary;
 mod time;
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
-use midcourse::{Home, Host, LAUNCH_VARIABLE, Launch, now};
-use midcourse_core::Timestamp;
+use midcourse::{Flags, Home, Host, InForce, LAUNCH_VARIABLE, Launch, now};
+use midcourse_core::{Mode, Timestamp};
 
 use super::remark;
 
@@ -55,6 +56,13 @@ struct Prepared {
     file: Option<PathBuf>,
 }
 
+/// A command with hooks in it.
+struct Watched {
+    home: Home,
+    launch: Launch,
+    prepared: Prepared,
+}
+
 /// Runs the command, and returns what it returned.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some((program, words)) = arguments.command.split_first() else {
@@ -68,11 +76,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     let begun = now();
-    let launch = launch(arguments, begun)?;
-    let watched = host.and_then(|host| prepare(host, program, words, &launch));
+    let watched = match host {
+        Some(host) => watched(arguments, host, program, words, begun)?,
+        None => None,
+    };
     let mut command = Command::new(program);
     match &watched {
-        Some((_, prepared)) => {
+        Some(Watched { launch, prepared, .. }) => {
             command.args(&prepared.arguments).env(LAUNCH_VARIABLE, launch.write());
         }
         None => {
@@ -80,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let ended = child::run(&mut command);
-    if let Some(file) = watched.as_ref().and_then(|(_, prepared)| prepared.file.as_ref()) {
+    if let Some(file) = watched.as_ref().and_then(|watched| watched.prepared.file.as_ref()) {
         // It holds nothing that the user's own file does not hold.
         let _ = std::fs::remove_file(file);
     }
@@ -88,41 +98,57 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Ok(ended) => ended,
         Err(error) => return Ok(cannot_start(program, &error)),
     };
-    if let Some((home, _)) = &watched {
-        summary::show(home, &launch, begun, &ended);
+    if let Some(Watched { home, launch, .. }) = &watched {
+        summary::show(home, launch, begun, &ended);
     }
     Ok(ended.pass_on())
 }
 
-/// The terms of the launch: flags win over files.
-fn launch(arguments: &Arguments, begun: Timestamp) -> Result<Launch> {
-    let deadline = arguments.until.or_else(|| arguments.deadline.map(|length| begun.after(length)));
-    Ok(Launch::new(deadline, String::new()))
-}
-
-/// The command with hooks in it; nothing, and a remark, if they cannot be had.
-fn prepare(
+/// The command with hooks in it; nothing, and a remark, if they cannot be had. Only what the user
+/// named and got wrong is an error: then nothing has begun yet.
+fn watched(
+    arguments: &Arguments,
     host: Host,
     program: &OsString,
     words: &[OsString],
-    launch: &Launch,
-) -> Option<(Home, Prepared)> {
-    let home = Home::of_user();
-    let prepared = home.map_err(anyhow::Error::from).and_then(|home| {
-        let us = std::env::current_exe()?;
-        let prepared = match host {
-            Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &us, &home, &launch.id)?,
-            Host::Codex => codex::prepare(program, words, &us)?,
-        };
-        Ok((home, prepared))
+    begun: Timestamp,
+) -> Result<Option<Watched>> {
+    let unobserved = |error: anyhow::Error| {
+        remark(&format!("{} runs unobserved: {error:#}", host.name()));
+        None
+    };
+    let home = match Home::of_user() {
+        Ok(home) => home,
+        Err(error) => return Ok(unobserved(error.into())),
+    };
+    let launch = launch(arguments, &home, begun)?;
+    let prepared = std::env::current_exe().map_err(anyhow::Error::from).and_then(|us| match host {
+        Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &us, &home, &launch.id),
+        Host::Codex => codex::prepare(program, words, &us),
     });
-    match prepared {
-        Ok(prepared) => Some(prepared),
-        Err(error) => {
-            remark(&format!("{} runs unobserved: {error:#}", host.name()));
-            None
-        }
+    Ok(match prepared {
+        Ok(prepared) => Some(Watched { home, launch, prepared }),
+        Err(error) => unobserved(error),
+    })
+}
+
+/// The terms of the launch: flags win over files. A file that was named has to be right; one that
+/// was found and is not is left out, since the command is to run.
+fn launch(arguments: &Arguments, home: &Home, begun: Timestamp) -> Result<Launch> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let flags = Flags {
+        mode: arguments.shadow.then_some(Mode::Shadow),
+        calls: arguments.max_calls.and_then(NonZeroU64::new),
+        tokens: arguments.max_tokens.and_then(NonZeroU64::new),
+    };
+    let found = InForce::find(home, arguments.config.as_deref(), &folder)?;
+    let InForce { config, text, remarks } = found.with_flags(flags);
+    for left_out in &remarks {
+        remark(left_out);
     }
+    let length = arguments.deadline.or(config.deadline);
+    let deadline = arguments.until.or_else(|| length.map(|length| begun.after(length)));
+    Ok(Launch::new(deadline, text))
 }
 
 /// The host that a command is, by the name of its program.

@@ -2,59 +2,87 @@
 
 use std::path::Path;
 
-use midcourse::{Config, Event, Home, Host, InvalidConfig, Launch};
-use midcourse_core::{Engine, Mode};
+use midcourse::{Config, Event, Home, Host, InForce, InvalidConfig, Launch};
+use midcourse_core::{Budget, Engine, Mode};
 
 /// The terms on which a run is watched.
 pub(super) struct Terms {
     launch: Option<Launch>,
     config: Config,
+    /// What was left out of them, and why.
+    remarks: Vec<String>,
 }
 
 impl Terms {
     /// What midcourse ships.
     pub(super) fn shipped() -> Self {
-        Self { launch: None, config: Config::shipped() }
+        Self { launch: None, config: Config::shipped(), remarks: Vec::new() }
     }
 
     /// Those of a configuration that is on record.
     pub(super) fn of_text(text: &str) -> Result<Self, InvalidConfig> {
-        Ok(Self { launch: None, config: Config::parse(text)? })
+        Ok(Self { config: Config::parse(text)?, ..Self::shipped() })
     }
 
-    /// Those in force for an agent that works in this folder. What is wrong with them is
-    /// remarked, and the rest holds.
-    pub(super) fn in_force(
-        _home: Option<&Home>,
-        _folder: Option<&Path>,
-        remarks: &mut Vec<String>,
-    ) -> Self {
-        let launch = Launch::in_environment().unwrap_or_else(|error| {
-            remarks.push(error);
-            None
-        });
-        let config = launch.as_ref().map_or_else(Config::shipped, |launch| {
-            Config::parse(&launch.config).unwrap_or_default()
-        });
-        Self { launch, config }
-    }
-
-    /// Lets a run know of the terms where something begins in it.
-    pub(super) fn announce(&self, facts: &mut Vec<Event>) {
-        if let Some(launch) = &self.launch {
-            launch.announce(facts);
+    /// Those in force for an agent that works in this folder: those of the launch that it belongs
+    /// to, else those that are found. What is wrong with them is remarked, and the rest holds.
+    pub(super) fn in_force(home: Option<&Home>, folder: Option<&Path>) -> Self {
+        match Launch::in_environment() {
+            Ok(Some(launch)) => {
+                let InForce { config, remarks, .. } = InForce::of_text(&launch.config);
+                Self { launch: Some(launch), config, remarks }
+            }
+            Ok(None) => Self::found(home, folder),
+            Err(error) => {
+                let mut terms = Self::found(home, folder);
+                terms.remarks.push(error);
+                terms
+            }
         }
     }
 
-    /// The engine that watches a run of a host.
-    pub(super) fn engine(&self, host: Option<Host>, _is_child: bool) -> Engine {
+    fn found(home: Option<&Home>, folder: Option<&Path>) -> Self {
+        let Some(home) = home else { return Self::shipped() };
+        // An empty path has no file in it, and none above it.
+        let found = InForce::find(home, None, folder.unwrap_or_else(|| Path::new("")));
+        let InForce { config, text, remarks } = found.unwrap_or_else(|error| InForce {
+            remarks: vec![error.to_string()],
+            ..InForce::shipped()
+        });
+        // The same settings are the same terms, in whichever process they are read.
+        let launch = (!text.is_empty()).then(|| Launch::found(&text));
+        Self { launch, config, remarks }
+    }
+
+    /// Lets a run know of the terms where something begins in it; returns what there is to remark
+    /// about them then, so that it is not remarked at every event.
+    pub(super) fn announce(&mut self, facts: &mut Vec<Event>) -> Vec<String> {
+        let Some(begun) = facts.first().filter(|event| event.begins_something()) else {
+            return Vec::new();
+        };
+        let begun = begun.at;
+        if let Some(launch) = &mut self.launch {
+            let length = self.config.deadline;
+            launch.deadline = launch.deadline.or_else(|| Some(begun.after(length?)));
+            launch.announce(facts);
+        }
+        std::mem::take(&mut self.remarks)
+    }
+
+    /// The engine that watches a run of a host. What may be used up is the whole agent's affair,
+    /// and is not told to its helpers.
+    pub(super) fn engine(&self, host: Option<Host>, is_child: bool) -> Engine {
         let delivery = host.map(|host| host.speaking().delivery).unwrap_or_default();
+        if is_child {
+            let config = Config { budget: Budget::default(), ..self.config.clone() };
+            return config.engine_for(delivery);
+        }
         self.config.engine_for(delivery)
     }
 
     /// Whether the tokens that are used matter.
-    pub(super) const fn counts_tokens(&self) -> bool {
-        true
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.config.budget.tokens().is_some()
     }
 
     /// Whether what is said reaches the agent.

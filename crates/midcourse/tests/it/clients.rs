@@ -14,6 +14,7 @@ mod model;
 mod openai;
 mod script;
 mod sessions;
+mod terms;
 mod trial;
 
 use std::io::Write as _;

@@ -95,7 +95,7 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
         }
     }
     assert_eq!(session.told().last(), Some(&told.len()), "all that was said is on record");
-    // TODO(replay): the recorded run, replayed, gives the deliveries that it gave live.
+    session.replays_as_it_was();
     [calls(main), calls(agent)]
 }
 
@@ -185,6 +185,7 @@ fn a_session_that_is_resumed_is_one_run(client: Client) {
     }
     assert_eq!(texts(&main).len(), 1, "what was said before is not said again");
     assert_eq!(session.told(), [0, 0, 0, 1, 1, 1, 1]);
+    session.replays_as_it_was();
 }
 
 #[test]

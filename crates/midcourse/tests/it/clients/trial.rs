@@ -325,6 +325,18 @@ impl Ended {
         store
     }
 
+    /// Fails, if a replay of a run says anything else than was said.
+    pub(crate) fn replays_as_it_was(&self) {
+        for run in self.store().runs(usize::MAX).unwrap() {
+            let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+            replay.args(["replay", "--json", "--run", run.run_id.as_str()]);
+            let output = replay.env("MIDCOURSE_HOME", self.home.folder()).output().unwrap();
+            let lines = String::from_utf8(output.stdout).unwrap();
+            let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+            assert_eq!(last["as_then"], true, "{lines}");
+        }
+    }
+
     /// What went wrong at the hooks, wherever that could be written down.
     pub(crate) fn log(&self) -> String {
         let elsewhere = self.folder.path().join("cache/midcourse/hook.log");
