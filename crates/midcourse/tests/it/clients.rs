@@ -20,9 +20,9 @@ mod trial;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use script::Piece;
+use script::{Piece, times};
 
 /// The environment variable that names the folder with the clients.
 const SWITCH: &str = "MIDCOURSE_CLIENTS";
@@ -73,15 +73,5 @@ impl Client {
     /// A call of the shell that what the user set forbids ([`trial`]).
     fn forbidden(self, id: &str) -> Piece {
         self.shell(id, "curl --version")
-    }
-}
-
-/// How often words stand in the strings of a value.
-fn times(value: &Value, words: &str) -> usize {
-    match value {
-        Value::String(text) => text.matches(words).count(),
-        Value::Array(items) => items.iter().map(|item| times(item, words)).sum(),
-        Value::Object(fields) => fields.values().map(|field| times(field, words)).sum(),
-        _ => 0,
     }
 }

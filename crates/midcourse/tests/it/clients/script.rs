@@ -80,3 +80,13 @@ impl Script {
         }
     }
 }
+
+/// How often words stand in the strings of a value.
+pub(crate) fn times(value: &Value, words: &str) -> usize {
+    match value {
+        Value::String(text) => text.matches(words).count(),
+        Value::Array(items) => items.iter().map(|item| times(item, words)).sum(),
+        Value::Object(fields) => fields.values().map(|field| times(field, words)).sum(),
+        _ => 0,
+    }
+}
