@@ -45,7 +45,7 @@ pub use store::{
 };
 pub use watch::{Seen, Watch, watch};
 
-/// The examples of the README compile and run.
+/// The examples of the documents compile and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/library.md")]
+struct Documents;

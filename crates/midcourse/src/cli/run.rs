@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
-use midcourse::{Flags, Home, Host, InForce, LAUNCH_VARIABLE, Launch, now};
+use midcourse::{Flags, Home, Host, InForce, LAUNCH_VARIABLE, Launch, Store, StoreSettings, now};
 use midcourse_core::{Mode, Timestamp};
 
 use super::remark;
@@ -61,6 +61,9 @@ struct Watched {
     home: Home,
     launch: Launch,
     prepared: Prepared,
+    /// The store, for as long as the command runs: each hook finds it open, and need not read its
+    /// log anew. Where it cannot be had, the hooks say so.
+    _store: Option<Store>,
 }
 
 /// Runs the command, and returns what it returned.
@@ -127,7 +130,10 @@ fn watched(
         Host::Codex => codex::prepare(program, words, &us),
     });
     Ok(match prepared {
-        Ok(prepared) => Some(Watched { home, launch, prepared }),
+        Ok(prepared) => {
+            let store = Store::open(&home, StoreSettings::default()).ok();
+            Some(Watched { home, launch, prepared, _store: store })
+        }
         Err(error) => unobserved(error),
     })
 }

@@ -45,7 +45,7 @@ fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert!(beside.contains("6 calls, 3 failed"), "{beside}");
+    assert!(beside.contains("6 calls, 3 failed or refused"), "{beside}");
     assert!(beside.contains("(repeated_error; it was gone after 3 calls)"), "{beside}");
 
     let store = place.open();

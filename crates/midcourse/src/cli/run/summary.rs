@@ -42,11 +42,16 @@ pub(in crate::cli) fn show(home: &Home, launch: &Launch, begun: Timestamp, ended
     let lasted = now().since(begun);
     match collect(home, launch, begun) {
         Ok(runs) if runs.is_empty() => {
+            let log = home.log_file();
+            let more = if log.exists() {
+                format!("; {} may say more", log.display())
+            } else {
+                String::new()
+            };
             remark(&format!(
                 "nothing was recorded in {}: no hook reported anything. The command may have ended \
-                 before it began, or its hooks are switched off; {} may say more",
-                length(lasted),
-                home.log_file().display()
+                 before it began, or its hooks are switched off{more}",
+                length(lasted)
             ));
         }
         Ok(runs) => {
@@ -137,9 +142,9 @@ fn lines(
     let sum = |count: fn(&Account) -> u64| runs.iter().map(|(_, account)| count(account)).sum();
     let (calls, errors): (u64, u64) = (sum(|it| it.calls), sum(|it| it.errors));
     let helpers = runs.iter().filter(|(run, _)| run.parent_run_id.is_some()).count();
-    let mut counts = format!("{calls} calls, {errors} failed or were refused");
+    let mut counts = format!("{}, {errors} failed or refused", calls_in_words(calls));
     if helpers > 0 {
-        counts.push_str(&format!(", {helpers} of the runs were subagents"));
+        counts.push_str(&format!("; {helpers} of {} runs were subagents", runs.len()));
     }
     let mut lines =
         vec![String::new(), format!("midcourse: {}, {ended}; {counts}", length(lasted))];
@@ -156,9 +161,14 @@ fn said_lines(said: &[&Said], begun: Timestamp) -> Vec<String> {
     if said.is_empty() {
         return vec!["  nothing was said".to_owned()];
     }
-    let verb = if said.iter().all(|it| it.shadow) { "would have been said" } else { "was said" };
-    let times = if said.len() == 1 { "once" } else { &format!("{} times", said.len()) };
-    let mut lines = vec![format!("  something {verb} {times}:")];
+    let is_shadow = said.iter().all(|it| it.shadow);
+    let head = match (said.len(), is_shadow) {
+        (1, false) => "one thing was said".to_owned(),
+        (more, false) => format!("{more} things were said"),
+        (1, true) => "one thing would have been said".to_owned(),
+        (more, true) => format!("{more} things would have been said"),
+    };
+    let mut lines = vec![format!("  {head}:")];
     let hidden = said.len().saturating_sub(SHOWN);
     for (place, said) in said.iter().enumerate() {
         match place.checked_sub(SHOWN / 2) {
@@ -177,8 +187,18 @@ fn said_lines(said: &[&Said], begun: Timestamp) -> Vec<String> {
 fn followed(said: &Said) -> String {
     match said.followed {
         None => String::new(),
-        Some((OutcomeVerdict::Cleared, calls)) => format!("; it was gone after {calls} calls"),
-        Some((OutcomeVerdict::Ignored, calls)) => format!("; still there after {calls} calls"),
-        Some((OutcomeVerdict::RunEnded, calls)) => format!("; the run ended {calls} calls later"),
+        Some((OutcomeVerdict::Cleared, calls)) => {
+            format!("; it was gone after {}", calls_in_words(calls))
+        }
+        Some((OutcomeVerdict::Ignored, calls)) => {
+            format!("; still there after {}", calls_in_words(calls))
+        }
+        Some((OutcomeVerdict::RunEnded, calls)) => {
+            format!("; the run ended {} later", calls_in_words(calls))
+        }
     }
+}
+
+fn calls_in_words(calls: u64) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
 }

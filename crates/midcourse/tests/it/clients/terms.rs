@@ -63,7 +63,7 @@ fn nothing_but_a_record(session: &Ended, said: usize) {
             | TrajectoryPayload::FeedbackDelivered { shadow: false, .. }
     )));
     assert!(session.told().iter().all(|told| *told == 0), "{:?}", session.told());
-    assert!(session.stderr.contains("something would have been said"), "{}", session.stderr);
+    assert!(session.stderr.contains(" would have been said:"), "{}", session.stderr);
 }
 
 fn a_shadow_says_nothing(client: Client) {
