@@ -28,6 +28,7 @@ mod trust;
 mod verify;
 mod words;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -116,8 +117,8 @@ enum Command {
 
 /// Runs the command line and reports what went wrong.
 pub(crate) fn run() -> ExitCode {
-    if let Some(host) = hooked() {
-        return hook::run(&host);
+    if let Some(arguments) = hooked() {
+        return hook::run(&arguments);
     }
     let done = match Cli::parse().command {
         Command::Demo(arguments) => match demo::run(&arguments) {
@@ -148,7 +149,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         // Taken above already; it is among the commands to be described.
-        Command::Hook(arguments) => return hook::run(&arguments.host),
+        Command::Hook(arguments) => return hook::run(&arguments),
         Command::Backtest(arguments) => backtest::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
     };
@@ -162,13 +163,14 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// The host whose hook this is, if it is one. A command line of a hook that is not understood must
-/// not end with exit code 2, which would block the agent: nothing is parsed.
-fn hooked() -> Option<String> {
+/// The hook that this is, if it is one. A command line of a hook that is not understood must not end
+/// with exit code 2, which would block the agent: it is not parsed as others are.
+fn hooked() -> Option<hook::Arguments> {
     let mut words = std::env::args_os().skip(1);
     words.next().filter(|word| word == "hook")?;
-    let host = words.next().unwrap_or_default().to_string_lossy().into_owned();
-    (host != "--help" && host != "-h").then_some(host)
+    let words: Vec<_> = words.collect();
+    let asks_for_help = words.iter().any(|word| word == "--help" || word == "-h");
+    (!asks_for_help).then(|| hook::Arguments::read(words))
 }
 
 /// Whoever read our output has read enough.
@@ -198,7 +200,7 @@ fn harmless(message: &str) -> String {
     words::plain(message).into_owned()
 }
 
-#[expect(clippy::print_stderr, reason = "results go to standard output, remarks here")]
+/// Writes a line where it disturbs no result. Nobody may be listening: then there is nobody to tell.
 fn say(line: &str) {
-    eprintln!("{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -36,7 +36,10 @@ impl Home {
 
     fn named_or_usual(named: Option<OsString>) -> Result<Self, NoHome> {
         match named {
-            Some(folder) if !folder.is_empty() => Ok(Self::at(folder)),
+            // A path that is not absolute would follow the agent from folder to folder.
+            Some(folder) if !folder.is_empty() => {
+                Ok(Self::at(std::path::absolute(&folder).unwrap_or_else(|_| folder.into())))
+            }
             _ => {
                 let home = Self::at(dirs::data_dir().ok_or(NoHome)?.join("midcourse"));
                 let config = dirs::config_dir().map(|folder| folder.join("midcourse").join(CONFIG));
@@ -91,9 +94,9 @@ impl Home {
         self.folder.join("trusted.json")
     }
 
-    /// What a command that is run under watch reads for as long as it runs.
-    pub fn launch_file(&self, launch: &str) -> PathBuf {
-        self.folder.join("launches").join(format!("{launch}.json"))
+    /// What is there for a command that is run under watch, for as long as it runs.
+    pub fn launch_folder(&self, launch: &str) -> PathBuf {
+        self.folder.join("launches").join(launch)
     }
 
     /// Makes the folder, for its owner only, if it is not there.

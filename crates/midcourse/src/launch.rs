@@ -1,17 +1,27 @@
 //! A launch: what `midcourse run` was told, on its way to the hooks of the process it starts.
 //!
-//! It travels in the environment, so the hooks that a user has installed hear the same as those
-//! that are there for this process only: whichever comes first, the run has one deadline and one
-//! configuration.
+//! Its terms lie in the home folder for as long as the process runs. What travels is its id: to the
+//! hooks of that process on their command line, to those that the user has installed in the
+//! environment. A project can set variables for its hooks, so a variable says no more than which
+//! terms; they are the user's, whoever names them. Whichever hook comes first, the run has one
+//! deadline and one configuration.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::event::{Event, Source};
+use crate::home::Home;
 
-/// The environment variable that a launch travels in.
+/// The environment variable that says which launch a process is part of.
 pub const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
+
+/// The file with the terms, in the folder of the launch.
+const TERMS: &str = "terms.json";
 
 /// What holds for every run of a process that was started under watch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +34,37 @@ pub struct Launch {
     /// The configuration in force, as the text of a file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
+}
+
+/// The folder of a launch, which goes when this does.
+#[derive(Debug)]
+pub struct LaunchFolder(PathBuf);
+
+impl LaunchFolder {
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file into it, for its owner only.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.0.join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(file)?.write_all(bytes)
+    }
+}
+
+impl Drop for LaunchFolder {
+    fn drop(&mut self) {
+        // What stays behind holds no secret, and nobody asks for it again.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Launch {
@@ -46,25 +87,26 @@ impl Launch {
         }
     }
 
-    /// The launch that this process is part of. A variable that cannot be read is an error with
-    /// its reason: somebody else's doing, since `run` wrote it.
-    pub fn in_environment() -> Result<Option<Self>, String> {
-        match std::env::var(LAUNCH_VARIABLE) {
-            Err(std::env::VarError::NotPresent) => Ok(None),
-            Err(error) => Err(format!("{LAUNCH_VARIABLE}: {error}")),
-            Ok(text) => Self::read(&text).map(Some),
+    /// Puts the terms where the hooks look for them.
+    pub fn keep(&self, home: &Home) -> io::Result<LaunchFolder> {
+        let folder = home.launch_folder(&self.id);
+        home.make(&folder)?;
+        let kept = LaunchFolder(folder);
+        kept.write(TERMS, &serde_json::to_vec(self)?)?;
+        Ok(kept)
+    }
+
+    /// The terms of a launch, if there is (still) such a launch.
+    pub fn kept(home: &Home, id: &str) -> io::Result<Option<Self>> {
+        // An id from the environment meets a path.
+        if Uuid::try_parse(id).is_err() {
+            return Ok(None);
         }
-    }
-
-    /// The launch that a variable holds.
-    pub fn read(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("{LAUNCH_VARIABLE}: {error}"))
-    }
-
-    /// What the variable holds.
-    pub fn write(&self) -> String {
-        // Text and numbers always serialize.
-        serde_json::to_string(self).unwrap_or_default()
+        match fs::read(home.launch_folder(id).join(TERMS)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Which fact it is that a run belongs to this launch.
@@ -85,8 +127,10 @@ impl Launch {
         let config =
             TrajectoryPayload::ConfigApplied { config: self.config.clone(), prompt_name: None };
         let mut terms = vec![self.event(&run, at, config)];
-        if let Some(deadline) = self.deadline {
-            let deadline = TrajectoryPayload::DeadlineSet { at_unix_ms: Some(deadline) };
+        // An earlier launch may have left a deadline that is not this one's.
+        let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
+        if self.deadline.is_some() || is_resumed {
+            let deadline = TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline };
             terms.push(self.event(&run, at, deadline));
         }
         facts.splice(behind..behind, terms);
@@ -102,7 +146,7 @@ impl Launch {
 mod tests {
     use midcourse_core::{AgentMessage, RunIdentity, Timestamp, TrajectoryPayload};
 
-    use super::{Event, Launch, Source};
+    use super::{Event, Home, Launch, Source};
 
     fn kinds_with(launch: &Launch, payload: TrajectoryPayload) -> Vec<&'static str> {
         let source = Source::new("codex", "hook");
@@ -113,12 +157,31 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_survives_its_journey() {
+    fn the_terms_are_there_for_as_long_as_the_launch() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().join("home"));
         let launch = Launch::new(Some(Timestamp::from_unix_ms(7)), "mode = \"shadow\"\n".into());
-        assert_eq!(Launch::read(&launch.write()), Ok(launch));
-        let plain = Launch::new(None, String::new());
-        assert_eq!(Launch::read(&plain.write()), Ok(plain));
-        assert!(Launch::read("yes").unwrap_err().starts_with("MIDCOURSE_LAUNCH: "));
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), None);
+        let kept = launch.keep(&home).unwrap();
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), Some(launch.clone()));
+        for other in ["", "x", "..", "../launches", "/etc", &Launch::new(None, String::new()).id] {
+            assert_eq!(Launch::kept(&home, other).unwrap(), None, "{other}");
+        }
+        drop(kept);
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_terms_are_the_users_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().join("home"));
+        let kept = Launch::new(None, String::new()).keep(&home).unwrap();
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(home.folder()), 0o700);
+        assert_eq!(mode(kept.path()), 0o700);
+        assert_eq!(mode(&kept.path().join("terms.json")), 0o600);
     }
 
     #[test]
@@ -133,5 +196,14 @@ mod tests {
         assert_eq!(asked, ["config_applied", "deadline_set", "message_appended"]);
         assert_eq!(kinds_with(&launch, word(AgentMessage::assistant("ok"))), ["message_appended"]);
         assert_eq!(kinds_with(&launch, TrajectoryPayload::TurnStarted), ["turn_started"]);
+        let endless = Launch::new(None, String::new());
+        let begun = TrajectoryPayload::RunStarted { identity: RunIdentity::root("r") };
+        assert_eq!(kinds_with(&endless, begun), ["run_started", "config_applied"]);
+        let resumed = kinds_with(&endless, TrajectoryPayload::Resumed);
+        assert_eq!(
+            resumed,
+            ["config_applied", "deadline_set", "resumed"],
+            "that of before is gone"
+        );
     }
 }

@@ -30,7 +30,7 @@ pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};
 pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use hosts::{Carrier, Decoded, Host};
-pub use launch::{LAUNCH_VARIABLE, Launch};
+pub use launch::{LAUNCH_VARIABLE, Launch, LaunchFolder};
 pub use recorder::{OnFailure, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretShape, SecretShapes};
 pub use relation::Standing;

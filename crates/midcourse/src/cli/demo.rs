@@ -59,9 +59,11 @@ fn show(folder: &Path) -> Result<ExitCode> {
     let launch = Launch::new(Some(begun.after(TIME)), String::new());
     let us = std::env::current_exe().context("the demo cannot find the program it is part of")?;
     let mut command = Command::new(us);
-    command.args(["demo", "--agent"]).arg(folder).env(LAUNCH_VARIABLE, launch.write());
+    // Where they cannot be kept, the agent is told nothing, and that is what is shown.
+    let _terms = launch.keep(&home);
+    command.args(["demo", "--agent"]).arg(folder).env(LAUNCH_VARIABLE, &launch.id);
     let ended = child::run(&mut command).context("the agent of the demo cannot be started")?;
-    summary::show(&home, &launch, begun, &ended);
+    summary::show(&home, &launch, begun, &ended, true);
     ensure!(
         ended == child::Ended::Code(0),
         "the agent was not brought back on course; {} may say why",

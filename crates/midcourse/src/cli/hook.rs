@@ -7,23 +7,26 @@
 
 mod log;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _, stdin, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use midcourse::{
-    Decoded, Event, Home, Host, NoHome, StoreError, StoreSettings, Taken, Watch, now, spill,
-    take_in_all,
+    Decoded, Event, Home, Host, LAUNCH_VARIABLE, Launch, NoHome, StoreError, StoreSettings, Taken,
+    Watch, now, spill, take_in_all,
 };
 use midcourse_core::{Delivery, Mode};
 use uuid::Uuid;
 
 use super::terms::Terms;
+use super::words::in_shell;
 use log::Log;
 
 /// The variable that says how many milliseconds an event may take.
@@ -52,7 +55,66 @@ const BESIDE_MAX: u64 = 128 * 1024;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The host: claude-code or codex.
-    pub(super) host: String,
+    host: String,
+    /// The folder for data, whatever the environment says.
+    #[arg(long, value_name = "FOLDER")]
+    home: Option<PathBuf>,
+    /// The launch that it belongs to, as `midcourse run` says. The environment is asked for nothing
+    /// then: a project can set variables for its hooks.
+    #[arg(long, value_name = "ID")]
+    launch: Option<String>,
+    /// The time it may take, whatever the environment says.
+    #[arg(long, value_name = "MILLISECONDS")]
+    timeout_ms: Option<u64>,
+}
+
+impl Arguments {
+    /// Reads what can be read, and passes over the rest.
+    pub(super) fn read(words: Vec<OsString>) -> Self {
+        let mut read = Self { host: String::new(), home: None, launch: None, timeout_ms: None };
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut text = || words.next().map(|value| value.to_string_lossy().into_owned());
+            match word.to_str() {
+                Some("--launch") => read.launch = text(),
+                Some("--timeout-ms") => read.timeout_ms = text().and_then(|it| it.parse().ok()),
+                Some("--home") => read.home = words.next().map(PathBuf::from),
+                _ if read.host.is_empty() => read.host = word.to_string_lossy().into_owned(),
+                _ => {}
+            }
+        }
+        read
+    }
+
+    /// The command of a shell that runs the hook so: with its own words for all that a project could
+    /// set in the environment.
+    pub(super) fn command(host: Host, home: &Home, launch: &Launch) -> anyhow::Result<String> {
+        let text = |path: &Path| {
+            let text = path.to_str().map(in_shell);
+            text.with_context(|| format!("the path {} is not text", path.display()))
+        };
+        let (us, home) = (text(&std::env::current_exe()?)?, text(home.folder())?);
+        let mut command = format!("{us} hook {} --home {home} --launch {}", host.name(), launch.id);
+        if let Some(limit) = limit_in_environment() {
+            command.push_str(&format!(" --timeout-ms {}", limit.as_millis()));
+        }
+        Ok(command)
+    }
+
+    fn home(&self) -> Option<Home> {
+        let named = self.home.clone().filter(|folder| !folder.as_os_str().is_empty());
+        named.map(Home::at).or_else(|| Home::of_user().ok())
+    }
+
+    fn launch(&self) -> Option<String> {
+        self.launch.clone().or_else(|| std::env::var(LAUNCH_VARIABLE).ok())
+    }
+
+    fn time_limit(&self) -> Duration {
+        let said = self.timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
+        let set = || if self.launch.is_some() { None } else { limit_in_environment() };
+        said.or_else(set).unwrap_or(TIMEOUT)
+    }
 }
 
 /// What the host gets, and what there is to say about it in the log.
@@ -66,16 +128,17 @@ struct Report {
 type Pending = Arc<Mutex<Vec<Event>>>;
 
 /// Does it all, and cannot fail.
-pub(super) fn run(host: &str) -> ExitCode {
-    let deadline = Deadline::in_time(time_limit(), GRACE);
-    let home = Home::of_user().ok();
-    let log = Arc::new(Log::new(home.as_ref(), host));
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let deadline = Deadline::in_time(arguments.time_limit(), GRACE);
+    let home = arguments.home();
+    let log = Arc::new(Log::new(home.as_ref(), &arguments.host));
     let panics = Arc::clone(&log);
     // Whatever a panic has to say belongs in the log: the host shows what is on standard error.
     std::panic::set_hook(Box::new(move |panic| panics.write(&panic.to_string())));
-    let (host, its_home) = (host.to_owned(), home.clone());
+    let (host, its_home) = (arguments.host.clone(), home.clone());
+    let launch = arguments.launch();
     let report = guard(&log, home, deadline, move |pending| {
-        step(&host, its_home, pending, deadline).unwrap_or_else(|error| Report {
+        step(&host, its_home, launch.as_deref(), pending, deadline).unwrap_or_else(|error| Report {
             remarks: vec![format!("{error:#}")],
             ..Report::default()
         })
@@ -141,9 +204,9 @@ fn events(pending: &Pending) -> MutexGuard<'_, Vec<Event>> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn time_limit() -> Duration {
+fn limit_in_environment() -> Option<Duration> {
     let set = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|text| text.parse().ok());
-    set.filter(|limit| *limit > 0).map_or(TIMEOUT, Duration::from_millis)
+    set.filter(|limit| *limit > 0).map(Duration::from_millis)
 }
 
 /// Puts the events aside that were not recorded in time, or were not for a panic. An event that
@@ -184,6 +247,7 @@ fn put_aside(
 fn step(
     host: &str,
     home: Option<Home>,
+    launch: Option<&str>,
     pending: &Pending,
     deadline: Deadline,
 ) -> anyhow::Result<Report> {
@@ -198,7 +262,7 @@ fn step(
         remarks.push(format!("a payload of {} bytes is kept unread in run {run}", bytes.len()));
     }
     drop(bytes);
-    let mut terms = Terms::in_force(home.as_ref(), decoded.folder.as_deref());
+    let mut terms = Terms::in_force(home.as_ref(), launch, decoded.folder.as_deref());
     let for_tokens = terms.counts_tokens();
     if host.looks_beside(for_tokens)
         && let Some(end) = decoded.beside.as_deref().and_then(end_of)

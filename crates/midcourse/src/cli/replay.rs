@@ -16,8 +16,8 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::open;
 use super::terms::Terms;
+use super::{open, remark};
 
 /// Which run, and how it is shown.
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         Some(run) => stored(run)?,
         None => given(arguments.file.as_deref())?,
     };
-    let mut replay = Replay::new(&records)?;
+    let mut replay = Replay::new(&records);
     let mut out = stdout().lock();
     let (mut said_now, mut said_then) = (Vec::new(), Vec::new());
     for told in &records {
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             more => format!("{more} things said"),
         };
         let then = match said_then.len() {
-            0 => String::new(),
+            0 if said_now.is_empty() || replay.host.is_none() => String::new(),
             _ if said_now == said_then => ", the same as then".to_owned(),
             others => format!(", and not what was said then ({others} things)"),
         };
@@ -106,11 +106,11 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(records: &[Told]) -> Result<Self> {
+    fn new(records: &[Told]) -> Self {
         let host = records.iter().find_map(|told| Host::named(told.source.as_ref()?.host()));
         let is_child = records.iter().any(|told| told.record.parent_run_id.is_some());
         let engine = Terms::shipped().engine(host, is_child);
-        Ok(Self { engine, host, is_child })
+        Self { engine, host, is_child }
     }
 
     fn watch(&mut self, told: &Told) -> Result<Seen> {
@@ -121,7 +121,9 @@ impl Replay {
         {
             // From here on it is judged like this; what it has seen stays.
             let so_far = self.engine.checkpoint()?;
-            self.engine = Terms::of_text(config)?.engine(self.host, self.is_child);
+            let terms = Terms::of_text(config);
+            terms.remarks().iter().for_each(|left_out| remark(left_out));
+            self.engine = terms.engine(self.host, self.is_child);
             self.engine.restore(&so_far)?;
         }
         let point = match (self.host, source) {

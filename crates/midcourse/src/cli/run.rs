@@ -15,11 +15,13 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
-use midcourse::{Flags, Home, Host, InForce, LAUNCH_VARIABLE, Launch, Store, StoreSettings, now};
+use anyhow::{Context as _, Result};
+use midcourse::{
+    Flags, Home, Host, InForce, LAUNCH_VARIABLE, Launch, LaunchFolder, Store, StoreSettings, now,
+};
 use midcourse_core::{Mode, Timestamp};
 
-use super::remark;
+use super::{hook, remark};
 
 /// What is run, and on which terms.
 #[derive(clap::Args)]
@@ -49,20 +51,14 @@ pub(super) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// A command that is ready to be started.
-struct Prepared {
-    arguments: Vec<OsString>,
-    /// A file that is there for as long as the command runs.
-    file: Option<PathBuf>,
-}
-
-/// A command with hooks in it.
+/// What is there for a command that runs under watch.
 struct Watched {
     home: Home,
     launch: Launch,
-    prepared: Prepared,
-    /// The store, for as long as the command runs: each hook finds it open, and need not read its
-    /// log anew. Where it cannot be had, the hooks say so.
+    /// Its terms, for as long as it runs.
+    _folder: LaunchFolder,
+    /// The store, for as long as it runs: each hook finds it open, and need not read its log anew.
+    /// Where it cannot be had, the hooks say so.
     _store: Option<Store>,
 }
 
@@ -79,63 +75,68 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     let begun = now();
-    let watched = match host {
-        Some(host) => watched(arguments, host, program, words, begun)?,
-        None => None,
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let unobserved = |error: &anyhow::Error| {
+        remark(&format!("{name} runs unobserved, midcourse adds no hooks: {error:#}"));
     };
+    let watched = watched(arguments, begun)?.map_err(|error| unobserved(&error)).ok();
     let mut command = Command::new(program);
-    match &watched {
-        Some(Watched { launch, prepared, .. }) => {
-            command.args(&prepared.arguments).env(LAUNCH_VARIABLE, launch.write());
+    command.args(words);
+    if let Some(Watched { home, launch, _folder: folder, .. }) = &watched {
+        match with_hooks(host, program, words, home, launch, folder) {
+            Ok(words) => {
+                command = Command::new(program);
+                command.args(words);
+            }
+            Err(error) => unobserved(&error),
         }
-        None => {
-            command.args(words);
-        }
+        // Hooks that the user has installed are on the same terms.
+        command.env(LAUNCH_VARIABLE, &launch.id);
     }
-    let ended = child::run(&mut command);
-    if let Some(file) = watched.as_ref().and_then(|watched| watched.prepared.file.as_ref()) {
-        // It holds nothing that the user's own file does not hold.
-        let _ = std::fs::remove_file(file);
-    }
-    let ended = match ended {
+    let ended = match child::run(&mut command) {
         Ok(ended) => ended,
         Err(error) => return Ok(cannot_start(program, &error)),
     };
     if let Some(Watched { home, launch, .. }) = &watched {
-        summary::show(home, launch, begun, &ended);
+        summary::show(home, launch, begun, &ended, host.is_some());
     }
+    drop(watched);
     Ok(ended.pass_on())
 }
 
-/// The command with hooks in it; nothing, and a remark, if they cannot be had. Only what the user
-/// named and got wrong is an error: then nothing has begun yet.
-fn watched(
-    arguments: &Arguments,
-    host: Host,
-    program: &OsString,
-    words: &[OsString],
-    begun: Timestamp,
-) -> Result<Option<Watched>> {
-    let unobserved = |error: anyhow::Error| {
-        remark(&format!("{} runs unobserved: {error:#}", host.name()));
-        None
-    };
+/// What a command under watch needs. What the user named and got wrong is an error, since nothing
+/// has begun yet; whatever else is wrong does not keep the command from running.
+fn watched(arguments: &Arguments, begun: Timestamp) -> Result<Result<Watched>> {
     let home = match Home::of_user() {
         Ok(home) => home,
-        Err(error) => return Ok(unobserved(error.into())),
+        Err(error) => return Ok(Err(error.into())),
     };
     let launch = launch(arguments, &home, begun)?;
-    let prepared = std::env::current_exe().map_err(anyhow::Error::from).and_then(|us| match host {
-        Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &us, &home, &launch.id),
-        Host::Codex => codex::prepare(program, words, &us),
-    });
-    Ok(match prepared {
-        Ok(prepared) => {
-            let store = Store::open(&home, StoreSettings::default()).ok();
-            Some(Watched { home, launch, prepared, _store: store })
-        }
-        Err(error) => unobserved(error),
-    })
+    let keep = || {
+        let folder = launch.keep(&home);
+        let folder =
+            folder.with_context(|| format!("{} cannot be written", home.folder().display()))?;
+        let store = Store::open(&home, StoreSettings::default()).ok();
+        Ok((folder, store))
+    };
+    Ok(keep().map(|(_folder, _store)| Watched { home, launch, _folder, _store }))
+}
+
+/// The command's words with hooks among them.
+fn with_hooks(
+    host: Option<Host>,
+    program: &OsString,
+    words: &[OsString],
+    home: &Home,
+    launch: &Launch,
+    folder: &LaunchFolder,
+) -> Result<Vec<OsString>> {
+    let host = host.with_context(|| format!("only the hooks of {} are known", names(" and ")))?;
+    let command = hook::Arguments::command(host, home, launch)?;
+    match host {
+        Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &command, folder),
+        Host::Codex => codex::prepare(program, words, &command),
+    }
 }
 
 /// The terms of the launch: flags win over files. A file that was named has to be right; one that
@@ -160,15 +161,7 @@ fn launch(arguments: &Arguments, home: &Home, begun: Timestamp) -> Result<Launch
 /// The host that a command is, by the name of its program.
 fn host_of(program: &Path) -> Option<Host> {
     let name = program.file_stem()?.to_str()?;
-    let host = Host::ALL.into_iter().find(|host| host.program() == Some(name));
-    if host.is_none() {
-        remark(&format!(
-            "{name} runs unobserved: nothing is recorded and nothing is said, since only the \
-             hooks of {} are known",
-            names(" and ")
-        ));
-    }
-    host
+    Host::ALL.into_iter().find(|host| host.program() == Some(name))
 }
 
 fn names(between: &str) -> String {

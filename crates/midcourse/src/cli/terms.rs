@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use midcourse::{Config, Event, Home, Host, InForce, InvalidConfig, Launch};
-use midcourse_core::{Budget, Engine, Mode};
+use midcourse::{Config, Event, Home, Host, InForce, Launch};
+use midcourse_core::{Budget, Engine, Mode, TrajectoryPayload};
 
 /// The terms on which a run is watched.
 pub(super) struct Terms {
@@ -19,15 +19,26 @@ impl Terms {
         Self { launch: None, config: Config::shipped(), remarks: Vec::new() }
     }
 
-    /// Those of a configuration that is on record.
-    pub(super) fn of_text(text: &str) -> Result<Self, InvalidConfig> {
-        Ok(Self { config: Config::parse(text)?, ..Self::shipped() })
+    /// Those of a configuration that is on record, as they were read then.
+    pub(super) fn of_text(text: &str) -> Self {
+        let InForce { config, remarks, .. } = InForce::of_text(text);
+        Self { launch: None, config, remarks }
+    }
+
+    /// What was left out of them, and why.
+    pub(super) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Those in force for an agent that works in this folder: those of the launch that it belongs
     /// to, else those that are found. What is wrong with them is remarked, and the rest holds.
-    pub(super) fn in_force(home: Option<&Home>, folder: Option<&Path>) -> Self {
-        match Launch::in_environment() {
+    pub(super) fn in_force(
+        home: Option<&Home>,
+        launch: Option<&str>,
+        folder: Option<&Path>,
+    ) -> Self {
+        let kept = launch.zip(home).map_or(Ok(None), |(id, home)| Launch::kept(home, id));
+        match kept {
             Ok(Some(launch)) => {
                 let InForce { config, remarks, .. } = InForce::of_text(&launch.config);
                 Self { launch: Some(launch), config, remarks }
@@ -35,7 +46,7 @@ impl Terms {
             Ok(None) => Self::found(home, folder),
             Err(error) => {
                 let mut terms = Self::found(home, folder);
-                terms.remarks.push(error);
+                terms.remarks.push(format!("the terms of the launch cannot be read: {error}"));
                 terms
             }
         }
@@ -60,9 +71,10 @@ impl Terms {
         let Some(begun) = facts.first().filter(|event| event.begins_something()) else {
             return Vec::new();
         };
-        let begun = begun.at;
+        // What is found gives its time to a run that begins; who launches one has said when.
+        let begins = matches!(begun.payload, TrajectoryPayload::RunStarted { .. });
+        let (begun, length) = (begun.at, self.config.deadline.filter(|_| begins));
         if let Some(launch) = &mut self.launch {
-            let length = self.config.deadline;
             launch.deadline = launch.deadline.or_else(|| Some(begun.after(length?)));
             launch.announce(facts);
         }

@@ -34,6 +34,10 @@ pub(super) const EVENTS: [&str; 12] = [
     "SessionEnd",
 ];
 
+/// The events at which the session's file may have got further: it lags behind, by an answer or two.
+const COUNTING: [&str; 5] =
+    ["PostToolUse", "PostToolUseFailure", "PostToolBatch", "Stop", "SessionEnd"];
+
 /// How prompts begin that the client writes itself, and what they are.
 const NOTES: [(&str, &str); 3] = [
     ("<task-notification>", "task_notification"),
@@ -43,6 +47,9 @@ const NOTES: [(&str, &str); 3] = [
 
 /// What the client puts around the error of a call that it did not run.
 const CALL_ERROR: &str = "<tool_use_error>";
+
+/// What such an error says if a rule of the user's is behind it: then the call was refused.
+const RULE: &str = "denied by your permission settings";
 
 #[derive(Deserialize)]
 struct PayloadWire {
@@ -80,7 +87,7 @@ pub(super) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
         let folder = payload.cwd.clone();
         // A helper's answers are in a file of its own.
         let is_main = run.parent_run_id.is_none();
-        let counts = matches!(payload.hook_event_name.as_str(), "PostToolBatch" | "Stop");
+        let counts = COUNTING.contains(&payload.hook_event_name.as_str());
         let beside = payload.transcript_path.clone().filter(|_| is_main && counts);
         let decoded = Reading { host, run, at }.read(payload)?;
         Some(Decoded { folder, beside, ..decoded })
@@ -210,7 +217,7 @@ impl Reading {
             facts.push(self.event("batch", started));
             let result = response::result(tool_response);
             let text = result.comparable_text();
-            let end = if text.starts_with(CALL_ERROR) {
+            let end = if text.starts_with(CALL_ERROR) && !text.contains(RULE) {
                 let failed = ToolResult { is_error: true, ..result };
                 ended(tool_use_id, tool_name, failed)
             } else {

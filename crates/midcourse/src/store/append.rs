@@ -123,11 +123,12 @@ fn told_before(
     if !draft.may_echo {
         return Ok(None);
     }
-    // What the engine concluded stands between a fact and its echo.
+    // What the engine concluded, and the terms of a launch, stand between a fact and its echo.
     let latest: Option<(i64, bool)> = connection
         .prepare_cached(
             "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND kind NOT IN \
-             ('feedback_delivered', 'guidance_delivered', 'outcome') ORDER BY seq DESC LIMIT 1",
+             ('feedback_delivered', 'guidance_delivered', 'outcome', 'config_applied', \
+              'deadline_set') ORDER BY seq DESC LIMIT 1",
         )?
         .query_row(params![run, draft.payload.kind(), draft.source.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))

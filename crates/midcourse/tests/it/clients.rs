@@ -16,6 +16,7 @@ mod script;
 mod sessions;
 mod terms;
 mod trial;
+mod untouched;
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -119,37 +119,89 @@ fn state(pid: u32) -> String {
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
+/// Where nobody would wake us, a program that is stopped and goes on is not held up.
 #[cfg(target_os = "linux")]
 #[test]
-fn when_the_program_stops_so_do_we_and_both_go_on() {
-    let programs = Programs::new(&[("claude", "echo ready; kill -STOP $$; echo on; exit 4")]);
-    let (mut child, mut out) = programs.start(&["--", "claude"]);
-    while state(child.id()) != "T" {
+fn a_program_that_is_stopped_and_goes_on_without_us_is_waited_for() {
+    let programs = Programs::new(&[("claude", "echo ready $$; kill -STOP $$; exit 4")]);
+    let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let ready = line(&mut out);
+    let pid: u32 = ready.strip_prefix("ready ").unwrap().parse().unwrap();
+    while state(pid) != "T" {
         std::thread::yield_now();
     }
-    send(&child, Signal::CONT);
+    let program = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(program, Signal::CONT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn at_a_terminal_we_stop_with_the_program_and_both_go_on() {
+    let script = "echo ready $PPID; kill -STOP $$; echo on; exit 4";
+    let (mut child, mut out, _keys) = Programs::new(&[("claude", script)]).at_a_terminal();
+    let ready = line(&mut out);
+    let us: u32 = ready.strip_prefix("ready ").unwrap().parse().unwrap();
+    while state(us) != "T" {
+        std::thread::yield_now();
+    }
+    let us = Pid::from_raw(i32::try_from(us).unwrap()).unwrap();
+    kill_process(us, Signal::CONT).unwrap();
     assert_eq!(line(&mut out), "on");
     assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+#[cfg(target_os = "linux")]
+impl Programs {
+    /// Starts it on a terminal of its own; returns that terminal's keys.
+    fn at_a_terminal(self) -> (Child, BufReader<ChildStdout>, fs::File) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = fs::File::options().read(true).write(true).open(Path::new(&name)).unwrap();
+        let mut command = self.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
+        let mut child = command.stdin(theirs).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        // The programs stay until the test is over.
+        std::mem::forget(self);
+        (child, out, fs::File::from(ours))
+    }
+}
+
+/// Whoever started us may want signals ignored, for the program; and may not listen.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_ignored_stays_ignored_and_what_cannot_be_said_is_not() {
+    let programs = Programs::new(&[("claude", "grep SigIgn /proc/$$/status; exit 7")]);
+    let ignoring = |signals: &str| {
+        let script = format!("trap '' {signals}; exec \"$@\"");
+        let output = programs.command(&["sh", "-c", &script, "sh"], &["--", "claude"]).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let mask = String::from_utf8(output.stdout).unwrap();
+        u64::from_str_radix(mask.trim_start_matches("SigIgn:").trim(), 16).unwrap()
+    };
+    assert_eq!(ignoring("HUP") & 0b111, 0b001);
+    assert_eq!(ignoring("INT QUIT") & 0b111, 0b110);
+    ignoring("CHLD");
+    for stderr in ["/dev/full", "/dev/null"] {
+        let script = format!("exec \"$@\" 2>{stderr}");
+        let mut command = programs.command(&["sh", "-c", &script, "sh"], &["--", "claude"]);
+        assert_eq!(command.status().unwrap().code(), Some(7), "{stderr}");
+    }
 }
 
 /// On a terminal of its own, where a key interrupts.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_key_of_the_terminal_reaches_the_program_once() {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
     let script = "trap 'n=$((n+1)); echo got $n' INT\ntest -t 0 && echo ready\nuntil read -r line; do :; done\n\
                   echo $line $n\nexit 5";
-    let programs = Programs::new(&[("claude", script)]);
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
-    let theirs = fs::File::options().read(true).write(true).open(Path::new(&name)).unwrap();
-    let mut command = programs.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
-    let mut child = command.stdin(theirs).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut keys = fs::File::from(ours);
+    let (mut child, mut out, mut keys) = Programs::new(&[("claude", script)]).at_a_terminal();
     assert_eq!(line(&mut out), "ready");
     keys.write_all(b"\x03").unwrap();
     assert_eq!(line(&mut out), "got 1");
@@ -162,10 +214,10 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
 
 #[test]
 fn an_unknown_program_runs_unobserved_and_it_is_said() {
-    let programs = Programs::new(&[("aider", "echo \"$# ${MIDCOURSE_LAUNCH-none}\"; exit 2")]);
+    let programs = Programs::new(&[("aider", "echo \"$# $1\"; exit 2")]);
     let (status, out, err) = programs.run(&["--deadline", "2h", "--", "aider", "x"]);
-    assert_eq!((status.code(), out.as_str()), (Some(2), "1 none\n"));
-    assert!(err.starts_with("midcourse: aider runs unobserved: nothing is recorded"), "{err}");
+    assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
+    assert!(err.starts_with("midcourse: aider runs unobserved, midcourse adds no hooks"), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
@@ -211,5 +263,6 @@ fn a_codex_whose_hooks_cannot_be_approved_runs_all_the_same() {
     let programs = Programs::new(&[("codex", script)]);
     let (status, out, err) = programs.run(&["--", "codex", "exec", "task"]);
     assert_eq!((status.code(), out.as_str()), (Some(6), "exec task\n"));
-    assert!(err.starts_with("midcourse: codex runs unobserved: its app server"), "{err}");
+    assert!(err.starts_with("midcourse: codex runs unobserved, "), "{err}");
+    assert!(err.contains("no hooks: its app server"), "{err}");
 }

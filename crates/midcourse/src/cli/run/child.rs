@@ -1,8 +1,9 @@
 //! The command that is run: started, waited for, and handed every signal that it would have got.
 //!
 //! It stays in our process group, so whatever the terminal sends goes to it directly, and to
-//! everything that it starts. What somebody sends to us alone is passed on. When it stops, we
-//! stop, so that the shell sees it; when it is killed, we die of the same signal.
+//! everything that it starts. What somebody sends to us alone is passed on. When it stops at a
+//! terminal, we stop, so that the shell sees it; when it is killed, we die of the same signal. What
+//! was ignored when we were started stays ignored, for it too.
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -14,6 +15,8 @@ pub(in crate::cli) enum Ended {
     Code(u8),
     /// Of this signal.
     Signal(i32),
+    /// Nobody can say how.
+    Unknown,
 }
 
 impl std::fmt::Display for Ended {
@@ -21,6 +24,7 @@ impl std::fmt::Display for Ended {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+            Self::Unknown => f.write_str("how it ended is not known"),
         }
     }
 }
@@ -30,6 +34,7 @@ impl Ended {
     pub(in crate::cli) fn pass_on(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
+            Self::Unknown => ExitCode::FAILURE,
             Self::Signal(signal) => {
                 die_of(signal);
                 // Whoever waits for us reads it as a shell reads it.
@@ -53,35 +58,38 @@ fn die_of(signal: i32) {
 #[cfg(not(unix))]
 fn die_of(_: i32) {}
 
-/// Starts the command and waits until it has ended.
+/// Starts the command and waits until it has ended. An error is that it could not be started.
 #[cfg(unix)]
 pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use rustix::io::Errno;
-    use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+    use rustix::process::{Pid, Signal, kill_process};
     use signal_hook::consts::{
-        SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+        SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
     };
     use signal_hook::iterator::SignalsInfo;
     use signal_hook::iterator::exfiltrator::WithOrigin;
     use signal_hook::low_level::siginfo::{Cause, Origin};
 
-    // Before the command is there: a signal that comes now must not kill us without it.
-    let heard = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP];
-    let mut signals = SignalsInfo::<WithOrigin>::new(heard)?;
+    let passed_on = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
+    let ignored = ignored();
+    let heard = passed_on.into_iter().filter(|signal| !ignored.contains(signal));
+    // Listening before the command is there: a signal that comes now must not kill us without it.
+    // Listening for the end of children, too: where that is ignored, nobody is told how they ended.
+    let mut signals = SignalsInfo::<WithOrigin>::new(heard.chain([SIGCHLD]))?;
     let listening = signals.handle();
     let child = command.spawn()?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return Ok(Ended::Unknown);
+    };
     let is_over = Arc::new(AtomicBool::new(false));
     let passing = {
         let is_over = Arc::clone(&is_over);
         move || {
             for Origin { signal, cause, .. } in &mut signals {
-                // The terminal has told the command itself; that it stops we hear from it.
-                let is_told = cause == Cause::Kernel || signal == SIGTSTP;
+                // The terminal has told the command itself.
+                let is_told = cause == Cause::Kernel || signal == SIGCHLD;
                 let signal = Signal::from_named_raw(signal).filter(|_| !is_told);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
                     // It may just have ended.
@@ -92,31 +100,57 @@ pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     };
     // Without the thread the command still runs; only what is sent to us alone is not passed on.
     let _ = std::thread::Builder::new().spawn(passing);
-    let ended = loop {
-        match waitpid(Some(pid), WaitOptions::UNTRACED) {
-            Err(Errno::INTR) | Ok(None) => {}
-            Err(error) => return Err(error.into()),
-            Ok(Some((_, status))) => {
-                if let Some(code) = status.exit_status() {
-                    break Ended::Code(u8::try_from(code).unwrap_or(1));
-                }
-                if let Some(signal) = status.terminating_signal() {
-                    break Ended::Signal(signal);
-                }
-                if status.stopped() {
-                    // The shell waits for us, so we stop with it; it wakes us both.
-                    let _ = kill_process(getpid(), Signal::STOP);
-                }
-            }
-        }
-    };
+    let ended = wait_for(pid);
     // The process id may belong to somebody else from here on.
     is_over.store(true, Ordering::SeqCst);
     listening.close();
     Ok(ended)
 }
 
-/// Starts the command and waits until it has ended.
+#[cfg(unix)]
+fn wait_for(pid: rustix::process::Pid) -> Ended {
+    use rustix::io::Errno;
+    use rustix::process::{Signal, WaitOptions, getpid, kill_process, waitpid};
+    loop {
+        match waitpid(Some(pid), WaitOptions::UNTRACED) {
+            Err(Errno::INTR) | Ok(None) => {}
+            Err(_) => return Ended::Unknown,
+            Ok(Some((_, status))) => {
+                if let Some(code) = status.exit_status() {
+                    return Ended::Code(u8::try_from(code).unwrap_or(1));
+                }
+                if let Some(signal) = status.terminating_signal() {
+                    return Ended::Signal(signal);
+                }
+                if status.stopped() && has_the_terminal() {
+                    // The shell waits for us, so we stop with it; it wakes us both. Elsewhere
+                    // nobody would wake us.
+                    let _ = kill_process(getpid(), Signal::STOP);
+                }
+            }
+        }
+    }
+}
+
+/// Whether we are what the user works with at a terminal.
+#[cfg(unix)]
+fn has_the_terminal() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    let front = terminal.and_then(|terminal| Ok(rustix::termios::tcgetpgrp(terminal)?));
+    front.is_ok_and(|front| front == rustix::process::getpgrp())
+}
+
+/// The signals that whoever started us wants ignored, as `nohup` does.
+#[cfg(unix)]
+fn ignored() -> Vec<i32> {
+    // Where the system does not show it, none.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).filter(|signal| mask & (1_u64 << (signal - 1)) != 0).collect()
+}
+
+/// Starts the command and waits until it has ended. An error is that it could not be started.
 #[cfg(not(unix))]
 pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     let status = command.status()?;

@@ -1,47 +1,58 @@
 //! Claude Code with our hooks: its option `--settings`, merged with the user's own.
 //!
-//! The client reads the last `--settings` only. What the user gave there stays, with our hooks
-//! behind theirs. Their settings files are not touched, and count beside it as always.
+//! The client reads the last `--settings` only. What the user wrote there as JSON stays, with our
+//! hooks behind theirs. A file that the user named is neither read nor moved, since the client takes
+//! paths in it from where it lies: then our hooks come as a plugin, for that process too
+//! (`--plugin-dir`). Their settings files are not touched, and count beside it as always.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use midcourse::{Home, Host};
+use midcourse::{Host, LaunchFolder};
 use serde_json::{Map, Value, json};
-
-use super::Prepared;
 
 const OPTION: &str = "--settings";
 
-/// Seconds after which the client gives up on a hook; it gives up on itself long before.
+/// Seconds after which the client gives up on a hook, which gives up on itself long before.
 const TIMEOUT: u64 = 10;
 
 pub(super) fn prepare(
     words: &[OsString],
-    us: &Path,
-    home: &Home,
-    launch: &str,
-) -> Result<Prepared> {
-    let us = us.to_str().context("the path of midcourse is not text")?;
-    let Some(given) = Given::find(words) else {
-        let settings = merged(Map::new(), us).to_string();
-        let ours = [OPTION.into(), settings.into()];
-        let arguments = ours.into_iter().chain(words.iter().cloned()).collect();
-        return Ok(Prepared { arguments, file: None });
+    command: &str,
+    folder: &LaunchFolder,
+) -> Result<Vec<OsString>> {
+    let in_front = |option: &str, value: OsString| {
+        let ours = [OsString::from(option), value];
+        ours.into_iter().chain(words.iter().cloned()).collect()
     };
-    let (settings, file) = given.read()?;
-    let settings = merged(settings, us).to_string();
-    let file = file.then(|| private_file(home, launch, &settings)).transpose()?;
-    let value = file.as_ref().map_or_else(|| settings.into(), |file| file.clone().into_os_string());
-    Ok(Prepared { arguments: given.replaced(words, value), file })
+    match Given::find(words) {
+        None => Ok(in_front(OPTION, merged(Map::new(), command).to_string().into())),
+        Some(given) if given.is_json() => {
+            let settings =
+                serde_json::from_str(&given.value).context("the settings given are no JSON")?;
+            Ok(given.replaced(words, merged(settings, command).to_string().into()))
+        }
+        Some(_) => {
+            write_plugin(folder, command).context("the hooks cannot be written")?;
+            Ok(in_front("--plugin-dir", folder.path().into()))
+        }
+    }
+}
+
+/// Our hooks as a plugin of the client.
+fn write_plugin(folder: &LaunchFolder, command: &str) -> std::io::Result<()> {
+    let plugin = json!({"name": "midcourse", "version": env!("CARGO_PKG_VERSION"),
+                        "description": "Keeps unattended agents on course."});
+    folder.write(".claude-plugin/plugin.json", plugin.to_string().as_bytes())?;
+    folder.write("hooks/hooks.json", merged(Map::new(), command).to_string().as_bytes())
 }
 
 /// The settings with our hooks behind those that are in them.
-fn merged(mut settings: Map<String, Value>, us: &str) -> Value {
-    let ours = json!({"hooks": [{"type": "command", "command": us,
-                      "args": ["hook", Host::ClaudeCode.name()], "timeout": TIMEOUT}]});
+fn merged(mut settings: Map<String, Value>, command: &str) -> Value {
+    // Not in the form without a shell: a release that does not know it runs the program without its
+    // arguments. `exec` spares a process.
+    let command = format!("exec {command}");
+    let ours = json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]});
     let hooks = settings.entry("hooks").or_insert_with(|| json!({}));
     for event in Host::ClaudeCode.hook_events() {
         if let Value::Object(hooks) = hooks
@@ -78,17 +89,9 @@ impl Given {
         found
     }
 
-    /// The settings, and whether they come from a file.
-    fn read(&self) -> Result<(Map<String, Value>, bool)> {
-        let is_inline = self.value.trim_start().starts_with('{');
-        let text = if is_inline {
-            self.value.clone()
-        } else {
-            std::fs::read_to_string(&self.value)
-                .with_context(|| format!("the settings in {} cannot be read", self.value))?
-        };
-        let settings = serde_json::from_str(&text).context("the settings given are no JSON")?;
-        Ok((settings, !is_inline))
+    /// Whether it is JSON, and not the name of a file.
+    fn is_json(&self) -> bool {
+        self.value.trim_start().starts_with('{')
     }
 
     fn replaced(&self, words: &[OsString], value: OsString) -> Vec<OsString> {
@@ -112,58 +115,40 @@ fn joined(word: &OsStr) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// What comes out of a file goes into one: it may hold what others must not see in the list of
-/// processes.
-fn private_file(home: &Home, launch: &str, settings: &str) -> Result<PathBuf> {
-    let file = home.launch_file(launch);
-    let write = || {
-        if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&file)?.write_all(settings.as_bytes())
-    };
-    write().with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
-    use midcourse::Home;
+    use midcourse::{Home, Launch};
     use serde_json::Value;
 
     use super::prepare;
 
-    fn words(words: &[&str]) -> Vec<OsString> {
-        words.iter().map(OsString::from).collect()
-    }
+    const COMMAND: &str = "/bin/midcourse hook claude-code --home /h --launch l";
 
-    fn prepared(given: &[&str]) -> (Vec<String>, Option<Value>) {
+    /// The words, and the hooks of the plugin if there is one.
+    fn prepared(given: &[&str]) -> anyhow::Result<(Vec<String>, Option<Value>)> {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
-        let prepared = prepare(&words(given), "/bin/midcourse".as_ref(), &home, "l").unwrap();
-        let file = prepared.file.map(|file| std::fs::read(file).unwrap());
-        let file = file.map(|bytes| serde_json::from_slice(&bytes).unwrap());
-        let words = prepared.arguments.into_iter().map(|word| word.into_string().unwrap());
-        (words.collect(), file)
+        let folder = Launch::new(None, String::new()).keep(&home).unwrap();
+        let given: Vec<OsString> = given.iter().map(OsString::from).collect();
+        let words = prepare(&given, COMMAND, &folder)?;
+        let words = words.into_iter().map(|word| word.into_string().unwrap());
+        let hooks = std::fs::read(folder.path().join("hooks/hooks.json")).ok();
+        let hooks = hooks.map(|bytes| serde_json::from_slice(&bytes).unwrap());
+        Ok((words.collect(), hooks))
     }
 
     #[test]
     fn hooks_are_added_in_front() {
-        let (words, file) = prepared(&["-p", "task", "--", "--settings", "x"]);
+        let (words, plugin) = prepared(&["-p", "task", "--", "--settings", "x"]).unwrap();
         assert_eq!(words[0], "--settings");
         assert_eq!(words[2..], ["-p", "task", "--", "--settings", "x"]);
         let settings: Value = serde_json::from_str(&words[1]).unwrap();
         let hook = &settings["hooks"]["PostToolUse"][0]["hooks"][0];
-        assert_eq!(hook["command"], "/bin/midcourse");
-        assert_eq!(hook["args"], serde_json::json!(["hook", "claude-code"]));
+        assert_eq!(hook["command"], format!("exec {COMMAND}"));
         assert!(settings["hooks"]["PermissionRequest"].is_null());
-        assert_eq!(file, None);
+        assert_eq!(plugin, None);
     }
 
     #[test]
@@ -171,7 +156,7 @@ mod tests {
         let theirs = r#"{"model":"m","hooks":{"PostToolUse":[{"hooks":[]}],"Stop":[]}}"#;
         for given in [vec!["--settings", theirs, "-p"], vec![&format!("--settings={theirs}"), "-p"]]
         {
-            let (words, _) = prepared(&given);
+            let (words, _) = prepared(&given).unwrap();
             assert_eq!(words.len(), given.len());
             let json = words.iter().find_map(|word| word.find('{').and_then(|at| word.get(at..)));
             let settings: Value = serde_json::from_str(json.unwrap()).unwrap();
@@ -179,28 +164,19 @@ mod tests {
             assert_eq!(settings["hooks"]["PostToolUse"].as_array().unwrap().len(), 2);
             assert_eq!(settings["hooks"]["Stop"].as_array().unwrap().len(), 1);
         }
+        assert!(prepared(&["--settings", "{\"torn\":"]).is_err());
     }
 
     #[test]
-    fn settings_from_a_file_go_into_a_private_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let theirs = folder.path().join("s.json");
-        std::fs::write(&theirs, r#"{"env":{"KEY":"secret"}}"#).unwrap();
-        let (words, file) = prepared(&["--settings", "a", "--settings", theirs.to_str().unwrap()]);
-        assert_eq!(words[..2], ["--settings", "a"]);
-        assert!(!words.iter().any(|word| word.contains("secret")));
-        let settings = file.unwrap();
-        assert_eq!(settings["env"]["KEY"], "secret");
-        assert_eq!(settings["hooks"]["SessionEnd"].as_array().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn settings_that_cannot_be_read_are_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
-        for wrong in ["nowhere.json", "{\"torn\":", "[]"] {
-            let words = words(&["--settings", wrong]);
-            assert!(prepare(&words, "/bin/midcourse".as_ref(), &home, "l").is_err(), "{wrong}");
+    fn a_file_of_the_users_is_left_where_it_is() {
+        for given in
+            [vec!["--settings", "{}", "--settings", "conf/s.json"], vec!["--settings=/dev/fd/9"]]
+        {
+            let (words, plugin) = prepared(&given).unwrap();
+            assert_eq!(words[0], "--plugin-dir");
+            assert_eq!(words[2..], given);
+            let hooks = plugin.unwrap();
+            assert_eq!(hooks["hooks"]["SessionEnd"].as_array().unwrap().len(), 1);
         }
     }
 }

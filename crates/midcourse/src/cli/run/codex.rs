@@ -9,17 +9,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use midcourse::Host;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::Prepared;
 
 /// Seconds after which Codex gives up on a hook, which gives up on itself long before. Codex allows
 /// no more at the end of a session.
@@ -28,18 +25,23 @@ const TIMEOUT: u64 = 3;
 /// How long Codex may take to list its hooks.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn prepare(program: &OsString, words: &[OsString], us: &Path) -> Result<Prepared> {
+/// How long it may take to end.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+pub(super) fn prepare(
+    program: &OsString,
+    words: &[OsString],
+    command: &str,
+) -> Result<Vec<OsString>> {
     ensure!(
         !sets_hooks(words),
         "hooks are given on its command line (-c hooks…), and would replace those of midcourse; \
          put them into Codex's config.toml instead"
     );
-    let us = us.to_str().context("the path of midcourse is not text")?;
-    let command = format!("{} hook {}", quoted(us), Host::Codex.name());
-    let hooks = hook_options(&command);
-    let trust = trust_option(&listed(program, &hooks)?, &command)?;
+    let hooks = hook_options(command);
+    let trust = trust_option(&listed(program, &hooks)?, command)?;
     let ours = hooks.into_iter().chain(["-c".to_owned(), trust]).map(OsString::from);
-    Ok(Prepared { arguments: ours.chain(words.iter().cloned()).collect(), file: None })
+    Ok(ours.chain(words.iter().cloned()).collect())
 }
 
 /// Whether the user's own options set hooks.
@@ -59,16 +61,6 @@ fn sets_hooks(words: &[OsString]) -> bool {
     false
 }
 
-/// A word of a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// A text in TOML, whose strings are those of JSON.
 fn toml(text: &str) -> String {
     Value::from(text).to_string()
@@ -86,7 +78,6 @@ fn hook_options(command: &str) -> Vec<String> {
 /// The answer of the app server to the question for its hooks.
 #[derive(Deserialize)]
 struct AnswerWire {
-    id: Option<u64>,
     result: Option<ListWire>,
     error: Option<Value>,
 }
@@ -143,10 +134,22 @@ fn listed(program: &OsString, hooks: &[String]) -> Result<Vec<HookWire>> {
         .spawn()
         .context("its app server, which knows its hooks, cannot be started")?;
     let answer = ask(&mut server);
-    let _ = server.kill();
-    let _ = server.wait();
+    leave(&mut server);
     let answer = answer.context("its app server does not say which hooks there are")?;
     Ok(answer.data.into_iter().flat_map(|folder| folder.hooks).collect())
+}
+
+/// Lets the server end by itself, since its input has ended; it tidies up then. Not for long.
+fn leave(server: &mut Child) {
+    let begun = Instant::now();
+    while begun.elapsed() < GOODBYE {
+        if matches!(server.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = server.kill();
+    let _ = server.wait();
 }
 
 fn ask(server: &mut Child) -> Result<ListWire> {
@@ -167,16 +170,14 @@ fn ask(server: &mut Child) -> Result<ListWire> {
     std::thread::Builder::new().spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             // What is no answer (a notice, a question) is passed over.
-            let answer: Result<AnswerWire, _> = serde_json::from_str(&line);
-            if let Ok(answer) = answer
-                && answer.id == Some(2)
-                && sender.send(answer).is_err()
-            {
+            let answer: Value = serde_json::from_str(&line).unwrap_or_default();
+            if answer.get("id").and_then(Value::as_u64) == Some(2) && sender.send(answer).is_err() {
                 return;
             }
         }
     })?;
     let answer = answers.recv_timeout(PATIENCE).context("there is no answer")?;
+    let answer: AnswerWire = serde_json::from_value(answer).context("its answer is another one")?;
     match (answer.result, answer.error) {
         (Some(list), _) => Ok(list),
         (None, error) => bail!("{}", error.unwrap_or_default()),
@@ -189,7 +190,7 @@ mod tests {
 
     use midcourse::Host;
 
-    use super::{HookWire, hook_options, quoted, sets_hooks, trust_option};
+    use super::{HookWire, hook_options, sets_hooks, trust_option};
 
     #[test]
     fn our_hooks_are_an_option_for_each_event() {
@@ -198,13 +199,6 @@ mod tests {
         let hook = r#"[{hooks=[{type="command",command="/bin/midcourse hook codex",timeout=3}]}]"#;
         assert!(options.contains(&format!("hooks.PostToolUse={hook}")), "{options:?}");
         assert!(!options.iter().any(|option| option.contains("PermissionRequest")));
-    }
-
-    #[test]
-    fn a_path_is_one_word_of_the_shell() {
-        assert_eq!(quoted("/usr/bin/midcourse"), "/usr/bin/midcourse");
-        assert_eq!(quoted("/my tools/mid'course"), r"'/my tools/mid'\''course'");
-        assert_eq!(quoted("/a$(rm -rf x)"), "'/a$(rm -rf x)'");
     }
 
     fn hook(key: usize, source: &str, command: &str) -> HookWire {

@@ -38,9 +38,17 @@ struct Said {
 }
 
 /// Shows what the launch came to. Nothing that goes wrong here is the command's fault.
-pub(in crate::cli) fn show(home: &Home, launch: &Launch, begun: Timestamp, ended: &Ended) {
+pub(in crate::cli) fn show(
+    home: &Home,
+    launch: &Launch,
+    begun: Timestamp,
+    ended: &Ended,
+    is_known: bool,
+) {
     let lasted = now().since(begun);
     match collect(home, launch, begun) {
+        // Of a command that has no hooks nothing was to be expected.
+        Ok(runs) if runs.is_empty() && !is_known => {}
         Ok(runs) if runs.is_empty() => {
             let log = home.log_file();
             let more = if log.exists() {
@@ -148,7 +156,8 @@ fn lines(
     }
     let mut lines =
         vec![String::new(), format!("midcourse: {}, {ended}; {counts}", length(lasted))];
-    let said: Vec<&Said> = runs.iter().flat_map(|(_, account)| &account.said).collect();
+    let mut said: Vec<&Said> = runs.iter().flat_map(|(_, account)| &account.said).collect();
+    said.sort_by_key(|said| said.at);
     lines.extend(said_lines(&said, begun));
     let main = runs.iter().find(|(run, _)| run.parent_run_id.is_none()).or(runs.first());
     if let Some((run, _)) = main {

@@ -1,6 +1,5 @@
 //! The end of a session's file as Claude Code writes it: one JSON object a line, the first perhaps
-//! torn. It lags behind the hooks, but the answer that asked for a call is in it by the time the
-//! call has ended.
+//! torn. It lags behind the hooks by an answer or two.
 
 use midcourse_core::Usage;
 use serde::Deserialize;

@@ -35,13 +35,17 @@ fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended>
 
 /// The folder for data is below a file.
 fn nowhere_to_write(client: Client) {
-    let ended = compare(client, |trial| {
-        let file = trial.folder().join("file");
-        std::fs::write(&file, "").unwrap();
-        trial.with_home(file.join("midcourse")).run(&RUN)
-    });
-    let Some(ended) = ended else { return };
-    assert_ne!(ended.log(), "", "the hooks were there, and could not write");
+    let run = |by_hand: bool| {
+        compare(client, |trial| {
+            let file = trial.folder().join("file");
+            std::fs::write(&file, "").unwrap();
+            let hooks = if by_hand { Hooks::ByHand(trial.hook_command()) } else { RUN };
+            trial.with_home(file.join("midcourse")).run(&hooks)
+        })
+    };
+    let (Some(run), Some(by_hand)) = (run(false), run(true)) else { return };
+    assert!(run.stderr.contains("runs unobserved"), "{}", run.stderr);
+    assert_ne!(by_hand.log(), "", "the hooks were there, and could not write");
 }
 
 /// Nothing that is written to midcourse's folder fits.

@@ -31,6 +31,8 @@ pub(crate) enum Hooks {
     Run(&'static [&'static str]),
     /// By the user, who put this command into the client's settings.
     ByHand(String),
+    /// By both at once.
+    Twice,
 }
 
 /// As most users have it.
@@ -43,6 +45,8 @@ pub(crate) struct Trial {
     folder: TempDir,
     model: Model,
     midcourse_home: PathBuf,
+    /// More words for the client.
+    words: Vec<String>,
 }
 
 /// What a client that ended has left.
@@ -69,12 +73,17 @@ impl Trial {
             Client::Codex => Model::start::<Responses>(script),
         };
         let midcourse_home = folder.path().join("midcourse");
-        Some(Self { client, program, folder, model, midcourse_home })
+        Some(Self { client, program, folder, model, midcourse_home, words: Vec::new() })
     }
 
     /// The same with another folder for midcourse's data.
     pub(crate) fn with_home(self, midcourse_home: PathBuf) -> Self {
         Self { midcourse_home, ..self }
+    }
+
+    /// The same with more words for the client.
+    pub(crate) fn with_words(self, words: &[&str]) -> Self {
+        Self { words: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
     }
 
     /// Where the trial's folders are.
@@ -153,9 +162,10 @@ impl Trial {
     fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
             Hooks::None | Hooks::ByHand(_) => Command::new(&self.program),
-            Hooks::Run(options) => {
+            Hooks::Run(_) | Hooks::Twice => {
+                let options = if let Hooks::Run(options) = hooks { options } else { &[][..] };
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-                command.arg("run").args(*options).arg("--").arg(&self.program);
+                command.arg("run").args(options).arg("--").arg(&self.program);
                 command
             }
         };
@@ -164,6 +174,7 @@ impl Trial {
             Client::ClaudeCode => {
                 command.args(["-p", word, "--output-format", "json"]);
                 command.args(["--allowedTools", "Bash,Read,Write,Edit,Agent"]);
+                command.args(&self.words);
                 if resumes {
                     command.arg("--continue");
                 }
@@ -175,7 +186,7 @@ impl Trial {
                 }
                 command.args(["--json", "--skip-git-repo-check"]);
                 command.arg("--dangerously-bypass-approvals-and-sandbox");
-                if matches!(hooks, Hooks::ByHand(_)) {
+                if matches!(hooks, Hooks::ByHand(_) | Hooks::Twice) {
                     command.arg("--dangerously-bypass-hook-trust");
                 }
                 command.arg(word);
@@ -190,6 +201,7 @@ impl Trial {
         let hooks = match hooks {
             Hooks::None | Hooks::Run(_) => Value::Null,
             Hooks::ByHand(command) => self.hooks(command),
+            Hooks::Twice => self.hooks(&self.hook_command()),
         };
         match self.client {
             Client::ClaudeCode => {
@@ -342,6 +354,11 @@ impl Ended {
         let elsewhere = self.folder.path().join("cache/midcourse/hook.log");
         let texts = [self.home.log_file(), elsewhere].map(fs::read_to_string);
         texts.into_iter().flatten().collect()
+    }
+
+    /// A path in the folder that the client worked in.
+    pub(crate) fn project(&self, name: &str) -> PathBuf {
+        self.folder.path().join("project").join(name)
     }
 
     /// What a hook's script wrote into a file beside it.

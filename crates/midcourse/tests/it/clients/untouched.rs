@@ -1,0 +1,81 @@
+//! What is the user's own stays as it is under `midcourse run`: rules, settings, installed hooks; and
+//! what a project says about midcourse does not count.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::Client;
+use super::script::{Piece, Script};
+use super::trial::{Hooks, RUN, Trial, calls, texts};
+
+const LAST: &str = "I have finished.";
+
+/// Rules in a file of settings mean what lies beside that file.
+#[test]
+fn a_rule_in_a_settings_file_forbids_what_it_forbade() {
+    let run = |hooks: &Hooks| {
+        let client = Client::ClaudeCode;
+        let read = |id: &str| Piece::call(id, "Read", json!({"file_path": "conf/secrets/k.txt"}));
+        let trial = Trial::of(client, Script::of_calls([read("a")], LAST))?;
+        let conf = trial.folder().join("project/conf");
+        fs::create_dir_all(conf.join("secrets")).unwrap();
+        fs::write(conf.join("secrets/k.txt"), "the secret").unwrap();
+        let rules = json!({"permissions": {"deny": ["Read(/secrets/**)"]}});
+        fs::write(conf.join("s.json"), rules.to_string()).unwrap();
+        Some(trial.with_words(&["--settings", "conf/s.json"]).run(hooks))
+    };
+    let (Some(bare), Some(watched)) = (run(&Hooks::None), run(&RUN)) else { return };
+    assert!(bare.results()[0].contains("denied"), "{:?}", bare.results());
+    assert_eq!(watched.results(), bare.results());
+    assert_eq!(calls(&watched.runs()[0]), ["a denied"], "{}", watched.stderr);
+}
+
+fn loops(client: Client) -> Script {
+    let call = |n: usize| client.shell(&format!("loop-{n}"), "cat missing.txt");
+    Script::of_calls((0..4).map(call), LAST)
+}
+
+/// Hooks that the user has installed and those of `run` record once and speak once.
+fn hooks_that_are_there_twice(client: Client) {
+    let Some(trial) = Trial::of(client, loops(client)) else { return };
+    let session = trial.run(&Hooks::Twice);
+    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert_eq!(session.log(), "");
+    let [main] = session.runs().try_into().unwrap();
+    assert_eq!(calls(&main).len(), 4);
+    for kind in ["run_started", "config_applied", "message_appended", "run_ended"] {
+        let found = main.iter().filter(|record| record.payload.kind() == kind).count();
+        // The prompt, and what the agent said last.
+        assert_eq!(found, if kind == "message_appended" { 2 } else { 1 }, "{kind}");
+    }
+    assert_eq!((texts(&main).len(), session.told().last()), (1, Some(&1)));
+}
+
+#[test]
+fn hooks_of_claude_code_that_are_there_twice() {
+    hooks_that_are_there_twice(Client::ClaudeCode);
+}
+
+#[test]
+fn hooks_of_codex_that_are_there_twice() {
+    hooks_that_are_there_twice(Client::Codex);
+}
+
+/// A repository can set variables for the hooks of whoever works in it.
+#[test]
+fn a_projects_variables_change_nothing() {
+    let Some(trial) = Trial::of(Client::ClaudeCode, loops(Client::ClaudeCode)) else { return };
+    let project = trial.folder().join("project");
+    let elsewhere = project.join("evil");
+    fs::create_dir_all(project.join(".claude")).unwrap();
+    let env = json!({"env": {"MIDCOURSE_HOME": elsewhere, "MIDCOURSE_HOOK_TIMEOUT_MS": "1",
+        "MIDCOURSE_LAUNCH": "01a1e064-9348-7288-8469-b90224ce90c9"}});
+    fs::write(project.join(".claude/settings.json"), env.to_string()).unwrap();
+    let session = trial.run(&Hooks::Run(&["--deadline", "2h"]));
+    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert!(!session.project("evil").exists());
+    let told = texts(&session.runs()[0]);
+    assert_eq!((told.len(), session.told().last()), (2, Some(&2)), "{told:?}");
+    assert!(session.stderr.contains("2 things were said"), "{}", session.stderr);
+}
