@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
+use crate::time::Timestamp;
 
 /// Causes that are remembered; beyond it the trouble spoken of longest ago is forgotten.
 pub const CAUSES_MAX: usize = 64;
@@ -57,6 +58,7 @@ struct Entry {
     /// The number of calls, or answers, by then.
     told_at: u64,
     told_at_seq: u64,
+    told_at_time: Timestamp,
     /// The host has thrown away what was said.
     is_wiped: bool,
     is_standing: bool,
@@ -112,6 +114,11 @@ impl Ledger {
         troubles.next_back().is_some_and(|last| steps < last.told_at.saturating_add(CALLS_BETWEEN))
     }
 
+    /// When a cause was last spoken of, by whomever.
+    pub fn last_told(&self, cause: &Cause) -> Option<Timestamp> {
+        self.entry(cause).map(|entry| entry.told_at_time)
+    }
+
     /// Whether the agent no longer has what it was last told about a cause.
     pub fn is_wiped(&self, cause: &Cause) -> bool {
         self.entry(cause).is_some_and(|entry| entry.is_wiped)
@@ -126,7 +133,7 @@ impl Ledger {
             && !entry.words.contains(&Digest::of(words.as_bytes()))
     }
 
-    pub(crate) fn told(&mut self, why: &Why, words: &str, seq: u64, steps: u64) {
+    pub(crate) fn told(&mut self, why: &Why, words: &str, seq: u64, at: Timestamp, steps: u64) {
         let Why { cause, rung, .. } = why;
         let known = self.entries.iter().position(|entry| entry.cause == cause.id());
         let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
@@ -134,6 +141,7 @@ impl Ledger {
             rung: 0,
             told_at: 0,
             told_at_seq: 0,
+            told_at_time: at,
             is_wiped: false,
             is_standing: cause.is_standing(),
             is_speech: is_about_speech(cause),
@@ -142,6 +150,8 @@ impl Ledger {
         entry.rung = entry.rung.max(rung.0);
         entry.told_at = steps;
         entry.told_at_seq = seq;
+        // A clock that stepped back does not make a later word an earlier one.
+        entry.told_at_time = entry.told_at_time.max(at);
         entry.is_wiped = false;
         if entry.words.len() == WORDS_MAX {
             entry.words.pop_front();
@@ -171,6 +181,8 @@ mod tests {
         Why { cause, rung, evidence: vec![evidence] }
     }
 
+    const NOW: Timestamp = Timestamp::from_unix_ms(1_000);
+
     #[test]
     fn the_wait_doubles() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
@@ -179,7 +191,7 @@ mod tests {
         for call in 0..60 {
             if ledger.may_speak(&cause, call, policy) {
                 let why = why(cause.clone(), ledger.next_rung(&cause), call);
-                ledger.told(&why, &format!("word {}", why.rung.0), call, call);
+                ledger.told(&why, &format!("word {}", why.rung.0), call, NOW, call);
                 told.push(call);
             }
         }
@@ -190,7 +202,7 @@ mod tests {
     fn news_is_other_words_and_newer_evidence() {
         let mut ledger = Ledger::default();
         let cause = || Cause::only("doom_loop");
-        ledger.told(&why(cause(), Rung(1), 9), "word", 9, 3);
+        ledger.told(&why(cause(), Rung(1), 9), "word", 9, NOW, 3);
         assert!(ledger.is_news(&why(cause(), Rung(2), 10), "other word"));
         assert!(!ledger.is_news(&why(cause(), Rung(2), 10), "word"));
         assert!(!ledger.is_news(&why(cause(), Rung(2), 9), "other word"));
@@ -200,9 +212,9 @@ mod tests {
     fn the_trouble_spoken_of_longest_ago_is_forgotten_first() {
         let mut ledger = Ledger::default();
         let cause = |n: usize| Cause::new("x", Digest::of(&n.to_le_bytes()));
-        ledger.told(&why(Cause::only("deadline"), Rung(1), 0), "time", 0, 0);
+        ledger.told(&why(Cause::only("deadline"), Rung(1), 0), "time", 0, NOW, 0);
         for n in 0..CAUSES_MAX {
-            ledger.told(&why(cause(n), Rung(1), 0), "word", 0, 3);
+            ledger.told(&why(cause(n), Rung(1), 0), "word", 0, NOW, 3);
         }
         assert_eq!(ledger.next_rung(&Cause::only("deadline")), Rung(2));
         assert_eq!(ledger.next_rung(&cause(0)), Rung(1));
@@ -210,10 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_the_last_word_never_steps_back() {
+        let mut ledger = Ledger::default();
+        let cause = Cause::only("deadline");
+        assert_eq!(ledger.last_told(&cause), None);
+        for (ms, last) in [(5, 5), (9, 9), (7, 9)] {
+            let at = Timestamp::from_unix_ms(ms);
+            ledger.told(&why(cause.clone(), Rung(1), 0), "word", 0, at, 0);
+            assert_eq!(ledger.last_told(&cause), Some(Timestamp::from_unix_ms(last)));
+        }
+    }
+
+    #[test]
     fn after_a_compaction_there_is_no_wait() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
         let cause = Cause::only("doom_loop");
-        ledger.told(&why(cause.clone(), Rung(1), 9), "word", 9, 10);
+        ledger.told(&why(cause.clone(), Rung(1), 9), "word", 9, NOW, 10);
         assert!(!ledger.may_speak(&cause, 11, policy));
         ledger.wipe();
         assert!(ledger.may_speak(&cause, 11, policy));

@@ -134,8 +134,8 @@ impl Session {
                 Intake::default()
             }
             SessionEvent::GuidanceDelivered(guidance) => {
-                let seq = self.trajectory().latest_seq();
-                self.guided(guidance, seq);
+                let (seq, at) = (self.trajectory().latest_seq(), self.trajectory().latest_at());
+                self.guided(guidance, seq, at);
                 Intake::default()
             }
             SessionEvent::Pattern(pattern) => {
@@ -180,7 +180,7 @@ impl Session {
                 self.spoke(feedback.clone(), record.seq);
             }
             TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
-                self.guided(guidance.clone(), record.seq);
+                self.guided(guidance.clone(), record.seq, record.at());
             }
             TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {
                 self.state.set_deadline(*at, record);
@@ -212,7 +212,7 @@ impl Session {
     }
 
     fn spoke(&mut self, feedback: Feedback, seq: u64) {
-        self.said(&feedback.render(), feedback.why(), seq);
+        self.said(&feedback.render(), feedback.why(), seq, feedback.timestamp());
         let provider = ProviderId::of(feedback.provider_name());
         let state = &mut self.state;
         let prompt = state.prompt_number(feedback.prompt_name());
@@ -227,8 +227,8 @@ impl Session {
         state.feedback.push(prompt, feedback);
     }
 
-    fn guided(&mut self, guidance: GuidanceDelivered, seq: u64) {
-        self.said(guidance.injection.content(), guidance.injection.why(), seq);
+    fn guided(&mut self, guidance: GuidanceDelivered, seq: u64, at: Timestamp) {
+        self.said(guidance.injection.content(), guidance.injection.why(), seq, at);
         let turn = self.trajectory().turn_count();
         let state = &mut self.state;
         state.totals.guidance.add(state.prompt);
@@ -237,12 +237,12 @@ impl Session {
     }
 
     /// Notes that something was said, and about what.
-    fn said(&mut self, text: &str, why: Option<&Why>, seq: u64) {
+    fn said(&mut self, text: &str, why: Option<&Why>, seq: u64, at: Timestamp) {
         self.state.spent.deliveries += 1;
         self.state.spent.chars += text.chars().count() as u64;
         let Some(why) = why else { return };
         let steps = self.steps(&why.cause);
-        self.state.ledger.told(why, text, seq, steps);
+        self.state.ledger.told(why, text, seq, at, steps);
         // What followed can be told only of trouble that a detector sees come and go.
         let is_seen = self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_seen {

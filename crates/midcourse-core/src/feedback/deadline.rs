@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
-use crate::cause::{Cause, Rung, Why};
+use crate::cause::{Cause, Why};
 use crate::digest::Digest;
 use crate::fault::ProviderError;
 use crate::time::{InvalidSeconds, Seconds, Timestamp};
@@ -105,10 +105,9 @@ impl FeedbackProvider for DeadlineFeedback {
         }
         let ledger = context.session().ledger();
         let cause = deadline_cause(deadline);
-        // Before the first call somebody else may have told the time there is.
-        let last = context.last_spoke(self.name()).unwrap_or(deadline.set_at);
-        Ok(ledger.next_rung(&cause) == Rung::FIRST
-            || ledger.is_wiped(&cause)
+        // Whoever told it: before the first call that is somebody else.
+        let Some(last) = ledger.last_told(&cause) else { return Ok(true) };
+        Ok(ledger.is_wiped(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))
     }
 

@@ -98,9 +98,7 @@ mod tests {
     fn the_time_is_told_before_the_work_and_not_again_after_the_first_call() {
         let mut engine = Engine::shipped(Goals::default());
         let hour = 3_600_000;
-        let deadline =
-            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(Timestamp::from_unix_ms(2 * hour)) };
-        let told = said(&mut engine, 0, 0, deadline);
+        let told = said(&mut engine, 0, 0, deadline_at(2 * hour));
         assert_eq!(told, ["There is a deadline: 2.0 hours remaining."]);
         let prompt = || TrajectoryPayload::MessageAppended { message: AgentMessage::user("go") };
         assert!(said(&mut engine, 1, 1_000, prompt()).is_empty());
@@ -121,5 +119,36 @@ mod tests {
         assert!(said(&mut engine, 7, hour * 3 / 2 + 1, wiped()).is_empty(), "the same words");
         let quarter = said(&mut engine, 8, hour * 7 / 4, ended(4));
         assert_eq!(quarter, ["[Feedback - Deadline]\n\nYou have 15 minutes remaining."]);
+    }
+    fn deadline_at(ms: u64) -> TrajectoryPayload {
+        TrajectoryPayload::DeadlineSet { at_unix_ms: Some(Timestamp::from_unix_ms(ms)) }
+    }
+
+    #[test]
+    fn what_was_told_late_is_not_told_again_after_the_next_call() {
+        let mut engine = Engine::shipped(Goals::default());
+        let minute = 60_000;
+        // Half of the time is over when somebody first says what is to be done.
+        let set_at = Timestamp::from_unix_ms(0);
+        engine.take_in(&TrajectoryRecord::new(0, set_at, deadline_at(6 * minute)));
+        let prompt = TrajectoryPayload::MessageAppended { message: AgentMessage::user("go") };
+        let told = said(&mut engine, 1, 3 * minute, prompt);
+        assert_eq!(told, ["There is a deadline: 3 minutes remaining."]);
+        assert!(said(&mut engine, 2, 3 * minute + 1, ended(1)).is_empty());
+        let next = said(&mut engine, 3, 5 * minute, ended(2));
+        assert!(next.concat().contains("You have 60 seconds remaining."), "{next:?}");
+    }
+
+    #[test]
+    fn what_was_told_after_a_compaction_is_not_told_again_after_the_next_call() {
+        let mut engine = Engine::shipped(Goals::default());
+        let minute = 60_000;
+        said(&mut engine, 0, 0, deadline_at(120 * minute));
+        let wiped = TrajectoryPayload::ContextCompacted { trigger: None };
+        let told = said(&mut engine, 1, 90 * minute, wiped);
+        assert_eq!(told, ["There is a deadline: 30 minutes remaining."]);
+        assert!(said(&mut engine, 2, 91 * minute, ended(1)).is_empty());
+        let tenth = said(&mut engine, 3, 109 * minute, ended(2));
+        assert_eq!(tenth, ["[Feedback - Deadline]\n\nYou have 11 minutes remaining."]);
     }
 }
