@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Millionths of a dollar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MicroUsd(u64);
 
@@ -11,6 +11,12 @@ impl MicroUsd {
     /// The number of millionths.
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// What is more than `other`; nothing if it is less.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 

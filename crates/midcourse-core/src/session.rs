@@ -9,12 +9,14 @@ mod cadence;
 mod checkpoint;
 mod outcome;
 mod slice;
+mod terms;
 
 pub use cadence::Fired;
 pub(crate) use cadence::ProviderId;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
 pub use outcome::{Outcome, OutcomeVerdict};
 pub use slice::{SessionEvent, Slice, SliceItem};
+pub(crate) use terms::UsedBefore;
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,7 @@ struct State {
     deadline: Option<(Deadline, u64)>,
     files: Vec<CreatedFile>,
     spent: Spent,
+    used_before: UsedBefore,
 }
 
 /// A file that appeared, and who has spoken of it.
@@ -193,6 +196,9 @@ impl Session {
             TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
                 self.state.enter_prompt(name);
             }
+            TrajectoryPayload::ConfigApplied { prompt_name: None, .. } => {
+                self.state.begin_terms(self.builder.analysis());
+            }
             TrajectoryPayload::FileCreated { path } => self.state.file_created(path),
             TrajectoryPayload::ContextCompacted { .. } => self.state.ledger.wipe(),
             _ => {}
@@ -273,6 +279,11 @@ impl Session {
     /// What was said over the whole run.
     pub const fn spent(&self) -> Spent {
         self.state.spent
+    }
+
+    /// What was used up before the terms in force began to hold.
+    pub(crate) const fn used_before(&self) -> UsedBefore {
+        self.state.used_before
     }
 
     /// When the run has to be done, if it has to.

@@ -1,4 +1,7 @@
 //! What is left of calls, tokens and money. It tells, and never stops anything.
+//!
+//! A budget counts from where the terms in force began to hold: what an earlier launch of the run
+//! used up was that launch's.
 
 use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
 use crate::cause::{Cause, Rung, Why};
@@ -76,6 +79,8 @@ pub struct BudgetFeedback {
 /// One budget and what is used of it.
 struct Used {
     kind: &'static str,
+    /// Under other terms.
+    before: u64,
     used: u64,
     limit: u64,
     /// The amounts in words.
@@ -92,8 +97,10 @@ impl Used {
         STEPS.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
+    /// The same limit under later terms is another budget.
     fn cause(&self) -> Cause {
-        Cause::new("budget", Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes()))
+        let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
+        Cause::new("budget", limit.then(&self.before.to_le_bytes()))
     }
 }
 
@@ -106,19 +113,28 @@ impl BudgetFeedback {
     /// The part of the budget that has passed a step which was not told yet.
     fn news(&self, context: &FeedbackContext<'_>) -> Option<(Used, Why)> {
         let trajectory = context.trajectory();
-        let count = |kind: &'static str, used: u64, limit: Option<u64>| {
-            let words = |amount: u64| format!("{amount} {kind}");
-            limit.map(|limit| Used { kind, used, limit, words: (used.to_string(), words(limit)) })
+        let before = context.session().used_before();
+        let count = |kind: &'static str, total: u64, before: u64, limit: Option<u64>| {
+            let used = total.saturating_sub(before);
+            limit.map(|limit| {
+                let words = (used.to_string(), format!("{limit} {kind}"));
+                Used { kind, before, used, limit, words }
+            })
         };
-        let cost = self.budget.cost.zip(trajectory.cost()).map(|(limit, used)| Used {
-            kind: "dollars",
-            used: used.get(),
-            limit: limit.get(),
-            words: (used.to_string(), format!("{limit} dollars")),
+        let cost = self.budget.cost.zip(trajectory.cost()).map(|(limit, total)| {
+            let used = total.saturating_sub(before.cost);
+            Used {
+                kind: "dollars",
+                before: before.cost.get(),
+                used: used.get(),
+                limit: limit.get(),
+                words: (used.to_string(), format!("{limit} dollars")),
+            }
         });
+        let (calls, tokens) = (trajectory.tool_call_count(), trajectory.tokens());
         [
-            count("tool calls", trajectory.tool_call_count(), self.budget.calls),
-            count("tokens", trajectory.tokens(), self.budget.tokens),
+            count("tool calls", calls, before.calls, self.budget.calls),
+            count("tokens", tokens, before.tokens, self.budget.tokens),
             cost,
         ]
         .into_iter()

@@ -162,7 +162,8 @@ pub enum TrajectoryPayload {
     ConfigApplied {
         /// Which, as a digest or a name.
         config: String,
-        /// The prompt the run works on from here on.
+        /// The prompt the run works on from here on. Without one these are the terms of a launch,
+        /// and its budgets count from here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_name: Option<CompactString>,
     },

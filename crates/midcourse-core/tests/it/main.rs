@@ -20,4 +20,5 @@ mod records;
 mod replay;
 mod session;
 mod spoken;
+mod terms;
 mod tidy;

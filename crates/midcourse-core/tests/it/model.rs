@@ -36,6 +36,8 @@ pub(crate) enum Happening {
     File(u8),
     /// The run works on another prompt.
     Prompt(u8),
+    /// The run goes on under other terms.
+    Terms,
     /// Records were lost.
     Gap(u64),
     /// Something that could not be read.
@@ -73,6 +75,7 @@ pub(crate) fn happenings(length: usize) -> impl Strategy<Value = Vec<Timed>> {
         1 => (-100..5_000_i64).prop_map(Happening::Deadline),
         1 => (0..3_u8).prop_map(Happening::File),
         1 => (0..3_u8).prop_map(Happening::Prompt),
+        1 => Just(Happening::Terms),
         1 => (1..9_u64).prop_map(Happening::Gap),
         1 => Just(Happening::Unread),
         1 => Just(Happening::End),
@@ -202,6 +205,10 @@ impl Run {
             Happening::Prompt(n) => self.push(TrajectoryPayload::ConfigApplied {
                 config: String::new(),
                 prompt_name: Some(format!("prompt-{n}").into()),
+            }),
+            Happening::Terms => self.push(TrajectoryPayload::ConfigApplied {
+                config: String::new(),
+                prompt_name: None,
             }),
             Happening::Gap(lost) => {
                 self.push(TrajectoryPayload::Gap { lost: *lost, reason: GapReason::Io });

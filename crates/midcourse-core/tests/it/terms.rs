@@ -1,0 +1,104 @@
+//! The terms of a launch: what a run that goes on under other terms is told.
+
+use midcourse_core::{
+    Budget, Engine, Goals, Timestamp, ToolResult, TrajectoryPayload, TrajectoryRecord,
+    parse_notation,
+};
+use serde_json::{Value, json};
+
+use crate::replay::{Said, replay};
+
+/// A run in the notation, in which `prompt terms` stands for a launch's terms.
+fn records(notation: &str) -> Vec<TrajectoryRecord> {
+    let mut records = parse_notation(notation).unwrap();
+    for record in &mut records {
+        if let TrajectoryPayload::ConfigApplied { prompt_name, .. } = &mut record.payload {
+            prompt_name.take_if(|name| name == "terms");
+        }
+    }
+    records
+}
+
+fn budgeted(budget: Budget) -> Engine {
+    Engine::shipped(Goals { budget })
+}
+
+/// What is said in full sentences, behind the number of calls.
+fn sentences(said: &[Said]) -> Vec<String> {
+    let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
+    said.iter().map(|said| format!("{}: {}", said.call, sentence(&said.text).unwrap())).collect()
+}
+
+#[test]
+fn a_budget_of_calls_counts_from_where_the_terms_begin_to_hold() {
+    let budget = Budget::default().with_calls(4).unwrap();
+    let said = replay(
+        &mut budgeted(budget),
+        &records(
+            "
+            prompt terms
+            read a.rs -> the first text, which is long
+            read b.rs -> the second text, which is long
+            read c.rs -> the third text, which is long
+            prompt terms
+            read d.rs -> the fourth text, which is long
+            read e.rs -> the fifth text, which is long
+            prompt other
+            read f.rs -> the sixth text, which is long
+            read g.rs -> the seventh text, which is long
+            ",
+        ),
+    );
+    assert_eq!(
+        sentences(&said),
+        [
+            "2: You have used 2 of 4 tool calls.",
+            "5: You have used 2 of 4 tool calls.",
+            "7: You have used the budget of 4 tool calls.",
+        ]
+    );
+}
+
+/// What the host says about a run, followed by a call.
+fn used(engine: &mut Engine, seq: u64, question: &str, answer: Value) -> Vec<String> {
+    let at = Timestamp::from_unix_ms(seq);
+    let payload = TrajectoryPayload::ExternalAnswer {
+        source: "host".into(),
+        question: question.into(),
+        answer,
+    };
+    engine.take_in(&TrajectoryRecord::new(seq, at, payload));
+    let ended = TrajectoryPayload::ToolEnded {
+        tool_call_id: format!("c{seq}").into(),
+        tool_name: "read".into(),
+        result: ToolResult::text(format!("text number {seq}, which is long")),
+        is_error: false,
+    };
+    let said = replay(engine, &[TrajectoryRecord::new(seq + 1, at, ended)]);
+    said.iter().map(|said| said.text.lines().nth(2).unwrap_or_default().to_owned()).collect()
+}
+
+fn terms(engine: &mut Engine) {
+    let record = &records("prompt terms")[0];
+    engine.take_in(record);
+}
+
+#[test]
+fn tokens_and_cost_count_from_there_too() {
+    let budget = Budget::default().with_tokens(1_000).unwrap().with_cost_usd(2.0).unwrap();
+    let mut engine = budgeted(budget);
+    let tokens = |n: u64| json!({"input_tokens": n, "output_tokens": 0});
+    assert_eq!(used(&mut engine, 0, "usage", tokens(900)), ["You have used 900 of 1000 tokens."]);
+    assert_eq!(
+        used(&mut engine, 2, "cost_usd", json!(1.8)),
+        ["You have used 1.80 of 2.00 dollars."]
+    );
+    terms(&mut engine);
+    assert!(used(&mut engine, 4, "usage", tokens(400)).is_empty());
+    assert_eq!(used(&mut engine, 6, "usage", tokens(500)), ["You have used 900 of 1000 tokens."]);
+    assert!(used(&mut engine, 8, "cost_usd", json!(2.7)).is_empty());
+    assert_eq!(
+        used(&mut engine, 10, "cost_usd", json!(3.9)),
+        ["You have used the budget of 2.00 dollars."]
+    );
+}
