@@ -28,7 +28,8 @@ pub enum Mode {
     /// It does.
     #[default]
     Live,
-    /// It is recorded, with the same cadence and ladder, and nothing is said.
+    /// It is recorded, with the same cadence and ladder, and nothing is said. Under the terms of
+    /// the next launch it does not count as said.
     Shadow,
 }
 

@@ -73,6 +73,8 @@ struct State {
     files: Vec<CreatedFile>,
     spent: Spent,
     used_before: UsedBefore,
+    /// Under the terms in force something was recorded as said that nobody heard.
+    has_shadowed: bool,
 }
 
 /// A file that appeared, and who has spoken of it.
@@ -82,7 +84,7 @@ struct CreatedFile {
     announced_by: Vec<ProviderId>,
 }
 
-/// What was said over the whole run.
+/// What was said over the whole run; what a shadow said counts until its terms end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// How often.
@@ -179,10 +181,12 @@ impl Session {
                 }
                 self.state.identity = Some(identity.clone());
             }
-            TrajectoryPayload::FeedbackDelivered { feedback, .. } => {
+            TrajectoryPayload::FeedbackDelivered { feedback, shadow, .. } => {
+                self.state.has_shadowed |= shadow;
                 self.spoke(feedback.clone(), record.seq);
             }
-            TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
+            TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
+                self.state.has_shadowed |= shadow;
                 self.guided(guidance.clone(), record.seq, record.at());
             }
             TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {

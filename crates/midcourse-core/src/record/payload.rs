@@ -163,7 +163,7 @@ pub enum TrajectoryPayload {
         /// Which, as a digest or a name.
         config: String,
         /// The prompt the run works on from here on. Without one these are the terms of a launch,
-        /// and its budgets count from here.
+        /// and its budgets count from here; what only a shadow said before was not told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_name: Option<CompactString>,
     },

@@ -1,10 +1,13 @@
 //! The terms a run goes on under. A launch records when its own begin to hold; from there on its
-//! budgets count.
+//! budgets count, and what only a shadow said before was never told.
 
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::cadence::Cadence;
+use super::outcome::Outcomes;
+use super::{Spent, State};
 use crate::analysis::TrajectoryAnalysis;
+use crate::ledger::Ledger;
 use crate::money::MicroUsd;
 
 /// What was used up before the terms in force began to hold.
@@ -23,5 +26,20 @@ impl State {
             tokens: trajectory.tokens(),
             cost: trajectory.cost().unwrap_or_default(),
         };
+        if std::mem::take(&mut self.has_shadowed) {
+            self.forget_what_was_said();
+        }
+    }
+
+    /// Nobody has spoken of anything yet. What was told before a shadow goes with it: to say that
+    /// again is better than to keep a second ledger for it.
+    fn forget_what_was_said(&mut self) {
+        self.ledger = Ledger::default();
+        self.cadence = Cadence::default();
+        self.outcomes = Outcomes::default();
+        self.spent = Spent::default();
+        for file in &mut self.files {
+            file.announced_by.clear();
+        }
     }
 }

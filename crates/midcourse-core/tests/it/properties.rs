@@ -12,7 +12,7 @@ use midcourse_core::{
 };
 use proptest::prelude::*;
 
-use crate::model::{Counts, HOSTILE, count, happenings, records, tool_name};
+use crate::model::{Counts, HOSTILE, Happening, count, happenings, records, tool_name};
 use crate::replay::{Said, replay, step, step_with};
 
 /// Everything there is, all at once: many voices about the same causes.
@@ -36,6 +36,14 @@ fn everybody() -> Engine {
     Engine::new(Prompt::new(template), config)
 }
 
+fn modes() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Live), Just(Mode::Shadow)]
+}
+
+fn is_terms(record: &TrajectoryRecord) -> bool {
+    matches!(record.payload, TrajectoryPayload::ConfigApplied { prompt_name: None, .. })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -48,8 +56,13 @@ proptest! {
     }
 
     #[test]
-    fn a_checkpoint_anywhere_changes_nothing(run in happenings(30), every in 1..7_usize) {
+    fn a_checkpoint_anywhere_changes_nothing(
+        run in happenings(30),
+        every in 1..7_usize,
+        mode in modes(),
+    ) {
         let records = records(&run);
+        let everybody = || everybody().with_mode(mode);
         let (mut straight, mut resumed) = (everybody(), everybody());
         // As a hook does it: what is asked may be asked in another process than what is told.
         let save_and_restore = |engine: &mut Engine| {
@@ -70,9 +83,9 @@ proptest! {
     }
 
     #[test]
-    fn a_checkpoint_is_what_the_records_fold_to(run in happenings(30)) {
+    fn a_checkpoint_is_what_the_records_fold_to(run in happenings(30), mode in modes()) {
         // Live, with the deliveries recorded among the facts.
-        let (mut live, mut stored) = (everybody(), Vec::new());
+        let (mut live, mut stored) = (everybody().with_mode(mode), Vec::new());
         for mut record in records(&run) {
             record.seq = stored.len() as u64;
             live.take_in(&record);
@@ -97,10 +110,29 @@ proptest! {
     }
 
     #[test]
-    fn shadow_says_what_live_says(run in happenings(30)) {
-        let records = records(&run);
+    fn under_the_same_terms_shadow_says_what_live_says(run in happenings(30)) {
+        let mut records = records(&run);
+        records.retain(|record| !is_terms(record));
         let shadow = replay(&mut everybody().with_mode(Mode::Shadow), &records);
         prop_assert_eq!(replay(&mut everybody(), &records), shadow);
+    }
+
+    #[test]
+    fn what_a_shadow_said_changes_nothing_under_the_next_terms(
+        run in happenings(30),
+        next in happenings(30),
+    ) {
+        // The floor is given up first: behind a shadow's word there is no second one.
+        let run = [run, vec![(1, Happening::Resume)]].concat();
+        let whole = records(&[run.clone(), vec![(1, Happening::Terms)], next].concat());
+        let (before, after) = whole.split_at(records(&run).len());
+        let mut shadow = everybody().with_mode(Mode::Shadow);
+        replay(&mut shadow, before);
+        let mut silent = everybody();
+        before.iter().for_each(|record| drop(silent.take_in(record)));
+        let mut live = everybody();
+        live.restore(&shadow.checkpoint().unwrap()).unwrap();
+        prop_assert_eq!(replay(&mut silent, after), replay(&mut live, after));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The terms of a launch: what a run that goes on under other terms is told.
 
 use midcourse_core::{
-    Budget, Engine, Goals, Timestamp, ToolResult, TrajectoryPayload, TrajectoryRecord,
-    parse_notation,
+    Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Goals, Mode, Prompt,
+    PromptTemplate, StaticFeedback, Timestamp, ToolResult, TrajectoryAnalysisConfig,
+    TrajectoryPayload, TrajectoryRecord, parse_notation,
 };
 use serde_json::{Value, json};
 
@@ -101,4 +102,85 @@ fn tokens_and_cost_count_from_there_too() {
         used(&mut engine, 10, "cost_usd", json!(3.9)),
         ["You have used the budget of 2.00 dollars."]
     );
+}
+
+/// A shadow sees the first part of a run; what follows under new terms is live.
+fn first_in_shadow(engine: impl Fn() -> Engine, notation: &str) -> (Vec<Said>, Vec<Said>) {
+    let records = records(notation);
+    let is_terms = |record: &TrajectoryRecord| record.payload.kind() == "config_applied";
+    let (before, after) = records.split_at(records.iter().position(is_terms).unwrap());
+    let mut shadow = engine().with_mode(Mode::Shadow);
+    let would_say = replay(&mut shadow, before);
+    let mut live = engine();
+    live.restore(&shadow.checkpoint().unwrap()).unwrap();
+    (would_say, replay(&mut live, after))
+}
+
+const CIRCLE: &str = "
+    deadline 2h
+    5x bash make !! error: missing separator
+    user: go on
+    prompt terms
+    3x bash make !! error: missing separator
+";
+
+#[test]
+fn what_only_a_shadow_said_was_not_told() {
+    let shipped = || Engine::shipped(Goals::default());
+    let (would_say, said) = first_in_shadow(shipped, CIRCLE);
+    let words = |said: &[Said]| -> Vec<(String, u8)> {
+        let causes = said.iter().filter_map(|said| said.why.clone());
+        causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
+    };
+    // Within the shadow there is one ladder, as there would be live.
+    let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
+    assert_eq!(words(&would_say), first);
+    assert_eq!(words(&said), first);
+}
+
+#[test]
+fn what_was_told_live_was_told_under_any_terms() {
+    let said = replay(&mut Engine::shipped(Goals::default()), &records(CIRCLE));
+    let deadlines = said.iter().filter(|said| said.provider == "Deadline").count();
+    assert_eq!(deadlines, 1, "{said:?}");
+    let rungs: Vec<u8> = said
+        .iter()
+        .filter_map(|said| said.why.as_ref().filter(|(cause, _)| cause.starts_with("repeated")))
+        .map(|(_, rung)| *rung)
+        .collect();
+    assert_eq!(rungs, [1, 2]);
+}
+
+#[test]
+fn a_shadow_uses_up_neither_words_nor_turns_to_speak() {
+    let engine = || {
+        let said = StaticFeedback::new("Report", "The report exists.").unwrap();
+        let trigger = FeedbackTrigger::on_file_created("report.md").unwrap();
+        let often = StaticFeedback::new("Often", "Three calls.").unwrap();
+        let three = FeedbackTrigger::every_n_calls(3).unwrap();
+        let template = PromptTemplate::new("a", "b")
+            .unwrap()
+            .with_delivery(DeliveryPolicy { max_deliveries: Some(2), ..DeliveryPolicy::default() })
+            .with_feedback_provider(FeedbackProviderConfig::new(said, trigger))
+            .with_feedback_provider(FeedbackProviderConfig::new(often, three));
+        Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default())
+    };
+    let (would_say, said) = first_in_shadow(
+        engine,
+        "
+        3x bash a -> x
+        file report.md
+        bash b -> x
+        prompt terms
+        user: go on
+        bash c -> x
+        bash d -> x
+        5x bash e -> x
+        ",
+    );
+    let who = |said: &[Said]| -> Vec<(u64, String)> {
+        said.iter().map(|said| (said.call, said.provider.clone())).collect()
+    };
+    assert_eq!(who(&would_say), [(3, "Often".to_owned()), (4, "Report".to_owned())]);
+    assert_eq!(who(&said), [(5, "Report".to_owned()), (6, "Often".to_owned())]);
 }
