@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::facts::{answered, ended, outcome, point_before_render, prompt, used};
-use super::{Carrier, Decoded, Host, answer, identity, response};
+use super::{Carrier, Decoded, Host, identity, response};
 use crate::event::Event;
 
 /// The events that tell something; none of them asks for a decision.
@@ -93,10 +93,6 @@ pub(super) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
         Some(Decoded { folder, beside, ..decoded })
     };
     read().unwrap_or_else(|| host.unread(bytes, at))
-}
-
-pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
-    answer(words, carrier)
 }
 
 /// Adds what the model's answers have used, in front: what is said comes last.

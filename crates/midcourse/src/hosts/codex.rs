@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::facts::{INTERRUPT, answered, ended, outcome, point_before_render, prompt, used};
-use super::{Carrier, Decoded, Host, answer, identity, response};
+use super::{Carrier, Decoded, Host, identity, response};
 use rollout::Rollout;
 
 const HOST: Host = Host::Codex;
@@ -68,10 +68,6 @@ pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         read(run, at, payload)
     };
     read().unwrap_or_else(|| HOST.unread(bytes, at))
-}
-
-pub(super) fn encode(words: &str, carrier: Carrier) -> Vec<u8> {
-    answer(words, carrier)
 }
 
 pub(super) fn point_of(

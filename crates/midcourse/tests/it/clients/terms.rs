@@ -6,7 +6,7 @@ use std::process::Command;
 use midcourse_core::TrajectoryPayload;
 
 use super::Client;
-use super::script::Script;
+use super::script::{Asker, Script};
 use super::trial::{Ended, Hooks, Trial, texts};
 
 const LAST: &str = "I have finished.";
@@ -39,6 +39,9 @@ fn budgets_are_told(client: Client) {
     assert_eq!(about("You have used the budget of 6 tool calls."), 1, "{told:?}");
     assert_eq!(about("of 6000 tokens."), 1, "half of it: {told:?}");
     assert_eq!(session.told().last(), Some(&told.len()), "{told:?}");
+    let main = &session.runs()[0];
+    let counted = main.iter().filter(|record| record.payload.kind() == "external_answer").count();
+    assert_eq!(counted, session.asked_by(Asker::Main).len(), "each answer's tokens, once");
     session.replays_as_it_was();
 }
 
