@@ -48,6 +48,12 @@ impl Home {
         }
     }
 
+    /// The folder of this name: the usual one, with what belongs to it, or another.
+    pub fn named(folder: PathBuf) -> Self {
+        let usual = Self::named_or_usual(None).ok();
+        usual.filter(|usual| usual.folder == folder).unwrap_or_else(|| Self::at(folder))
+    }
+
     /// A folder of the caller's, with the user's configuration in it.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();

@@ -1,7 +1,8 @@
 //! A launch: what `midcourse run` was told, on its way to the hooks of the process it starts.
 //!
-//! Its terms lie in the home folder for as long as the process runs. What travels is its id: to the
-//! hooks of that process on their command line, to those that the user has installed in the
+//! Its terms lie in the home folder, where later launches clear up: an agent may go on in the
+//! background when its command has returned. What travels is its id: to the hooks of that process on
+//! their command line, to those that the user has installed in the
 //! environment. A project can set variables for its hooks, so a variable says no more than which
 //! terms; they are the user's, whoever names them. Whichever hook comes first, the run has one
 //! deadline and one configuration.
@@ -9,11 +10,13 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::clock::now;
 use crate::event::{Event, Source};
 use crate::home::Home;
 
@@ -36,7 +39,10 @@ pub struct Launch {
     pub config: String,
 }
 
-/// The folder of a launch, which goes when this does.
+/// How long the folder of a launch is kept.
+const KEPT_FOR: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+
+/// The folder of a launch.
 #[derive(Debug)]
 pub struct LaunchFolder(PathBuf);
 
@@ -60,10 +66,16 @@ impl LaunchFolder {
     }
 }
 
-impl Drop for LaunchFolder {
-    fn drop(&mut self) {
-        // What stays behind holds no secret, and nobody asks for it again.
-        let _ = fs::remove_dir_all(&self.0);
+/// Removes what launches of long ago have left: their ids tell when they were. It holds no secret,
+/// so nothing depends on it.
+fn clear_up(folder: &Path, now: Timestamp) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let id = entry.file_name().to_str().and_then(|name| Uuid::try_parse(name).ok());
+        let begun = id.and_then(|id| id.get_timestamp()).map(|at| at.to_unix().0);
+        let begun = begun.map(|seconds| Timestamp::from_unix_ms(seconds.saturating_mul(1_000)));
+        if begun.is_some_and(|begun| now.since(begun) > KEPT_FOR) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -76,27 +88,24 @@ impl Launch {
         Self { id: Uuid::now_v7().to_string(), deadline, config }
     }
 
-    /// What stands for a launch where there was none: settings that were found. The same settings
-    /// are the same, whoever finds them.
-    pub fn found(config: &str) -> Self {
-        let id = blake3::hash(config.as_bytes()).to_hex();
-        Self {
-            id: id.get(..16).unwrap_or(&id).to_owned(),
-            deadline: None,
-            config: config.to_owned(),
-        }
+    /// What stands for a launch where there was none: settings that were found.
+    pub const fn found(config: String) -> Self {
+        Self { id: String::new(), deadline: None, config }
     }
 
     /// Puts the terms where the hooks look for them.
     pub fn keep(&self, home: &Home) -> io::Result<LaunchFolder> {
         let folder = home.launch_folder(&self.id);
         home.make(&folder)?;
+        if let Some(launches) = folder.parent() {
+            clear_up(launches, now());
+        }
         let kept = LaunchFolder(folder);
         kept.write(TERMS, &serde_json::to_vec(self)?)?;
         Ok(kept)
     }
 
-    /// The terms of a launch, if there is (still) such a launch.
+    /// The terms of a launch, if there is such a launch.
     pub fn kept(home: &Home, id: &str) -> io::Result<Option<Self>> {
         // An id from the environment meets a path.
         if Uuid::try_parse(id).is_err() {
@@ -118,12 +127,12 @@ impl Launch {
     /// prompt. The configuration and the deadline are facts like any other, so that a replay
     /// needs nothing but the records.
     pub fn announce(&self, facts: &mut Vec<Event>) {
-        let Some(opening) = facts.first().filter(|event| event.begins_something()) else {
-            return;
-        };
+        let Some(place) = facts.iter().position(Event::begins_something) else { return };
+        let Some(opening) = facts.get(place) else { return };
         let (run, at) = (opening.run.clone(), opening.at);
         // A run's first record says that it began.
-        let behind = usize::from(matches!(opening.payload, TrajectoryPayload::RunStarted { .. }));
+        let begins = usize::from(matches!(opening.payload, TrajectoryPayload::RunStarted { .. }));
+        let place = place.saturating_add(begins);
         let config =
             TrajectoryPayload::ConfigApplied { config: self.config.clone(), prompt_name: None };
         let mut terms = vec![self.event(&run, at, config)];
@@ -133,12 +142,13 @@ impl Launch {
             let deadline = TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline };
             terms.push(self.event(&run, at, deadline));
         }
-        facts.splice(behind..behind, terms);
+        facts.splice(place..place, terms);
     }
 
     fn event(&self, run: &RunIdentity, at: Timestamp, payload: TrajectoryPayload) -> Event {
-        Event::new(run.clone(), Source::new(Self::SOURCE, "run"), at, payload)
-            .with_fact(self.fact())
+        let event = Event::new(run.clone(), Source::new(Self::SOURCE, "run"), at, payload);
+        // What is found holds until something else is found.
+        if self.id.is_empty() { event.once_in_a_row() } else { event.with_fact(self.fact()) }
     }
 }
 
@@ -167,8 +177,14 @@ mod tests {
         for other in ["", "x", "..", "../launches", "/etc", &Launch::new(None, String::new()).id] {
             assert_eq!(Launch::kept(&home, other).unwrap(), None, "{other}");
         }
+        // An agent may go on in the background.
         drop(kept);
-        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), None);
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), Some(launch.clone()));
+        let launches = home.launch_folder("");
+        super::clear_up(&launches, super::now().after(super::KEPT_FOR / 2));
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), Some(launch.clone()));
+        super::clear_up(&launches, super::now().after(super::KEPT_FOR * 2));
+        assert_eq!(Launch::kept(&home, &launch.id).unwrap(), None, "long ago");
     }
 
     #[cfg(unix)]

@@ -56,11 +56,11 @@ const BESIDE_MAX: u64 = 128 * 1024;
 pub(super) struct Arguments {
     /// The host: claude-code or codex.
     host: String,
-    /// The folder for data, whatever the environment says.
+    /// The folder for data, whatever the environment says: a project can set variables for its
+    /// hooks. MIDCOURSE_HOOK_TIMEOUT_MS does not count then either.
     #[arg(long, value_name = "FOLDER")]
     home: Option<PathBuf>,
-    /// The launch that it belongs to, as `midcourse run` says. The environment is asked for nothing
-    /// then: a project can set variables for its hooks.
+    /// The launch that it belongs to, as `midcourse run` says.
     #[arg(long, value_name = "ID")]
     launch: Option<String>,
     /// The time it may take, whatever the environment says.
@@ -72,7 +72,15 @@ impl Arguments {
     /// Reads what can be read, and passes over the rest.
     pub(super) fn read(words: Vec<OsString>) -> Self {
         let mut read = Self { host: String::new(), home: None, launch: None, timeout_ms: None };
-        let mut words = words.into_iter();
+        // `--home=x` is `--home x`.
+        let apart = |word: OsString| {
+            let option = word.to_str().filter(|word| word.starts_with("--"));
+            match option.and_then(|option| option.split_once('=')) {
+                Some((option, value)) => vec![option.into(), value.into()],
+                None => vec![word],
+            }
+        };
+        let mut words = words.into_iter().flat_map(apart);
         while let Some(word) = words.next() {
             let mut text = || words.next().map(|value| value.to_string_lossy().into_owned());
             match word.to_str() {
@@ -103,16 +111,18 @@ impl Arguments {
 
     fn home(&self) -> Option<Home> {
         let named = self.home.clone().filter(|folder| !folder.as_os_str().is_empty());
-        named.map(Home::at).or_else(|| Home::of_user().ok())
+        named.map(Home::named).or_else(|| Home::of_user().ok())
     }
 
     fn launch(&self) -> Option<String> {
-        self.launch.clone().or_else(|| std::env::var(LAUNCH_VARIABLE).ok())
+        let set = || std::env::var(LAUNCH_VARIABLE).ok().filter(|id| !id.is_empty());
+        self.launch.clone().or_else(set)
     }
 
     fn time_limit(&self) -> Duration {
         let said = self.timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
-        let set = || if self.launch.is_some() { None } else { limit_in_environment() };
+        // Who names the folder does not trust the environment.
+        let set = || if self.home.is_some() { None } else { limit_in_environment() };
         said.or_else(set).unwrap_or(TIMEOUT)
     }
 }
@@ -378,6 +388,19 @@ mod tests {
         let run = RunIdentity::root("r");
         let event = Event::new(run, Source::new("test", "hook"), now(), TrajectoryPayload::Resumed);
         events(pending).push(event);
+    }
+
+    #[test]
+    fn the_words_of_a_hook_are_read_in_either_form() {
+        let read = |words: &[&str]| {
+            let read = super::Arguments::read(words.iter().map(Into::into).collect());
+            (read.host, read.home, read.launch, read.timeout_ms)
+        };
+        let all = ("codex".to_owned(), Some("/h x".into()), Some("l".to_owned()), Some(7));
+        assert_eq!(read(&["codex", "--home", "/h x", "--launch", "l", "--timeout-ms", "7"]), all);
+        assert_eq!(read(&["--home=/h x", "codex", "--launch=l", "--timeout-ms=7", "more"]), all);
+        assert_eq!(read(&["codex", "--home"]), ("codex".to_owned(), None, None, None));
+        assert_eq!(read(&[]), (String::new(), None, None, None));
     }
 
     #[test]

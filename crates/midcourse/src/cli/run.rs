@@ -55,7 +55,7 @@ pub(super) struct Arguments {
 struct Watched {
     home: Home,
     launch: Launch,
-    /// Its terms, for as long as it runs.
+    /// Where its terms lie.
     _folder: LaunchFolder,
     /// The store, for as long as it runs: each hook finds it open, and need not read its log anew.
     /// Where it cannot be had, the hooks say so.
@@ -82,9 +82,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let watched = watched(arguments, begun)?.map_err(|error| unobserved(&error)).ok();
     let mut command = Command::new(program);
     command.args(words);
+    let mut has_hooks = false;
     if let Some(Watched { home, launch, _folder: folder, .. }) = &watched {
         match with_hooks(host, program, words, home, launch, folder) {
             Ok(words) => {
+                has_hooks = true;
                 command = Command::new(program);
                 command.args(words);
             }
@@ -98,7 +100,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(error) => return Ok(cannot_start(program, &error)),
     };
     if let Some(Watched { home, launch, .. }) = &watched {
-        summary::show(home, launch, begun, &ended, host.is_some());
+        summary::show(home, launch, begun, &ended, has_hooks);
     }
     drop(watched);
     Ok(ended.pass_on())

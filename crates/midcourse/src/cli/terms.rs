@@ -43,13 +43,16 @@ impl Terms {
                 let InForce { config, remarks, .. } = InForce::of_text(&launch.config);
                 Self { launch: Some(launch), config, remarks }
             }
-            Ok(None) => Self::found(home, folder),
-            Err(error) => {
-                let mut terms = Self::found(home, folder);
-                terms.remarks.push(format!("the terms of the launch cannot be read: {error}"));
-                terms
-            }
+            Ok(None) if launch.is_none() => Self::found(home, folder),
+            Ok(None) => Self::silent("the launch that it belongs to is not known".to_owned()),
+            Err(error) => Self::silent(format!("the terms of the launch cannot be read: {error}")),
         }
+    }
+
+    /// Those of a launch about which nothing is known: it may have been told to say nothing.
+    fn silent(remark: String) -> Self {
+        let config = Config { mode: Mode::Shadow, ..Config::shipped() };
+        Self { launch: None, config, remarks: vec![remark] }
     }
 
     fn found(home: Option<&Home>, folder: Option<&Path>) -> Self {
@@ -60,23 +63,26 @@ impl Terms {
             remarks: vec![error.to_string()],
             ..InForce::shipped()
         });
-        // The same settings are the same terms, in whichever process they are read.
-        let launch = (!text.is_empty()).then(|| Launch::found(&text));
-        Self { launch, config, remarks }
+        Self { launch: Some(Launch::found(text)), config, remarks }
     }
 
     /// Lets a run know of the terms where something begins in it; returns what there is to remark
     /// about them then, so that it is not remarked at every event.
     pub(super) fn announce(&mut self, facts: &mut Vec<Event>) -> Vec<String> {
-        let Some(begun) = facts.first().filter(|event| event.begins_something()) else {
+        let Some(begun) = facts.iter().find(|event| event.begins_something()) else {
             return Vec::new();
         };
-        // What is found gives its time to a run that begins; who launches one has said when.
-        let begins = matches!(begun.payload, TrajectoryPayload::RunStarted { .. });
+        let is_resumed = matches!(begun.payload, TrajectoryPayload::Resumed);
+        // What is found gives its time to a session that begins; who launches one has said when.
+        let begins = matches!(begun.payload, TrajectoryPayload::RunStarted { .. })
+            && begun.run.parent_run_id.is_none();
         let (begun, length) = (begun.at, self.config.deadline.filter(|_| begins));
         if let Some(launch) = &mut self.launch {
             launch.deadline = launch.deadline.or_else(|| Some(begun.after(length?)));
-            launch.announce(facts);
+            // That nothing was set goes without saying, until there was a launch before.
+            if !launch.id.is_empty() || !launch.config.is_empty() || is_resumed {
+                launch.announce(facts);
+            }
         }
         std::mem::take(&mut self.remarks)
     }

@@ -14,7 +14,7 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::facts::{answered, ended, outcome, point_before_render, prompt, used};
+use super::facts::{answered, begins_run, ended, outcome, point_before_render, prompt, used};
 use super::{Carrier, Decoded, Host, identity, response};
 use crate::event::Event;
 
@@ -35,8 +35,16 @@ pub(super) const EVENTS: [&str; 12] = [
 ];
 
 /// The events at which the session's file may have got further: it lags behind, by an answer or two.
-const COUNTING: [&str; 5] =
-    ["PostToolUse", "PostToolUseFailure", "PostToolBatch", "Stop", "SessionEnd"];
+/// What a session has used before it is resumed is told in front of what begins then.
+const COUNTING: [&str; 7] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Stop",
+    "SessionEnd",
+];
 
 /// How prompts begin that the client writes itself, and what they are.
 const NOTES: [(&str, &str); 3] = [
@@ -97,7 +105,8 @@ pub(super) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
 
 /// Adds what the model's answers have used, in front: what is said comes last.
 pub(super) fn complete(mut decoded: Decoded, end: &[u8]) -> Decoded {
-    let Some(event) = decoded.facts.first() else { return decoded };
+    let first = decoded.facts.first();
+    let Some(event) = first.filter(|event| !begins_run(event)) else { return decoded };
     let mut facts = used(event, "transcript", transcript::usage(end));
     facts.append(&mut decoded.facts);
     Decoded { facts, ..decoded }

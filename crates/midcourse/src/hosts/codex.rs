@@ -17,7 +17,9 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::facts::{INTERRUPT, answered, ended, outcome, point_before_render, prompt, used};
+use super::facts::{
+    INTERRUPT, answered, begins_run, ended, outcome, point_before_render, prompt, used,
+};
 use super::{Carrier, Decoded, Host, identity, response};
 use rollout::Rollout;
 
@@ -96,9 +98,11 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
                 Some("compact") => return Some(Decoded::nothing()),
                 _ => TrajectoryPayload::RunStarted { identity: run.clone() },
             };
+            beside = payload.transcript_path;
             (begins, Some(Carrier("SessionStart")))
         }
         "UserPromptSubmit" => {
+            beside = payload.transcript_path;
             let message = prompt(payload.prompt?, &NOTES);
             let said = TrajectoryPayload::MessageAppended { message };
             (said, Some(Carrier("UserPromptSubmit")))
@@ -151,7 +155,14 @@ fn read(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded
 pub(super) fn complete(decoded: Decoded, end: &[u8], for_tokens: bool) -> Decoded {
     let rollout = Rollout::read(end);
     let answers = if for_tokens { rollout.usage() } else { Vec::new() };
-    let mut decoded = complete_calls(decoded, &rollout);
+    let (begins, is_first) = match decoded.facts.first() {
+        Some(event) => (event.begins_something(), begins_run(event)),
+        None => return decoded,
+    };
+    if is_first {
+        return decoded;
+    }
+    let mut decoded = if begins { decoded } else { complete_calls(decoded, &rollout) };
     let Some(event) = decoded.facts.first() else { return decoded };
     let mut facts = used(event, "rollout", answers);
     facts.append(&mut decoded.facts);

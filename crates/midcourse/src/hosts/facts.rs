@@ -55,6 +55,11 @@ pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
     }
 }
 
+/// Whether it is the first fact of a run, in front of which there is nothing.
+pub(super) const fn begins_run(event: &Event) -> bool {
+    matches!(event.payload, TrajectoryPayload::RunStarted { .. })
+}
+
 /// Answers of the model whose tokens are told at a time: there is about one from hook to hook.
 const ANSWERS_MAX: usize = 4;
 

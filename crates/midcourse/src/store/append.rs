@@ -123,13 +123,17 @@ fn told_before(
     if !draft.may_echo {
         return Ok(None);
     }
-    // What the engine concluded, and the terms of a launch, stand between a fact and its echo.
+    // Terms hold until there are others; so they are the same as the latest of their kind, however
+    // long ago. Every one has its fact, which makes them few to look through.
+    let latest_of_kind = "SELECT seq, source = ?3 FROM records WHERE run = ?1 AND kind = ?2 AND \
+                          fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
+    // What the engine concluded, terms, and what else was read stand between a fact and its echo.
+    let latest_of_all = "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND \
+                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
+                         'config_applied', 'deadline_set', 'external_answer') \
+                         ORDER BY seq DESC LIMIT 1";
     let latest: Option<(i64, bool)> = connection
-        .prepare_cached(
-            "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND kind NOT IN \
-             ('feedback_delivered', 'guidance_delivered', 'outcome', 'config_applied', \
-              'deadline_set') ORDER BY seq DESC LIMIT 1",
-        )?
+        .prepare_cached(if are_terms(&draft.payload) { latest_of_kind } else { latest_of_all })?
         .query_row(params![run, draft.payload.kind(), draft.source.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
@@ -138,6 +142,14 @@ fn told_before(
     let Some(known) = read::record(connection, run, seq)? else { return Ok(None) };
     let is_echo = *known.first_told.as_ref().unwrap_or(&known.value) == draft.value()?;
     Ok(is_echo.then_some(seq))
+}
+
+/// Whether it says on which terms a run is watched.
+const fn are_terms(payload: &TrajectoryPayload) -> bool {
+    matches!(
+        payload,
+        TrajectoryPayload::ConfigApplied { .. } | TrajectoryPayload::DeadlineSet { .. }
+    )
 }
 
 /// The place of a fact's record in its run, if it has one.
@@ -286,6 +298,9 @@ fn report(
     let told = known.first_told.as_ref().filter(|_| same_source).unwrap_or(&known.value);
     let (standing, payload) = match relate(told, &reported, same_source) {
         Relation::Same => (Standing::Known, None),
+        // Who comes first says on which terms a run is watched; who comes at the same time and
+        // counts a deadline from a moment later contradicts nobody.
+        _ if are_terms(&draft.payload) => (Standing::Known, None),
         Relation::Fills(fills) => (Standing::Filled, Some(Value::Object(fills))),
         // The same other words again are not news, and a source that never says the same twice is
         // not listened to for ever.

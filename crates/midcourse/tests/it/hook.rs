@@ -163,7 +163,7 @@ fn a_session_is_resumed_twice_although_nothing_tells_the_payloads_apart() {
         let session = records(&place, "47d39550-f06f-4eb2-bd7e-d819af7377fe");
         let kinds: Vec<_> = session.iter().map(|record| record.payload.kind()).collect();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(kinds.join(" "), @r#"run_started run_ended resumed run_ended resumed context_compacted run_ended resumed run_ended"#);
+            insta::assert_snapshot!(kinds.join(" "), @r#"run_started run_ended config_applied deadline_set resumed run_ended resumed context_compacted run_ended resumed run_ended"#);
         }
     }
 }

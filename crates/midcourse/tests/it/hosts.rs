@@ -412,7 +412,9 @@ fn the_session_file_of_codex_knows_exits_and_calls_that_no_hook_tells() {
     let (name, mut shown) = ("calls-without-hooks", String::new());
     for payload in session("codex-0.166.0", name) {
         let decoded = Host::Codex.decode(payload.as_bytes(), at(0));
-        if decoded.beside.is_none() {
+        // Where something begins, only tokens are looked for.
+        let begins = matches!(event_of(&payload).as_str(), "SessionStart" | "UserPromptSubmit");
+        if decoded.beside.is_none() || begins {
             continue;
         }
         let decoded = Host::Codex.complete(decoded, rollout_at(name, &payload).as_bytes(), false);

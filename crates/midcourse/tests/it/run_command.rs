@@ -112,6 +112,22 @@ fn what_is_sent_to_us_alone_reaches_the_program() {
     }
 }
 
+/// What the program sends to its group, it has sent to itself.
+#[test]
+fn what_the_program_sends_to_its_group_comes_back_to_it_once() {
+    let script = "trap 'n=$((n+1))' USR1\ntrap 'echo $n; kill $!; exit 6' USR2\n\
+                  kill -USR1 0\nkill -USR1 0\nsleep 600 &\necho ready $PPID\nwhile :; do wait; done";
+    let programs = Programs::new(&[("claude", script)]);
+    // In a group of its own: the tests are in ours.
+    let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let ready = line(&mut out);
+    let us: i32 = ready.strip_prefix("ready ").unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(us).unwrap(), Signal::USR2).unwrap();
+    assert_eq!(line(&mut out), "2");
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
 /// The state of a process, as the system shows it.
 #[cfg(target_os = "linux")]
 fn state(pid: u32) -> String {

@@ -87,9 +87,11 @@ pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     let passing = {
         let is_over = Arc::clone(&is_over);
         move || {
-            for Origin { signal, cause, .. } in &mut signals {
-                // The terminal has told the command itself.
-                let is_told = cause == Cause::Kernel || signal == SIGCHLD;
+            for Origin { signal, cause, process, .. } in &mut signals {
+                // The terminal has told the command itself. What the command sends, it sends to
+                // its whole group.
+                let is_its_own = process.is_some_and(|sender| comes_from(sender.pid, pid));
+                let is_told = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
                 let signal = Signal::from_named_raw(signal).filter(|_| !is_told);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
                     // It may just have ended.
@@ -105,6 +107,26 @@ pub(in crate::cli) fn run(command: &mut Command) -> io::Result<Ended> {
     is_over.store(true, Ordering::SeqCst);
     listening.close();
     Ok(ended)
+}
+
+/// Whether a process is this one, or was started by it, at whatever remove.
+#[cfg(unix)]
+fn comes_from(mut process: i32, ancestor: rustix::process::Pid) -> bool {
+    const GENERATIONS: usize = 16;
+    for _ in 0..GENERATIONS {
+        if process == ancestor.as_raw_nonzero().get() {
+            return true;
+        }
+        // Behind the name, which may hold anything: the state, then the parent. Where the system
+        // does not show it, only the command itself is known.
+        let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        match parent.and_then(|parent| parent.parse().ok()) {
+            Some(parent) if parent > 1 => process = parent,
+            _ => return false,
+        }
+    }
+    false
 }
 
 #[cfg(unix)]

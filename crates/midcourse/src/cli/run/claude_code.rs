@@ -25,30 +25,33 @@ pub(super) fn prepare(
         let ours = [OsString::from(option), value];
         ours.into_iter().chain(words.iter().cloned()).collect()
     };
+    // There the client would show the hook of a start before its own first line.
+    let is_stream = words.iter().any(|word| word.to_string_lossy().contains("stream-json"));
+    let merged = |settings| merged(settings, command, is_stream).to_string();
     match Given::find(words) {
-        None => Ok(in_front(OPTION, merged(Map::new(), command).to_string().into())),
+        None => Ok(in_front(OPTION, merged(Map::new()).into())),
         Some(given) if given.is_json() => {
             let settings =
                 serde_json::from_str(&given.value).context("the settings given are no JSON")?;
-            Ok(given.replaced(words, merged(settings, command).to_string().into()))
+            Ok(given.replaced(words, merged(settings).into()))
         }
         Some(_) => {
-            write_plugin(folder, command).context("the hooks cannot be written")?;
+            write_plugin(folder, &merged(Map::new())).context("the hooks cannot be written")?;
             Ok(in_front("--plugin-dir", folder.path().into()))
         }
     }
 }
 
 /// Our hooks as a plugin of the client.
-fn write_plugin(folder: &LaunchFolder, command: &str) -> std::io::Result<()> {
+fn write_plugin(folder: &LaunchFolder, hooks: &str) -> std::io::Result<()> {
     let plugin = json!({"name": "midcourse", "version": env!("CARGO_PKG_VERSION"),
                         "description": "Keeps unattended agents on course."});
     folder.write(".claude-plugin/plugin.json", plugin.to_string().as_bytes())?;
-    folder.write("hooks/hooks.json", merged(Map::new(), command).to_string().as_bytes())
+    folder.write("hooks/hooks.json", hooks.as_bytes())
 }
 
 /// The settings with our hooks behind those that are in them.
-fn merged(mut settings: Map<String, Value>, command: &str) -> Value {
+fn merged(mut settings: Map<String, Value>, command: &str, is_stream: bool) -> Value {
     // Not in the form without a shell: a release that does not know it runs the program without its
     // arguments. `exec` spares a process.
     let command = format!("exec {command}");
@@ -58,7 +61,12 @@ fn merged(mut settings: Map<String, Value>, command: &str) -> Value {
         if let Value::Object(hooks) = hooks
             && let Value::Array(groups) = hooks.entry(*event).or_insert_with(|| json!([]))
         {
-            groups.push(ours.clone());
+            let mut ours = ours.clone();
+            if let (true, "SessionStart", Value::Object(group)) = (is_stream, *event, &mut ours) {
+                // The first prompt begins the run as well.
+                group.insert("matcher".to_owned(), "resume|compact".into());
+            }
+            groups.push(ours);
         }
     }
     Value::Object(settings)
@@ -165,6 +173,14 @@ mod tests {
             assert_eq!(settings["hooks"]["Stop"].as_array().unwrap().len(), 1);
         }
         assert!(prepared(&["--settings", "{\"torn\":"]).is_err());
+    }
+
+    #[test]
+    fn a_stream_begins_as_the_client_has_it() {
+        let (words, _) = prepared(&["-p", "--output-format=stream-json"]).unwrap();
+        let settings: Value = serde_json::from_str(&words[1]).unwrap();
+        assert_eq!(settings["hooks"]["SessionStart"][0]["matcher"], "resume|compact");
+        assert!(settings["hooks"]["Stop"][0]["matcher"].is_null());
     }
 
     #[test]

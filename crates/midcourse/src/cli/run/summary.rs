@@ -43,12 +43,12 @@ pub(in crate::cli) fn show(
     launch: &Launch,
     begun: Timestamp,
     ended: &Ended,
-    is_known: bool,
+    has_hooks: bool,
 ) {
     let lasted = now().since(begun);
     match collect(home, launch, begun) {
         // Of a command that has no hooks nothing was to be expected.
-        Ok(runs) if runs.is_empty() && !is_known => {}
+        Ok(runs) if runs.is_empty() && !has_hooks => {}
         Ok(runs) if runs.is_empty() => {
             let log = home.log_file();
             let more = if log.exists() {
@@ -57,8 +57,8 @@ pub(in crate::cli) fn show(
                 String::new()
             };
             remark(&format!(
-                "nothing was recorded in {}: no hook reported anything. The command may have ended \
-                 before it began, or its hooks are switched off{more}",
+                "nothing was recorded in {}: no hook has reported anything. The command did not get \
+                 to work, goes on in the background, or has its hooks switched off{more}",
                 length(lasted)
             ));
         }
