@@ -140,7 +140,7 @@ impl Subject {
 
 /// A hook that does nothing, at every event at which midcourse has one.
 fn empty_hooks() -> Value {
-    let hook = json!([{"hooks": [{"type": "command", "command": "/bin/true", "args": []}]}]);
+    let hook = json!([{"hooks": [{"type": "command", "command": "exec /bin/true"}]}]);
     let events = Host::ClaudeCode.hook_events().iter();
     let hooks: Map<String, Value> =
         events.map(|event| ((*event).to_owned(), hook.clone())).collect();
