@@ -80,8 +80,8 @@ fn clear_up(folder: &Path, now: Timestamp) {
 }
 
 impl Launch {
-    /// The host in whose name the terms of a launch are recorded.
-    pub const SOURCE: &'static str = "midcourse";
+    /// The way by which the terms of a launch come to a run.
+    pub const WAY: &'static str = "launch";
 
     /// A new launch.
     pub fn new(deadline: Option<Timestamp>, config: String) -> Self {
@@ -130,23 +130,31 @@ impl Launch {
         let Some(place) = facts.iter().position(Event::begins_something) else { return };
         let Some(opening) = facts.get(place) else { return };
         let (run, at) = (opening.run.clone(), opening.at);
+        let source = Source::new(opening.source.host(), Self::WAY);
         // A run's first record says that it began.
         let begins = usize::from(matches!(opening.payload, TrajectoryPayload::RunStarted { .. }));
         let place = place.saturating_add(begins);
         let config =
             TrajectoryPayload::ConfigApplied { config: self.config.clone(), prompt_name: None };
-        let mut terms = vec![self.event(&run, at, config)];
+        let event = |payload| self.event(&run, &source, at, payload);
+        let mut terms = vec![event(config)];
         // An earlier launch may have left a deadline that is not this one's.
         let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
         if self.deadline.is_some() || is_resumed {
             let deadline = TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline };
-            terms.push(self.event(&run, at, deadline));
+            terms.push(event(deadline));
         }
         facts.splice(place..place, terms);
     }
 
-    fn event(&self, run: &RunIdentity, at: Timestamp, payload: TrajectoryPayload) -> Event {
-        let event = Event::new(run.clone(), Source::new(Self::SOURCE, "run"), at, payload);
+    fn event(
+        &self,
+        run: &RunIdentity,
+        source: &Source,
+        at: Timestamp,
+        payload: TrajectoryPayload,
+    ) -> Event {
+        let event = Event::new(run.clone(), source.clone(), at, payload);
         // What is found holds until something else is found.
         if self.id.is_empty() { event.once_in_a_row() } else { event.with_fact(self.fact()) }
     }
@@ -212,6 +220,13 @@ mod tests {
         assert_eq!(asked, ["config_applied", "deadline_set", "message_appended"]);
         assert_eq!(kinds_with(&launch, word(AgentMessage::assistant("ok"))), ["message_appended"]);
         assert_eq!(kinds_with(&launch, TrajectoryPayload::TurnStarted), ["turn_started"]);
+        // Whoever asks for the host of a run that begins with them is told the right one.
+        let source = Source::new("codex", "hook");
+        let resumed = TrajectoryPayload::Resumed;
+        let mut facts =
+            vec![Event::new(RunIdentity::root("r"), source, Timestamp::default(), resumed)];
+        launch.announce(&mut facts);
+        assert_eq!(facts[0].source.as_str(), "codex/launch");
         let endless = Launch::new(None, String::new());
         let begun = TrajectoryPayload::RunStarted { identity: RunIdentity::root("r") };
         assert_eq!(kinds_with(&endless, begun), ["run_started", "config_applied"]);

@@ -116,7 +116,7 @@ impl Replay {
     fn watch(&mut self, told: &Told) -> Result<Seen> {
         let Told { record, source } = told;
         // What others call a configuration is a name of theirs.
-        let is_ours = source.as_ref().is_some_and(|source| source.host() == Launch::SOURCE);
+        let is_ours = source.as_ref().is_some_and(|source| source.way() == Launch::WAY);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
             // From here on it is judged like this; what it has seen stays.

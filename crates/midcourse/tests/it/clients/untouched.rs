@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Client;
 use super::script::{Piece, Script};
@@ -78,4 +78,22 @@ fn a_projects_variables_change_nothing() {
     let told = texts(&session.runs()[0]);
     assert_eq!((told.len(), session.told().last()), (2, Some(&2)), "{told:?}");
     assert!(session.stderr.contains("2 things were said"), "{}", session.stderr);
+}
+
+/// Who reads the client's output line by line reads the same lines, from the first on.
+#[test]
+fn a_stream_of_claude_code_is_as_ever() {
+    let run = |hooks: &Hooks| {
+        let client = Client::ClaudeCode;
+        let script = Script::of_calls([client.shell("a", "echo hello")], LAST);
+        let words = ["--output-format", "stream-json", "--verbose"];
+        Some(Trial::of(client, script)?.with_words(&words).run(hooks))
+    };
+    let (Some(bare), Some(watched)) = (run(&Hooks::None), run(&RUN)) else { return };
+    let kinds = |lines: Vec<Value>| -> Vec<String> {
+        lines.iter().map(|line| format!("{} {}", line["type"], line["subtype"])).collect()
+    };
+    assert_eq!(kinds(watched.lines()), kinds(bare.lines()));
+    assert_eq!(calls(&watched.runs()[0]), ["a ok"]);
+    assert_eq!(watched.store().runs(1).unwrap()[0].host, "claude-code");
 }
