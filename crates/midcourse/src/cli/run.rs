@@ -56,7 +56,7 @@ struct Watched {
     home: Home,
     launch: Launch,
     /// Where its terms lie.
-    _folder: LaunchFolder,
+    folder: LaunchFolder,
     /// The store, for as long as it runs: each hook finds it open, and need not read its log anew.
     /// Where it cannot be had, the hooks say so.
     _store: Option<Store>,
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(words);
     let mut has_hooks = false;
-    if let Some(Watched { home, launch, _folder: folder, .. }) = &watched {
+    if let Some(Watched { home, launch, folder, .. }) = &watched {
         match with_hooks(host, program, words, home, launch, folder) {
             Ok(words) => {
                 has_hooks = true;
@@ -121,7 +121,7 @@ fn watched(arguments: &Arguments, begun: Timestamp) -> Result<Result<Watched>> {
         let store = Store::open(&home, StoreSettings::default()).ok();
         Ok((folder, store))
     };
-    Ok(keep().map(|(_folder, _store)| Watched { home, launch, _folder, _store }))
+    Ok(keep().map(|(folder, _store)| Watched { home, launch, folder, _store }))
 }
 
 /// The command's words with hooks among them.
