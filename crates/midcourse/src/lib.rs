@@ -11,10 +11,12 @@ mod formats;
 mod home;
 mod hosts;
 mod launch;
+mod length;
 mod recorder;
 mod redact;
 mod relation;
 mod scenario;
+mod shell;
 mod sink;
 mod store;
 mod watch;
@@ -31,12 +33,14 @@ pub use formats::records::{LineDefaults, LineError, read_line};
 pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use hosts::{Carrier, Decoded, Host};
 pub use launch::{LAUNCH_VARIABLE, Launch, LaunchFolder};
+pub use length::parse_length;
 pub use recorder::{OnFailure, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretShape, SecretShapes};
 pub use relation::Standing;
 pub use scenario::{
     Expected, Judgement, Scenario, ScenarioError, ScenarioVerdict, judge, read_scenarios,
 };
+pub use shell::in_shell;
 pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, TrajectorySink};
 pub use store::{
     Cursor, Durability, Finding, Hit, Imported, Link, Placed, RunKey, RunSummary, SearchIndex,

@@ -20,13 +20,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use midcourse::{
     Decoded, Event, Home, Host, LAUNCH_VARIABLE, Launch, NoHome, StoreError, StoreSettings, Taken,
-    Watch, now, spill, take_in_all,
+    Watch, in_shell, now, spill, take_in_all,
 };
 use midcourse_core::{Delivery, Mode};
 use uuid::Uuid;
 
 use super::terms::Terms;
-use super::words::in_shell;
 use log::Log;
 
 /// The variable that says how many milliseconds an event may take.

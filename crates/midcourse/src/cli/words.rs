@@ -57,15 +57,6 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A word of a shell that means nothing but itself.
-pub(super) fn in_shell(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// The beginning of a text, on one line.
 pub(super) fn short(text: &str, width: usize) -> String {
     let text = plain(text);
@@ -185,17 +176,4 @@ pub(super) fn line(stored: StoredRecord, since: Timestamp, width: usize) -> Stri
     }
     let line = format!("{seq:>6}  {after:>12}  {word:<9}  {}{notes}", short(&text, width));
     line.trim_end().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_shell;
-
-    #[test]
-    fn a_path_is_one_word_of_the_shell() {
-        assert_eq!(in_shell("/usr/bin/midcourse"), "/usr/bin/midcourse");
-        assert_eq!(in_shell("/my tools/mid'course"), r"'/my tools/mid'\''course'");
-        assert_eq!(in_shell("/a$(rm -rf x)"), "'/a$(rm -rf x)'");
-        assert_eq!(in_shell(""), "''");
-    }
 }

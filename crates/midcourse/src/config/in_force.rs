@@ -13,6 +13,7 @@ use super::layer::Layer;
 use super::trust::Trusted;
 use super::{Config, ConfigError, InvalidConfig};
 use crate::home::Home;
+use crate::shell::in_shell;
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,13 +162,4 @@ fn of_project(home: &Home, path: &Path) -> Result<Layer, String> {
         ));
     }
     Layer::of(file.text()).map_err(|problem| left_out(&ConfigError::invalid(path, problem)))
-}
-
-/// A path as a word of a command line that does nothing else, whatever the path is called.
-fn in_shell(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if path.chars().all(is_plain) {
-        return path.to_owned();
-    }
-    format!("'{}'", path.replace('\'', r"'\''"))
 }

@@ -11,12 +11,11 @@ use midcourse_core::{
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use crate::length::parse_length;
+
 /// The highest number of calls that can be waited for: a threshold that is never reached switches a
 /// detector off.
 const COUNT_MAX: u32 = 1_000_000;
-
-/// The longest length of time.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Whole numbers in these bounds.
 struct Whole {
@@ -115,12 +114,7 @@ impl Visitor<'_> for UpToAYear {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-        text.parse::<jiff::Span>()
-            .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()))
-            .ok()
-            .and_then(|length| Duration::try_from(length).ok())
-            .filter(|length| !length.is_zero() && *length <= LONGEST)
-            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        parse_length(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
+use jiff::Zoned;
 use jiff::civil::{DateTime, Time};
-use jiff::{SpanRelativeTo, Zoned};
+use midcourse::parse_length;
 use midcourse_core::Timestamp;
-
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A length of time.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
-    text.parse::<jiff::Span>()
-        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
-        .ok()
-        .and_then(|length| Duration::try_from(length).ok())
-        .filter(|length| !length.is_zero() && *length <= LONGEST)
+    parse_length(text)
         .ok_or_else(|| "give a length of time such as 90m, 2h or \"1h 30m\", up to 365d".to_owned())
 }
 
