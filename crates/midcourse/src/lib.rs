@@ -43,9 +43,9 @@ pub use scenario::{
 pub use shell::in_shell;
 pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, TrajectorySink};
 pub use store::{
-    Cursor, Durability, Finding, Hit, Imported, Link, Placed, RunKey, RunSummary, SearchIndex,
-    Step, Store, StoreError, StoreSettings, StoreWriter, StoredRecord, Taken, has_spilled, spill,
-    take_in, take_in_all,
+    Cursor, Durability, Finding, Hit, Imported, Link, Placed, Plan, RunKey, RunSummary,
+    SearchIndex, Step, Store, StoreError, StoreSettings, StoreWriter, StoredRecord, Taken,
+    has_spilled, spill, take_in, take_in_all,
 };
 pub use watch::{Seen, Watch, watch};
 
