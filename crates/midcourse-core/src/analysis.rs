@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::money::MicroUsd;
-use crate::record::{RunOutcome, Usage};
+use crate::record::{CallId, RunOutcome, Usage};
 use crate::text::Excerpt;
 use crate::time::Timestamp;
 use frequency::ErrorMemory;
@@ -44,6 +44,9 @@ pub const OPEN_CALLS_MAX: usize = 16;
 
 /// The latest calls whose ids are known, so that a call reported twice counts once.
 pub const CALL_IDS_MAX: usize = 64;
+
+/// The longest id of a call that is kept, in bytes.
+pub(crate) const CALL_ID_MAX: usize = 128;
 
 /// Texts of the model that are compared with its latest one.
 const TEXTS_MAX: usize = 8;
@@ -64,6 +67,8 @@ pub struct TrajectoryAnalysis {
     /// A call has ended, and nothing has happened since that feedback on it would come too late
     /// for. Saved: a host may ask in another process.
     awaits_feedback: bool,
+    /// The call that ended last, unless its id is longer than ids are.
+    last_call: Option<CallId>,
     /// The latest record is a word of the person.
     #[serde(skip)]
     person_just_spoke: bool,
@@ -287,6 +292,11 @@ impl TrajectoryAnalysis {
     /// Whether feedback on the latest call would still come right behind its result.
     pub const fn awaits_feedback(&self) -> bool {
         self.awaits_feedback
+    }
+
+    /// The call that feedback would come behind, where its id is known.
+    pub fn call_awaiting_feedback(&self) -> Option<&CallId> {
+        self.last_call.as_ref().filter(|_| self.awaits_feedback)
     }
 
     /// The call that the latest record ended, unless it repeats a sibling of its own round: asking twice at once is not asking

@@ -52,7 +52,8 @@ pub fn watch(
     let Some(point) = point else { return seen };
     let feedback = engine.feedback(now);
     seen.faults.extend(feedback.faults);
-    let call = record.payload.call_id().cloned();
+    let call = record.payload.call_id().or_else(|| engine.trajectory().call_awaiting_feedback());
+    let call = call.cloned();
     for piece in feedback.said {
         let delivery = Delivery::Feedback(piece, call.clone());
         seen.records.push(engine.confirm(delivery.clone(), next_seq(), now));

@@ -6,7 +6,7 @@
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
+use super::{CALL_ID_MAX, CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{
@@ -30,12 +30,14 @@ impl TrajectoryAnalysis {
                 let failed = *is_error || result.is_error;
                 let call = open.end(&text, failed, record.seq, record.at(), &mut self.scratch);
                 self.push_call(call.in_prompt(prompt));
+                self.last_call = kept(tool_call_id);
             }
             TrajectoryPayload::Denied { tool_call_id, tool_name, reason } => {
                 let Some(open) = self.close(tool_call_id, tool_name, record.at()) else { return };
                 let reason = reason.as_deref().unwrap_or_default();
                 let call = open.deny(reason, record.seq, record.at(), &mut self.scratch);
                 self.push_call(call.in_prompt(prompt));
+                self.last_call = kept(tool_call_id);
             }
             TrajectoryPayload::TurnStarted => self.start_turn(),
             TrajectoryPayload::TurnEnded { assistant, .. } => {
@@ -238,6 +240,7 @@ impl TrajectoryAnalysis {
         call.turn = self.enter_turn();
         call.ended_seq = self.latest_seq;
         self.push_call(call);
+        self.last_call = None;
         true
     }
 
@@ -303,6 +306,11 @@ impl TrajectoryAnalysis {
         self.totals.answers += 1;
         self.speech.heard(trimmed, has_calls);
     }
+}
+
+/// The id, if it is as long as ids are: hosts may send anything.
+fn kept(id: &CallId) -> Option<CallId> {
+    (id.as_str().len() <= CALL_ID_MAX).then(|| id.clone())
 }
 
 /// Whether something new has begun, behind which words about the call before come too late.

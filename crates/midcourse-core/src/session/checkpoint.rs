@@ -11,7 +11,7 @@ use crate::analysis::TrajectoryAnalysis;
 use crate::detect::{BuiltIn, SavedDetector};
 
 /// The version of the checkpoint's form; raised with every change of it.
-pub const CHECKPOINT_VERSION: u8 = 3;
+pub const CHECKPOINT_VERSION: u8 = 4;
 
 /// A saved fold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
