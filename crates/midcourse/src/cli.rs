@@ -15,7 +15,10 @@ mod hook;
 mod import;
 mod line;
 mod list;
+mod log;
 mod open;
+#[cfg(feature = "proxy")]
+mod proxy;
 mod prune;
 mod record;
 mod replay;
@@ -63,6 +66,15 @@ enum Command {
     /// For that process only, midcourse is put at its hooks (claude and codex are known by name).
     /// Deadlines and budgets tell; they never stop. At the end a summary goes to standard error.
     Run(run::Arguments),
+    /// Stand between an agent and its model: record what is asked and answered, and say what is to
+    /// be said in the request where it matters.
+    ///
+    /// For agents on Anthropic's Messages or OpenAI's Chat Completions. It prints the addresses to
+    /// give to the agent as shell variables, and serves until it is stopped. `midcourse run` does
+    /// all that by itself. What it does not understand passes through unchanged, and whatever goes
+    /// wrong here, the agent's requests go through.
+    #[cfg(feature = "proxy")]
+    Proxy(proxy::Arguments),
     /// Show the recorded runs, newest first.
     List(list::Arguments),
     /// Show one run, record by record.
@@ -129,6 +141,8 @@ pub(crate) fn run() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        #[cfg(feature = "proxy")]
+        Command::Proxy(arguments) => proxy::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Tail(arguments) => tail::run(&arguments),

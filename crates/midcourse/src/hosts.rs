@@ -197,7 +197,7 @@ impl Decoded {
 }
 
 /// The run of a session, or of an agent that works for it.
-fn identity(session: &str, agent: Option<&str>) -> RunIdentity {
+pub fn session_run(session: &str, agent: Option<&str>) -> RunIdentity {
     let session_run = RunIdentity::root(session);
     match agent.filter(|agent| !agent.is_empty()) {
         None => session_run,

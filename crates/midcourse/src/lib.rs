@@ -3,7 +3,9 @@
 //! The command `midcourse` is built on this crate, and so is every plugin that records in-process.
 //! The engine itself is `midcourse-core`; nothing here judges, and nothing there touches a disk.
 
+mod apis;
 mod backtest;
+mod blocks;
 mod clock;
 mod config;
 mod event;
@@ -21,6 +23,9 @@ mod sink;
 mod store;
 mod watch;
 
+pub use apis::{
+    Answer, Api, Conversation, Fact, Insertion, Item, News, Place, Request, Role, Way, insert,
+};
 pub use backtest::{Spoken, Verdict, backtest};
 pub use clock::now;
 pub use config::{
@@ -31,7 +36,7 @@ pub use event::{Event, FactKey, ForeignRecord, Source};
 pub use formats::events::{ForeignEvent, ForeignRun, read_run};
 pub use formats::records::{LineDefaults, LineError, read_line};
 pub use home::{HOME_VARIABLE, Home, NoHome};
-pub use hosts::{Carrier, Decoded, Host};
+pub use hosts::{Carrier, Decoded, Host, session_run};
 pub use launch::{LAUNCH_VARIABLE, Launch, LaunchFolder};
 pub use length::parse_length;
 pub use recorder::{OnFailure, TrajectoryRecorder};

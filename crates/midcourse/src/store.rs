@@ -184,6 +184,20 @@ impl Store {
         read::records(&self.connection, head.id, i64::try_from(from).unwrap_or(i64::MAX), count)
     }
 
+    /// The records of a run that are of some kinds, in order.
+    pub fn records_of(
+        &self,
+        run_id: &str,
+        kinds: &[&str],
+    ) -> Result<Vec<TrajectoryRecord>, StoreError> {
+        let Some(head) = append::run_head(&self.connection, run_id)? else { return Ok(Vec::new()) };
+        let mut records = Vec::new();
+        for seq in read::seqs_of(&self.connection, head.id, kinds)? {
+            records.extend(read::record(&self.connection, head.id, seq)?);
+        }
+        Ok(records.into_iter().map(StoredRecord::into_record).collect())
+    }
+
     /// All records of a run in order, as the engine takes them.
     pub fn trajectory(&self, run_id: &str) -> Result<Vec<TrajectoryRecord>, StoreError> {
         let records = self.records(run_id, 0, usize::MAX)?;

@@ -5,8 +5,6 @@
 //! of its own; this one waits for it, and when the time is over it puts the event aside and leaves.
 //! Exit code 2 would block the agent, so it is kept even from the parser of the command line.
 
-mod log;
-
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _, stdin, stdout};
@@ -25,8 +23,8 @@ use midcourse::{
 use midcourse_core::{Delivery, Mode};
 use uuid::Uuid;
 
+use super::log::Log;
 use super::terms::Terms;
-use log::Log;
 
 /// The variable that says how many milliseconds an event may take.
 const TIMEOUT_VARIABLE: &str = "MIDCOURSE_HOOK_TIMEOUT_MS";

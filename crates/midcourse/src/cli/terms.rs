@@ -6,6 +6,7 @@ use midcourse::{Config, Event, Home, Host, InForce, Launch};
 use midcourse_core::{Budget, Engine, Mode, TrajectoryPayload};
 
 /// The terms on which a run is watched.
+#[derive(Clone)]
 pub(super) struct Terms {
     launch: Option<Launch>,
     config: Config,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::facts::{answered, begins_run, ended, outcome, point_before_render, prompt, used};
-use super::{Carrier, Decoded, Host, identity, response};
+use super::{Carrier, Decoded, Host, response, session_run};
 use crate::event::Event;
 
 /// The events that tell something; none of them asks for a decision.
@@ -91,7 +91,7 @@ pub(super) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
     let read = || {
         let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
         (!payload.session_id.is_empty()).then_some(())?;
-        let run = identity(&payload.session_id, payload.agent_id.as_deref());
+        let run = session_run(&payload.session_id, payload.agent_id.as_deref());
         let folder = payload.cwd.clone();
         // A helper's answers are in a file of its own.
         let is_main = run.parent_run_id.is_none();

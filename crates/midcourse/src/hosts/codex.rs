@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::facts::{
     INTERRUPT, answered, begins_run, ended, outcome, point_before_render, prompt, used,
 };
-use super::{Carrier, Decoded, Host, identity, response};
+use super::{Carrier, Decoded, Host, response, session_run};
 use rollout::Rollout;
 
 const HOST: Host = Host::Codex;
@@ -66,7 +66,7 @@ pub(super) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
     let read = || {
         let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
         (!payload.session_id.is_empty()).then_some(())?;
-        let run = identity(&payload.session_id, payload.agent_id.as_deref());
+        let run = session_run(&payload.session_id, payload.agent_id.as_deref());
         read(run, at, payload)
     };
     read().unwrap_or_else(|| HOST.unread(bytes, at))

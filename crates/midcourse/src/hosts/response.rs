@@ -3,8 +3,10 @@
 //! The text is what the model reads, as near as it can be told: the engine compares it. Lengths,
 //! durations and flags around it would make equal answers differ.
 
-use midcourse_core::{ImageContent, TextContent, ToolResult, ToolResultBlock as Block};
+use midcourse_core::ToolResult;
 use serde_json::{Map, Value};
+
+use crate::blocks::blocks;
 
 /// A tool's answer as a result.
 pub(super) fn result(response: Value) -> ToolResult {
@@ -65,29 +67,6 @@ fn shell(fields: &Map<String, Value>) -> ToolResult {
     }
     let is_interrupted = fields.get("interrupted").is_some_and(|flag| *flag == true);
     ToolResult { is_error: is_interrupted, ..ToolResult::text(parts.join("\n")) }
-}
-
-fn blocks(items: Vec<Value>) -> ToolResult {
-    ToolResult { content: items.into_iter().map(block).collect(), ..ToolResult::default() }
-}
-
-fn block(item: Value) -> Block {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    match item.get("type").and_then(Value::as_str) {
-        Some("text") => {
-            Block::Text(TextContent { text: item.get("text").map(text).unwrap_or_default() })
-        }
-        Some("image") if item.pointer("/source/data").is_some() => {
-            let media_type = item.pointer("/source/media_type").map(text);
-            let data = item.pointer("/source/data").map(text).unwrap_or_default();
-            let kind = media_type.as_deref().unwrap_or("image");
-            let source = format!("data:{kind};base64,{data}");
-            Block::Image(ImageContent { source, media_type, alt: None })
-        }
-        _ => Block::Text(TextContent {
-            text: item.as_str().map_or_else(|| item.to_string(), str::to_owned),
-        }),
-    }
 }
 
 #[cfg(test)]

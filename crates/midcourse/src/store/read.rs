@@ -282,6 +282,23 @@ fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreErr
         .optional()?)
 }
 
+/// The places of a run's records of some kinds, in order.
+pub(super) fn seqs_of(
+    connection: &Connection,
+    run: i64,
+    kinds: &[&str],
+) -> Result<Vec<i64>, StoreError> {
+    let mut seqs = Vec::new();
+    let mut find =
+        connection.prepare_cached("SELECT seq FROM records WHERE run = ?1 AND kind = ?2")?;
+    for kind in kinds {
+        let found = find.query_map(params![run, kind], |row| row.get(0))?;
+        seqs.extend(found.collect::<Result<Vec<i64>, _>>()?);
+    }
+    seqs.sort_unstable();
+    Ok(seqs)
+}
+
 /// One record of a run, whole.
 pub(super) fn record(
     connection: &Connection,

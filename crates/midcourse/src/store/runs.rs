@@ -4,6 +4,7 @@ use midcourse_core::{RunId, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::Store;
+use super::append::{known_seq, run_head};
 use super::error::StoreError;
 use super::read::unsigned;
 
@@ -105,6 +106,12 @@ impl Store {
             Ok((read_summary(row)?, unsigned(row, 11)?))
         })?;
         Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether a run holds a fact of a kind.
+    pub fn has_fact(&self, run_id: &str, kind: &str, fact: &str) -> Result<bool, StoreError> {
+        let Some(head) = run_head(&self.connection, run_id)? else { return Ok(false) };
+        Ok(known_seq(&self.connection, head.id, kind, fact)?.is_some())
     }
 
     /// The ids of runs that begin so, at most `count`.

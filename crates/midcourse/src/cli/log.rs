@@ -1,4 +1,5 @@
-//! The log of the hooks: what went wrong, one line each, since nobody reads their standard error.
+//! The log of hooks and proxies: what went wrong, one line each, since nobody reads their standard
+//! error.
 //!
 //! It is in the home folder; where that cannot be written, in the user's folder for caches. It is
 //! kept short: a long one becomes `hook.log.old`, and the one before that goes.

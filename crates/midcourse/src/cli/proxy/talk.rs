@@ -1,0 +1,333 @@
+//! One run as its requests and answers show it.
+//!
+//! What was said about a tool's result goes into every later request again, the same bytes, since
+//! the client's history lacks it. What is for one request only goes into one. Both come from the
+//! records, so a proxy that begins in the middle says the same again.
+
+use midcourse::{
+    Api, Conversation, Event, Fact, Insertion, Item, Place, Request, RunSummary, Store, StoreError,
+    Way,
+};
+use midcourse_core::{
+    CallId, DecisionPoint, Delivery, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// The fact by which hooks know that the proxy speaks.
+pub(in crate::cli) const PROXIED: (&str, &str) = ("external_answer", "proxied");
+
+/// Records at the end of a run among which lies what was said and not yet carried.
+const RECENT: u64 = 64;
+
+/// The shortest text of a call that a conversation of a helper is known by, in characters.
+const TASK_MIN: usize = 12;
+
+/// A run.
+pub(super) struct Talk {
+    pub(super) run: RunIdentity,
+    pub(super) api: Api,
+    pub(super) conversation: Conversation,
+    /// Feedback by the call that it is about.
+    feedback: Vec<(CallId, Vec<Delivery>)>,
+    /// Guidance that was recorded and that no request has carried yet.
+    owed: Vec<Delivery>,
+    /// Requests until now.
+    requests: usize,
+    /// Whether the run is on record.
+    is_on_record: bool,
+    /// Whether hooks report it, too: what people say, then.
+    is_hooked: bool,
+    pub(super) last: Option<Attempt>,
+    /// Calls of the latest answer, and the texts in what they ask.
+    open: Vec<(CallId, Vec<String>)>,
+    /// When it was needed last.
+    pub(super) used: u64,
+}
+
+/// The latest request.
+pub(super) struct Attempt {
+    pub(super) digest: u64,
+    pub(super) insertions: Vec<Insertion>,
+    pub(super) standing: Standing,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    UnderWay,
+    Answered,
+    /// It failed, so the client may send it again.
+    Unanswered,
+}
+
+/// Where words fit into a request.
+#[derive(Default)]
+pub(super) struct Places {
+    /// Those about results.
+    results: Vec<(CallId, Place)>,
+    /// Those for this request only.
+    end: Option<Place>,
+}
+
+impl Talk {
+    pub(super) fn new(run: RunIdentity, api: Api) -> Self {
+        Self {
+            run,
+            api,
+            conversation: Conversation::default(),
+            feedback: Vec::new(),
+            owed: Vec::new(),
+            requests: 0,
+            is_on_record: false,
+            is_hooked: false,
+            last: None,
+            open: Vec::new(),
+            used: 0,
+        }
+    }
+
+    /// Goes on with a run that is on record.
+    pub(super) fn resume(&mut self, store: &Store, run: &RunSummary) -> Result<(), StoreError> {
+        let id = run.run_id.as_str();
+        self.is_on_record = true;
+        self.is_hooked = midcourse::Host::named(&run.host).is_some();
+        if run.deliveries > 0 {
+            for record in store.records_of(id, &["feedback_delivered"])? {
+                self.said_before(&record);
+            }
+            self.owe(&store.records(id, run.records.saturating_sub(RECENT), usize::MAX)?);
+        }
+        Ok(())
+    }
+
+    fn said_before(&mut self, record: &TrajectoryRecord) {
+        if let TrajectoryPayload::FeedbackDelivered {
+            feedback,
+            tool_call_id: Some(call),
+            shadow: false,
+            ..
+        } = &record.payload
+        {
+            self.say(Delivery::Feedback(feedback.clone(), Some(call.clone())));
+        }
+    }
+
+    /// What was said before a call ran and has not been carried with its result.
+    fn owe(&mut self, recent: &[midcourse::StoredRecord]) {
+        for stored in recent {
+            match stored.clone().into_record().payload {
+                TrajectoryPayload::TurnStarted => self.owed.clear(),
+                TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
+                    if guidance.decision_point == DecisionPoint::PreToolExecution =>
+                {
+                    self.owed.push(guidance.into());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps what is said for as long as it is to be said.
+    pub(super) fn say(&mut self, delivery: Delivery) {
+        let Delivery::Feedback(_, call) = &delivery else { return self.owed.push(delivery) };
+        let Some(call) = call.clone() else { return };
+        match self.feedback.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, said)) => said.push(delivery),
+            None => self.feedback.push((call, vec![delivery])),
+        }
+    }
+
+    /// What was said about the results in a request, again.
+    pub(super) fn again(&self, places: &Places) -> Vec<Insertion> {
+        let insertion = |(call, place): &(CallId, Place)| {
+            let (_, said) = self.feedback.iter().find(|(about, _)| about == call)?;
+            Some(place.insertion(&Delivery::labelled_text(said)?))
+        };
+        places.results.iter().filter_map(insertion).collect()
+    }
+
+    /// All that goes into a request: what was said about its results, and what is owed.
+    pub(super) fn insertions(&self, places: &Places) -> Vec<Insertion> {
+        let mut insertions = self.again(places);
+        if let (Some(end), Some(words)) = (places.end, Delivery::labelled_text(&self.owed)) {
+            insertions.push(end.insertion(&words));
+        }
+        insertions
+    }
+
+    /// A request has carried what is owed.
+    pub(super) fn carried(&mut self, places: &Places) {
+        if places.end.is_some() {
+            self.owed.clear();
+        }
+    }
+
+    /// The events that a request tells of.
+    pub(super) fn asked(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        let way = match () {
+            () if request.place.is_none() => Way::Late,
+            () if self.requests == 0 && request.calls().next().is_none() => Way::Opening,
+            () if request.has_form => Way::Final,
+            () => Way::Request,
+        };
+        let mut events = self.begin(request, at);
+        let news = self.conversation.take(request, !self.is_hooked);
+        if news.is_summed_up {
+            let compacted = TrajectoryPayload::ContextCompacted { trigger: None };
+            events.push(self.event(Way::Late, at, compacted));
+        }
+        let mut has_words = false;
+        for Fact { payload, key, is_current } in news.facts {
+            let way = if is_current { way } else { Way::Late };
+            if let (TrajectoryPayload::ToolEnded { tool_call_id, .. }, true) =
+                (&payload, is_current)
+            {
+                self.open.retain(|(open, _)| open != tool_call_id);
+            }
+            has_words |= is_current;
+            let event = self.event(way, at, payload);
+            events.push(match key {
+                Some(key) => event.with_fact(key),
+                None => event,
+            });
+        }
+        events.push(self.prepared(request, way, at));
+        let is_retry = self.last.as_ref().is_some_and(|last| last.standing != Standing::Answered);
+        if has_words || !is_retry {
+            let turn = self.event(Way::Late, at, TrajectoryPayload::TurnStarted);
+            // Hooks tell of the same turn.
+            events.push(match first_result(request) {
+                Some(call) => turn.with_fact(format!("after:{call}")),
+                None => turn,
+            });
+        }
+        events
+    }
+
+    /// The events of something that the client asks for itself.
+    pub(super) fn asked_beside(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        let mut events = self.begin(request, at);
+        events.push(self.prepared(request, Way::Side, at));
+        events
+    }
+
+    /// A request that is sent again because it failed.
+    pub(super) fn asked_again(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        vec![self.prepared(request, Way::Late, at)]
+    }
+
+    /// The events with which a run begins, if it does.
+    fn begin(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        let mut events = Vec::new();
+        if !self.is_on_record {
+            self.is_on_record = true;
+            let identity = self.run.clone();
+            events.push(self.event(Way::Late, at, TrajectoryPayload::RunStarted { identity }));
+            for text in request.prompt() {
+                let message =
+                    midcourse_core::AgentMessage::System { content: text, timestamp: None };
+                let said = TrajectoryPayload::MessageAppended { message };
+                events.push(self.event(Way::Late, at, said));
+            }
+        }
+        if self.is_hooked && self.requests == 0 {
+            let (_, fact) = PROXIED;
+            let marker = TrajectoryPayload::ExternalAnswer {
+                source: "midcourse".to_owned(),
+                question: "who_speaks".to_owned(),
+                answer: "proxy".into(),
+            };
+            events.push(self.event(Way::Late, at, marker).with_fact(fact));
+        }
+        events
+    }
+
+    fn prepared(&mut self, request: &Request<'_>, way: Way, at: Timestamp) -> Event {
+        let prepared = TrajectoryPayload::ProviderRequestPrepared {
+            iteration: self.requests,
+            model_id: request.model.clone(),
+            system_prompt_chars: request.system_chars(),
+            message_count: request.messages,
+            tool_count: request.tools.len(),
+            tools: request.tools.clone(),
+        };
+        self.requests = self.requests.saturating_add(1);
+        self.event(way, at, prepared)
+    }
+
+    /// The events that an answer tells of.
+    pub(super) fn heard(&mut self, answer: midcourse::Answer, at: Timestamp) -> Vec<Event> {
+        self.open = answer.calls().map(|call| (call.id.clone(), tasks(&call.arguments))).collect();
+        let facts = self.conversation.hear(answer);
+        let event = |Fact { payload, key, .. }| {
+            let event = self.event(Way::Answer, at, payload);
+            match key {
+                Some(key) => event.with_fact(key),
+                None => event,
+            }
+        };
+        facts.into_iter().map(event).collect()
+    }
+
+    /// The event of an answer to something that the client asked for itself: what it took.
+    pub(super) fn heard_beside(&self, answer: &midcourse::Answer, at: Timestamp) -> Option<Event> {
+        let used = TrajectoryPayload::ExternalAnswer {
+            source: "host".to_owned(),
+            question: "usage".to_owned(),
+            answer: serde_json::to_value(answer.usage?).ok()?,
+        };
+        Some(self.event(Way::Side, at, used))
+    }
+
+    fn event(&self, way: Way, at: Timestamp, payload: TrajectoryPayload) -> Event {
+        let event = Event::new(self.run.clone(), self.api.source(way), at, payload);
+        if event.fact.is_some() {
+            return event;
+        }
+        // A commit that fails may have been made: if it comes back, it is known.
+        event.with_fact(format!("once:{}", Uuid::now_v7()))
+    }
+
+    /// The call that somebody who begins so works for.
+    pub(super) fn call_about(&self, words: &str) -> Option<&CallId> {
+        let is_about = |task: &String| words.contains(task.as_str()) || task.contains(words);
+        let found = self.open.iter().find(|(_, tasks)| tasks.iter().any(is_about));
+        found.map(|(call, _)| call).filter(|_| words.chars().count() >= TASK_MIN)
+    }
+
+    /// What was not stored is to be told again.
+    pub(super) fn forget(&mut self) {
+        self.conversation = Conversation::default();
+        self.is_on_record = false;
+    }
+}
+
+impl Places {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        let result = |item: &Item<'_>| match item {
+            Item::Returns { id, place, .. } => Some((CallId::from(id), (*place)?)),
+            _ => None,
+        };
+        Self { results: request.items.iter().filter_map(result).collect(), end: request.place }
+    }
+}
+
+fn first_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {
+    request.items.iter().skip(request.current).find_map(|item| match item {
+        Item::Returns { id, .. } => Some(id.as_ref()),
+        _ => None,
+    })
+}
+
+/// The texts in what a call asks that may be a helper's task.
+fn tasks(args: &Value) -> Vec<String> {
+    match args {
+        Value::String(text) if text.trim().chars().count() >= TASK_MIN => {
+            vec![text.trim().to_owned()]
+        }
+        Value::Array(items) => items.iter().flat_map(tasks).collect(),
+        Value::Object(fields) => fields.values().flat_map(tasks).collect(),
+        _ => Vec::new(),
+    }
+}
