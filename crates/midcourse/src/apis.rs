@@ -78,6 +78,11 @@ impl Api {
         }
     }
 
+    /// Whether an API is called so in records.
+    pub fn has_name(name: &str) -> bool {
+        Self::ALL.into_iter().any(|api| api.name() == name)
+    }
+
     /// The API that a request to this path speaks, if it asks a model something.
     pub fn of_path(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
@@ -118,7 +123,7 @@ impl Api {
 
     /// The way of a source, if an API is behind it.
     pub fn way_of(source: &Source) -> Option<Way> {
-        Self::ALL.into_iter().find(|api| api.name() == source.host())?;
+        Self::has_name(source.host()).then_some(())?;
         Way::ALL.into_iter().find(|way| way.name() == source.way())
     }
 

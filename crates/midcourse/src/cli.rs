@@ -5,6 +5,7 @@
 //! 2 a command line that was not understood.
 
 mod backtest;
+mod beside;
 mod columns;
 mod demo;
 mod eval;

@@ -37,6 +37,9 @@ pub struct Launch {
     /// The configuration in force, as the text of a file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
+    /// Whether there is a proxy, which speaks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_proxied: bool,
 }
 
 /// How long the folder of a launch is kept.
@@ -85,12 +88,12 @@ impl Launch {
 
     /// A new launch.
     pub fn new(deadline: Option<Timestamp>, config: String) -> Self {
-        Self { id: Uuid::now_v7().to_string(), deadline, config }
+        Self { id: Uuid::now_v7().to_string(), deadline, config, is_proxied: false }
     }
 
     /// What stands for a launch where there was none: settings that were found.
     pub const fn found(config: String) -> Self {
-        Self { id: String::new(), deadline: None, config }
+        Self { id: String::new(), deadline: None, config, is_proxied: false }
     }
 
     /// Puts the terms where the hooks look for them.

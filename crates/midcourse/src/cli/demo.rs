@@ -63,7 +63,8 @@ fn show(folder: &Path) -> Result<ExitCode> {
     let _terms = launch.keep(&home);
     command.args(["demo", "--agent"]).arg(folder).env(LAUNCH_VARIABLE, &launch.id);
     let ended = child::run(&mut command).context("the agent of the demo cannot be started")?;
-    summary::show(&home, &launch, begun, &ended, true);
+    let watching = summary::Watching { hooks: true, proxy: false };
+    summary::show(&home, &launch, begun, &ended, watching);
     ensure!(
         ended == child::Ended::Code(0),
         "the agent was not brought back on course; {} may say why",

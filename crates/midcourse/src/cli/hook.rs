@@ -23,6 +23,7 @@ use midcourse::{
 use midcourse_core::{Delivery, Mode};
 use uuid::Uuid;
 
+use super::beside;
 use super::log::Log;
 use super::terms::Terms;
 
@@ -270,7 +271,11 @@ fn step(
     }
     drop(bytes);
     let mut terms = Terms::in_force(home.as_ref(), launch, decoded.folder.as_deref());
-    let for_tokens = terms.counts_tokens();
+    let is_beside = beside::is_beside(home.as_ref(), host, terms.is_proxied(), &decoded.facts);
+    if is_beside {
+        beside::step_back(&mut decoded.facts);
+    }
+    let for_tokens = terms.counts_tokens() && !is_beside;
     if host.looks_beside(for_tokens)
         && let Some(end) = decoded.beside.as_deref().and_then(end_of)
     {

@@ -26,11 +26,10 @@ use midcourse::Home;
 use uuid::Uuid;
 
 use super::log::Log;
-use super::remark;
 use super::terms::Terms;
+use super::{beside, remark};
 use recorder::Recorder;
 use server::Server;
-pub(super) use talk::PROXIED;
 pub(super) use upstream::Upstreams;
 
 /// The variables by which clients find their APIs, and where they go without them.
@@ -41,9 +40,6 @@ pub(super) const ADDRESSES: [(&str, &str, &str); 2] = [
 
 /// The variable that holds the token of a proxy which goes on with an address that is known.
 pub(super) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
-
-/// What the paths of all proxies begin with.
-pub(super) const PREFIX: &str = "midcourse-";
 
 /// How long the recorder has to finish when the proxy stops.
 const FINISHING: Duration = Duration::from_secs(5);
@@ -201,7 +197,7 @@ fn inherited() -> Result<TcpListener> {
 /// A token that nobody guesses.
 pub(super) fn new_token() -> String {
     // 122 random bits each.
-    format!("{PREFIX}{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+    format!("{}{}{}", beside::PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
 /// The variables that point clients at a proxy.

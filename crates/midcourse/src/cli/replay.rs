@@ -8,7 +8,7 @@ use std::io::{Read, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use midcourse::{Host, Launch, Seen, Source, watch};
+use midcourse::{Api, Host, Launch, Seen, Source, watch};
 use midcourse_core::{
     DecisionPoint, Delivery, Engine, OutcomeVerdict, TrajectoryPayload, TrajectoryRecord,
     parse_notation,
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             more => format!("{more} things said"),
         };
         let then = match said_then.len() {
-            0 if said_now.is_empty() || replay.host.is_none() => String::new(),
+            0 if said_now.is_empty() || !replay.is_live() => String::new(),
             _ if said_now == said_then => ", the same as then".to_owned(),
             others => format!(", and not what was said then ({others} things)"),
         };
@@ -102,15 +102,24 @@ fn words_of(payload: &TrajectoryPayload) -> Option<String> {
 struct Replay {
     engine: Engine,
     host: Option<Host>,
+    is_proxied: bool,
     is_child: bool,
 }
 
 impl Replay {
     fn new(records: &[Told]) -> Self {
-        let host = records.iter().find_map(|told| Host::named(told.source.as_ref()?.host()));
+        let mut sources = records.iter().filter_map(|told| told.source.as_ref());
+        let is_proxied = sources.clone().any(|source| Api::way_of(source).is_some());
+        // What a proxy says does not stay, so it says as much as it has to.
+        let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|told| told.record.parent_run_id.is_some());
         let engine = Terms::shipped().engine(host, is_child);
-        Self { engine, host, is_child }
+        Self { engine, host, is_proxied, is_child }
+    }
+
+    /// Whether something was said then.
+    const fn is_live(&self) -> bool {
+        self.host.is_some() || self.is_proxied
     }
 
     fn watch(&mut self, told: &Told) -> Result<Seen> {
@@ -127,6 +136,7 @@ impl Replay {
             self.engine.restore(&so_far)?;
         }
         let point = match (self.host, source) {
+            (_, Some(source)) if self.is_proxied => self.point_of(source, &record.payload),
             (Some(host), Some(source)) => host.point_of(source, self.is_child, &record.payload),
             _ => Some(DecisionPoint::PreToolSelection),
         };
@@ -135,6 +145,14 @@ impl Replay {
             next = next.saturating_add(1);
             next
         }))
+    }
+}
+
+impl Replay {
+    /// Where a run was asked about that a proxy saw, and perhaps hooks before it.
+    fn point_of(&self, source: &Source, payload: &TrajectoryPayload) -> Option<DecisionPoint> {
+        Api::point_of(source, payload)
+            .or_else(|| Host::named(source.host())?.point_of(source, self.is_child, payload))
     }
 }
 

@@ -1,12 +1,16 @@
 //! `midcourse run`: a coding agent as it is, recorded, told the time and nudged.
 //!
 //! The command runs as it would by itself: its terminal, its signals, its exit code. What is added
-//! is hooks, for that process only. Whatever goes wrong with them, the command runs all the same,
+//! is hooks, for that process only, or a proxy between it and its model, or both. Whatever goes wrong
+//! with them, the command runs all the same,
 //! and it is said what is missing.
 
 pub(super) mod child;
 mod claude_code;
 mod codex;
+mod end;
+#[cfg_attr(not(feature = "proxy"), path = "run/unproxied.rs")]
+mod proxied;
 pub(super) mod summary;
 mod time;
 
@@ -22,6 +26,8 @@ use midcourse::{
 use midcourse_core::{Mode, Timestamp};
 
 use super::{hook, remark};
+use proxied::Proxied;
+use summary::Watching;
 
 /// What is run, and on which terms.
 #[derive(clap::Args)]
@@ -43,6 +49,14 @@ pub(super) struct Arguments {
     /// Record what would be said, and say nothing.
     #[arg(long)]
     shadow: bool,
+    /// Stand between the agent and its model, whatever the command is. Without this it is done for
+    /// commands whose hooks are not known, and for claude if its key or address is in the
+    /// environment.
+    #[arg(long, conflicts_with = "no_proxy")]
+    proxy: bool,
+    /// Do not stand between the agent and its model.
+    #[arg(long)]
+    no_proxy: bool,
     /// Read this configuration, and no other.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -68,39 +82,65 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         anyhow::bail!("there is no command to run");
     };
     let host = host_of(Path::new(program));
-    if host.is_none() && arguments.max_tokens.is_some() {
+    let has_proxy = arguments.proxy || (!arguments.no_proxy && proxied::is_wanted(host));
+    if host.is_none() && !has_proxy && arguments.max_tokens.is_some() {
         anyhow::bail!(
-            "--max-tokens needs to know how many tokens are used, and only {} tell; leave it out",
+            "--max-tokens needs to know how many tokens are used, and without the proxy only {} \
+             tell; leave it out",
             names(" and ")
         );
     }
     let begun = now();
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let unobserved = |error: &anyhow::Error| {
-        remark(&format!("{name} runs unobserved, midcourse adds no hooks: {error:#}"));
+        remark(&format!("{name} runs unobserved: {error:#}"));
     };
-    let watched = watched(arguments, begun)?.map_err(|error| unobserved(&error)).ok();
+    // Hooks leave it to the proxy to speak; others have none.
+    let is_proxied = has_proxy && host == Some(Host::ClaudeCode);
+    let watched = watched(arguments, is_proxied, begun)?;
+    let watched = watched.map_err(|error| unobserved(&error)).ok();
     let mut command = Command::new(program);
     command.args(words);
-    let mut has_hooks = false;
+    let (mut watching, mut proxy) = (Watching::default(), None);
     if let Some(Watched { home, launch, folder, .. }) = &watched {
         match with_hooks(host, program, words, home, launch, folder) {
             Ok(words) => {
-                has_hooks = true;
+                watching.hooks = true;
                 command = Command::new(program);
                 command.args(words);
             }
-            Err(error) => unobserved(&error),
+            Err(error) if !has_proxy || host.is_some() => unobserved(&error),
+            Err(_) => {}
+        }
+        if has_proxy {
+            match Proxied::start(home, launch) {
+                Ok(started) => {
+                    watching.proxy = true;
+                    started.put_into(&mut command);
+                    proxy = Some(started);
+                }
+                Err(error) => {
+                    remark(&format!("{name} runs without the proxy: {error:#}"));
+                }
+            }
         }
         // Hooks that the user has installed are on the same terms.
         command.env(LAUNCH_VARIABLE, &launch.id);
     }
-    let ended = match child::run(&mut command) {
+    let ended = child::run(&mut command);
+    if let Some(proxy) = proxy {
+        proxy.stop();
+    }
+    let ended = match ended {
         Ok(ended) => ended,
         Err(error) => return Ok(cannot_start(program, &error)),
     };
     if let Some(Watched { home, launch, .. }) = &watched {
-        summary::show(home, launch, begun, &ended, has_hooks);
+        if watching.proxy {
+            // A run whose end cannot be written has none on record.
+            let _ = end::note(home, launch, begun, &ended);
+        }
+        summary::show(home, launch, begun, &ended, watching);
     }
     drop(watched);
     Ok(ended.pass_on())
@@ -108,12 +148,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// What a command under watch needs. What the user named and got wrong is an error, since nothing
 /// has begun yet; whatever else is wrong does not keep the command from running.
-fn watched(arguments: &Arguments, begun: Timestamp) -> Result<Result<Watched>> {
+fn watched(arguments: &Arguments, is_proxied: bool, begun: Timestamp) -> Result<Result<Watched>> {
     let home = match Home::of_user() {
         Ok(home) => home,
         Err(error) => return Ok(Err(error.into())),
     };
-    let launch = launch(arguments, &home, begun)?;
+    let launch = Launch { is_proxied, ..launch(arguments, &home, begun)? };
     let keep = || {
         let folder = launch.keep(&home);
         let folder =

@@ -104,6 +104,11 @@ impl Terms {
         self.config.budget.tokens().is_some()
     }
 
+    /// Whether the launch has a proxy, which speaks.
+    pub(super) fn is_proxied(&self) -> bool {
+        self.launch.as_ref().is_some_and(|launch| launch.is_proxied)
+    }
+
     /// Whether what is said reaches the agent.
     pub(super) const fn mode(&self) -> Mode {
         self.config.mode

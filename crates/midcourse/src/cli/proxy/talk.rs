@@ -14,8 +14,7 @@ use midcourse_core::{
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The fact by which hooks know that the proxy speaks.
-pub(in crate::cli) const PROXIED: (&str, &str) = ("external_answer", "proxied");
+use crate::cli::beside;
 
 /// Records at the end of a run among which lies what was said and not yet carried.
 const RECENT: u64 = 64;
@@ -85,6 +84,11 @@ impl Talk {
             open: Vec::new(),
             used: 0,
         }
+    }
+
+    /// Hooks report this run, too.
+    pub(super) const fn hooked(&mut self) {
+        self.is_hooked = true;
     }
 
     /// Goes on with a run that is on record.
@@ -232,7 +236,7 @@ impl Talk {
             }
         }
         if self.is_hooked && self.requests == 0 {
-            let (_, fact) = PROXIED;
+            let (_, fact) = beside::FACT;
             let marker = TrajectoryPayload::ExternalAnswer {
                 source: "midcourse".to_owned(),
                 question: "who_speaks".to_owned(),

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use midcourse::{Api, Conversation, Request, Store, StoreError, session_run};
+use midcourse::{Api, Conversation, Host, Request, Store, StoreError, session_run};
 use midcourse_core::{RunId, RunIdentity, Timestamp};
 use uuid::Uuid;
 
@@ -75,6 +75,12 @@ impl Talks {
             {
                 // What cannot be read is not said again; the request goes through.
                 let _ = talk.resume(store, &summary);
+            }
+            // A helper's hooks may come behind its first request.
+            let parent = talk.run.parent_run_id.clone().filter(|_| session.is_some());
+            let above = parent.and_then(|parent| store?.run(parent.as_str()).ok().flatten());
+            if above.is_some_and(|above| Host::named(&above.host).is_some()) {
+                talk.hooked();
             }
             self.make_room();
             self.talks.insert(id.clone(), talk);

@@ -37,18 +37,27 @@ struct Said {
     shadow: bool,
 }
 
+/// How a command is watched.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::cli) struct Watching {
+    /// By its hooks.
+    pub(in crate::cli) hooks: bool,
+    /// By a proxy between it and its model.
+    pub(in crate::cli) proxy: bool,
+}
+
 /// Shows what the launch came to. Nothing that goes wrong here is the command's fault.
 pub(in crate::cli) fn show(
     home: &Home,
     launch: &Launch,
     begun: Timestamp,
     ended: &Ended,
-    has_hooks: bool,
+    watching: Watching,
 ) {
     let lasted = now().since(begun);
     match collect(home, launch, begun) {
-        // Of a command that has no hooks nothing was to be expected.
-        Ok(runs) if runs.is_empty() && !has_hooks => {}
+        // Of a command that is not watched nothing was to be expected.
+        Ok(runs) if runs.is_empty() && !watching.hooks && !watching.proxy => {}
         Ok(runs) if runs.is_empty() => {
             let log = home.log_file();
             let more = if log.exists() {
@@ -56,11 +65,14 @@ pub(in crate::cli) fn show(
             } else {
                 String::new()
             };
-            remark(&format!(
-                "nothing was recorded in {}: no hook has reported anything. The command did not get \
-                 to work, goes on in the background, or has its hooks switched off{more}",
-                length(lasted)
-            ));
+            let why = if watching.hooks {
+                "no hook has reported anything. The command did not get to work, goes on in the \
+                 background, or has its hooks switched off"
+            } else {
+                "no question to a model came through the proxy. The command asked none, or goes \
+                 another way than OPENAI_BASE_URL and ANTHROPIC_BASE_URL say"
+            };
+            remark(&format!("nothing was recorded in {}: {why}{more}", length(lasted)));
         }
         Ok(runs) => {
             for line in lines(&runs, begun, lasted, ended) {

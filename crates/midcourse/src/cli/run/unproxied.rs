@@ -1,0 +1,27 @@
+//! What stands for the proxy where this program was built without it.
+
+use std::process::Command;
+
+use anyhow::Result;
+use midcourse::{Home, Host, Launch};
+
+/// There is none.
+pub(super) enum Proxied {}
+
+pub(super) const fn is_wanted(_: Option<Host>) -> bool {
+    false
+}
+
+impl Proxied {
+    pub(super) fn start(_: &Home, _: &Launch) -> Result<Self> {
+        anyhow::bail!("this program was built without its proxy; leave --proxy out")
+    }
+
+    pub(super) const fn put_into(&self, _: &mut Command) {
+        match *self {}
+    }
+
+    pub(super) const fn stop(self) {
+        match self {}
+    }
+}
