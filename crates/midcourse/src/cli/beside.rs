@@ -45,13 +45,15 @@ pub(super) fn is_beside(
         .is_some_and(|store| store.has_fact(first.run.run_id.as_str(), kind, fact).unwrap_or(false))
 }
 
-/// Lets facts be reported that the proxy is to speak about. What the model said it reports itself.
+/// Lets facts be reported that the proxy is to speak about. What the model said, and that it is
+/// asked again, the proxy reports itself, when it speaks.
 pub(super) fn step_back(facts: &mut Vec<Event>) {
-    facts.retain(|event| {
-        !matches!(
-            event.payload,
-            TrajectoryPayload::MessageAppended { message: AgentMessage::Assistant { .. } }
-        )
+    facts.retain(|event| match &event.payload {
+        TrajectoryPayload::MessageAppended { message } => {
+            !matches!(message, AgentMessage::Assistant { .. })
+        }
+        TrajectoryPayload::TurnStarted => false,
+        _ => true,
     });
     for event in facts {
         event.source = Source::new(event.source.host(), WAY);

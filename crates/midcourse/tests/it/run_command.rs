@@ -42,6 +42,9 @@ impl Programs {
             .env("PATH", format!("{}:{path}", self.0.path().display()))
             .env("MIDCOURSE_HOME", self.home())
             .env("HOME", self.0.path())
+            .env_remove("ANTHROPIC_API_KEY")
+            .env_remove("ANTHROPIC_BASE_URL")
+            .env_remove("OPENAI_BASE_URL")
             .current_dir(self.0.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -229,18 +232,43 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
 }
 
 #[test]
-fn an_unknown_program_runs_unobserved_and_it_is_said() {
-    let programs = Programs::new(&[("aider", "echo \"$# $1\"; exit 2")]);
+fn an_unknown_program_finds_the_proxy_and_that_it_asked_nothing_is_said() {
+    let script = "echo \"$# $1\"; echo \"$OPENAI_BASE_URL $ANTHROPIC_BASE_URL $NO_PROXY\"; exit 2";
+    let programs = Programs::new(&[("aider", script)]);
     let (status, out, err) = programs.run(&["--deadline", "2h", "--", "aider", "x"]);
-    assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
-    assert!(err.starts_with("midcourse: aider runs unobserved, midcourse adds no hooks"), "{err}");
+    assert_eq!(status.code(), Some(2));
+    let (first, second) = out.trim_end().split_once('\n').unwrap();
+    assert_eq!(first, "1 x");
+    let addresses: Vec<&str> = second.split_whitespace().collect();
+    let [openai, anthropic] = addresses.as_slice() else { panic!("{out}") };
+    assert!(openai.starts_with("http://127.0.0.1:") && openai.ends_with("/openai"), "{out}");
+    assert!(anthropic.ends_with("/anthropic"), "{out}");
+    assert!(err.starts_with("midcourse: nothing was recorded"), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn an_unknown_program_without_the_proxy_runs_unobserved_and_it_is_said() {
+    let programs = Programs::new(&[("aider", "echo \"$# $1$OPENAI_BASE_URL\"; exit 2")]);
+    let (status, out, err) = programs.run(&["--no-proxy", "--", "aider", "x"]);
+    assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
+    assert!(err.starts_with("midcourse: aider runs unobserved: only the hooks of"), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[test]
+fn a_proxy_of_the_users_is_not_asked_for_ours() {
+    let programs = Programs::new(&[("aider", "echo \"$NO_PROXY $no_proxy\"")]);
+    let mut command = programs.command(&[], &["--", "aider"]);
+    command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "example.org");
+    let out = command.output().unwrap().stdout;
+    assert_eq!(String::from_utf8(out).unwrap(), "example.org,127.0.0.1 127.0.0.1\n");
 }
 
 #[test]
 fn tokens_that_nobody_counts_are_no_budget() {
     let programs = Programs::new(&[("aider", "echo ran")]);
-    let (status, out, err) = programs.run(&["--max-tokens", "9", "--", "aider"]);
+    let (status, out, err) = programs.run(&["--no-proxy", "--max-tokens", "9", "--", "aider"]);
     assert_eq!((status.code(), out.as_str()), (Some(1), ""));
     assert!(err.contains("only claude and codex tell; leave it out"), "{err}");
 }
@@ -279,6 +307,6 @@ fn a_codex_whose_hooks_cannot_be_approved_runs_all_the_same() {
     let programs = Programs::new(&[("codex", script)]);
     let (status, out, err) = programs.run(&["--", "codex", "exec", "task"]);
     assert_eq!((status.code(), out.as_str()), (Some(6), "exec task\n"));
-    assert!(err.starts_with("midcourse: codex runs unobserved, "), "{err}");
+    assert!(err.starts_with("midcourse: codex runs unobserved: "), "{err}");
     assert!(err.contains("no hooks: its app server"), "{err}");
 }
