@@ -69,7 +69,7 @@ impl Conversation {
                 _ => None,
             })
         };
-        Some((key(said(Role::User).next()?, 0), key(said(Role::Assistant).last()?, 0)))
+        Some((key(said(Role::User).next()?, 0), key(said(Role::Assistant).next_back()?, 0)))
     }
 
     /// Takes a request in, and says what is new. What people and clients say is left out if somebody

@@ -80,12 +80,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                              keeps them out"
             ));
         }
+        // Nothing in it means anything to a shell.
+        let line = |(variable, value)| format!("export {variable}={value}\n");
+        let lines: String = variables(address, &token).into_iter().map(line).collect();
+        // Who has read enough of it may have closed it.
         let mut out = io::stdout().lock();
-        for (variable, value) in variables(address, &token) {
-            // Nothing in it means anything to a shell.
-            writeln!(out, "export {variable}={value}")?;
-        }
-        out.flush()?;
+        let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
     let home = Home::of_user().ok();
     let log = Arc::new(Log::new(home.as_ref(), "proxy"));

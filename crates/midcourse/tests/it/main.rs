@@ -23,6 +23,8 @@ mod in_force;
 mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
+#[cfg(target_os = "linux")]
+mod proxy;
 mod recorder;
 mod refusals;
 #[cfg(unix)]

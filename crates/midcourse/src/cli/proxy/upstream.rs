@@ -100,7 +100,9 @@ impl Upstream {
     pub(super) fn address(&self, path_and_query: &str) -> Result<Uri, hyper::http::Error> {
         let mut parts = self.base.clone().into_parts();
         let base = self.base.path().trim_end_matches('/');
-        parts.path_and_query = Some(format!("{base}{path_and_query}").parse()?);
+        let target = format!("{base}{path_and_query}");
+        let root = if target.starts_with('/') { "" } else { "/" };
+        parts.path_and_query = Some(format!("{root}{target}").parse()?);
         Ok(Uri::from_parts(parts)?)
     }
 }

@@ -439,7 +439,7 @@ fn answer_of(api: Api, heard: Heard) -> Answer {
         (Some(answer), _) => answer,
         (None, Some(why)) => Answer::broken(StopReason::Aborted, why),
         (None, None) => Answer::broken(
-            StopReason::Other,
+            StopReason::Error,
             format!("an answer of status {status} is not understood"),
         ),
     }

@@ -1,0 +1,134 @@
+//! A server that keeps what it is sent, byte for byte, and answers with bytes from a script.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Asked {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Answers each request; the number tells how many came before. A request whose body does not
+    /// come to its end is not answered and not kept.
+    pub(crate) fn start(
+        answer: impl Fn(usize, &Asked, &mut TcpStream) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (Arc::clone(&asked), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                std::thread::spawn(move || {
+                    let mut input = BufReader::new(stream.try_clone().unwrap());
+                    let mut out = stream;
+                    while let Some(request) = read(&mut input, &mut out) {
+                        let mut all = kept.lock().unwrap();
+                        let number = all.len();
+                        all.push(request.clone());
+                        drop(all);
+                        answer(number, &request, &mut out);
+                    }
+                });
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// One that answers with this JSON, whatever it is asked.
+    pub(crate) fn of_json(answer: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
+        Self::start(move |number, _, out| send_json(out, 200, &answer(number)))
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        self.asked().iter().map(|asked| asked.text().to_owned()).collect()
+    }
+}
+
+pub(crate) fn send_json(out: &mut impl Write, status: u16, value: &Value) {
+    let text = value.to_string();
+    let head = format!("HTTP/1.1 {status} -\r\ncontent-type: application/json\r\n");
+    // Whoever hung up has the reasons.
+    let _ = write!(out, "{head}content-length: {}\r\n\r\n{text}", text.len());
+}
+
+/// An answer of Chat Completions: a text, or a call of the shell.
+pub(crate) fn completion(text: Option<&str>, call: Option<(&str, &str)>) -> Value {
+    let mut message = json!({"role": "assistant", "content": text});
+    if let Some((id, command)) = call {
+        let arguments = json!({"command": command}).to_string();
+        let function = json!({"name": "shell", "arguments": arguments});
+        message["tool_calls"] = json!([{"id": id, "type": "function", "function": function}]);
+    }
+    let reason = if call.is_some() { "tool_calls" } else { "stop" };
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5});
+    let choice = json!({"index": 0, "message": message, "finish_reason": reason});
+    json!({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage})
+}
+
+fn read(input: &mut BufReader<TcpStream>, out: &mut TcpStream) -> Option<Asked> {
+    let mut head = String::new();
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let header = |name: &str| {
+        let lower = head.to_ascii_lowercase();
+        let line = lower.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.map(str::to_owned)
+    };
+    if header("expect").is_some() {
+        out.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+    }
+    let mut body = Vec::new();
+    if header("transfer-encoding").is_some() {
+        loop {
+            let mut size = String::new();
+            input.read_line(&mut size).ok()?;
+            let size = u64::from_str_radix(size.trim(), 16).ok()?;
+            let before = body.len();
+            input.take(size).read_to_end(&mut body).ok()?;
+            let mut end = String::new();
+            input.read_line(&mut end).ok()?;
+            if body.len() - before < usize::try_from(size).unwrap() || end != "\r\n" {
+                return None;
+            }
+            if size == 0 {
+                break;
+            }
+        }
+    } else if let Some(length) = header("content-length") {
+        let length: u64 = length.parse().unwrap();
+        input.take(length).read_to_end(&mut body).ok()?;
+        (body.len() == usize::try_from(length).unwrap()).then_some(())?;
+    }
+    Some(Asked { head, body })
+}

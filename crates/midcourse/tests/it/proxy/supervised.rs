@@ -1,0 +1,72 @@
+//! The proxy of `midcourse run`: kept running, whatever happens to it.
+
+use std::process::Stdio;
+
+use super::server::{Server, completion};
+use super::{Chat, command, runs};
+
+/// Asks a model through the proxy, as far as a shell can.
+const ASK: &str = r#"
+ask() {
+  url=${OPENAI_BASE_URL#http://}
+  exec 3<>"/dev/tcp/${url%%:*}/$(echo "${url#*:}" | cut -d/ -f1)"
+  printf 'POST /%s/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s' \
+    "${url#*/}" "${#1}" "$1" >&3
+  head -n 1 <&3
+  exec 3>&-
+}
+# Our siblings, but for ourselves.
+proxies() { pgrep -P $PPID | grep -v "^$$\$"; }
+"#;
+
+fn run(script: &str, server: &Server) -> (tempfile::TempDir, std::process::Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(&folder);
+    command
+        .args(["run", "--", "bash", "-c", &format!("{ASK}\n{script}")])
+        .env("OPENAI_BASE_URL", format!("http://{}/v1", server.address))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = command.output().unwrap();
+    (folder, output)
+}
+
+#[test]
+fn a_proxy_that_dies_is_there_again() {
+    let server = Server::of_json(|_| completion(Some("ok"), None));
+    let body = Chat::new("go").body();
+    let script =
+        format!("ask '{body}'\nfor i in 1 2; do kill -9 $(proxies); ask '{body}'; done; exit 7");
+    let (folder, output) = run(&script, &server);
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(out, "HTTP/1.1 200 OK\r\n".repeat(3).replace("OK", "-"), "{:?}", output.stderr);
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(server.asked().len(), 3);
+    assert!(!runs(&folder).is_empty());
+}
+
+#[test]
+fn a_proxy_that_cannot_live_is_done_without() {
+    let server = Server::of_json(|_| completion(Some("ok"), None));
+    let body = Chat::new("go").body();
+    // Killed as soon as it is there, again and again, until we pass things on ourselves.
+    let script =
+        format!("for i in $(seq 200); do kill -9 $(proxies) 2>/dev/null; done; ask '{body}'");
+    let (_, output) = run(&script, &server);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "HTTP/1.1 200 -\r\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn it_ends_with_the_command() {
+    let server = Server::of_json(|_| completion(Some("ok"), None));
+    let body = Chat::new("go").body();
+    let script = format!("ask '{body}'; proxies");
+    let (folder, output) = run(&script, &server);
+    let out = String::from_utf8(output.stdout).unwrap();
+    let pid = out.lines().nth(1).unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    let runs = runs(&folder);
+    let [run] = runs.as_slice() else { panic!("{} runs", runs.len()) };
+    assert_eq!(run.last().unwrap().payload.kind(), "run_ended");
+}
