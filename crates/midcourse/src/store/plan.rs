@@ -35,7 +35,7 @@ pub struct Plan {
     run: RunId,
     head: Option<RunHead>,
     rows: Vec<Row>,
-    fold: Option<Fold>,
+    follows: Follows,
 }
 
 /// Something that will be stored.
@@ -46,11 +46,17 @@ enum Row {
     Concluded(Draft),
 }
 
-/// How far the engine has come.
-struct Fold {
-    checkpoint: Checkpoint,
-    /// The records in it, if it is behind the run.
-    behind: Option<i64>,
+/// Whether the engine goes along with the events of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// It was not needed until now.
+    NotYet,
+    /// It has seen all records until here.
+    Closely,
+    /// It has seen so many, and the rest is for the next step.
+    Behind(i64),
+    /// It cannot know what the run will be.
+    Lost,
 }
 
 impl Plan {
@@ -78,7 +84,7 @@ impl Store {
         let drafts: Vec<_> = drafts.collect::<Result<_, StoreError>>()?;
         let begun = Instant::now();
         loop {
-            match self.try_plan(drafts.clone(), watch)? {
+            match self.try_plan(&drafts, watch)? {
                 Some(plan) => return Ok(plan),
                 None if begun.elapsed() < self.settings.patience => {}
                 None => return Err(StoreError::Locked),
@@ -89,7 +95,7 @@ impl Store {
     /// One attempt; nothing, if another process was faster.
     pub(super) fn try_plan(
         &self,
-        drafts: Vec<(Draft, Option<DecisionPoint>)>,
+        drafts: &[(Draft, Option<DecisionPoint>)],
         watch: &mut Watch,
     ) -> Result<Option<Plan>, StoreError> {
         let Some((first, _)) = drafts.first() else {
@@ -105,26 +111,16 @@ impl Store {
             connection: &self.connection,
             plan: Plan::empty(run, head),
             next: u64::try_from(place).unwrap_or_default(),
-            follows: Follows::NotYet,
             facts: HashSet::new(),
         };
         for (draft, point) in drafts {
-            if planning.add(draft, point, watch)?.is_none() {
+            if planning.add(draft.clone(), *point, watch)?.is_none() {
                 return Ok(None);
             }
         }
-        let Planning { mut plan, follows, .. } = planning;
-        let behind = match follows {
-            Follows::Closely => Some(None),
-            Follows::Behind(folded) => Some(Some(folded)),
-            Follows::NotYet | Follows::Lost => None,
-        };
-        let checkpoint =
-            behind.and_then(|behind| Some((watch.engine().checkpoint().ok()?, behind)));
-        plan.fold = checkpoint.map(|(checkpoint, behind)| Fold { checkpoint, behind });
         // Until the plan is carried out the engine is ahead of the store.
         watch.lost_its_place();
-        Ok(Some(plan))
+        Ok(Some(planning.plan))
     }
 
     /// Writes plans with one commit. Of a plan that is stale nothing is written, and nothing is
@@ -133,16 +129,18 @@ impl Store {
         &mut self,
         plans: &mut [(&Plan, &mut Watch)],
     ) -> Result<Vec<Option<Vec<Recorded>>>, StoreError> {
+        let checkpoints: Vec<_> =
+            plans.iter().map(|(plan, watch)| plan.checkpoint(watch)).collect();
         let written = self.write(|connection| {
             let mut written = Vec::new();
-            for (plan, _) in plans.iter() {
-                written.push(plan.write(connection)?);
+            for ((plan, _), checkpoint) in plans.iter().zip(&checkpoints) {
+                written.push(plan.write(connection, checkpoint.as_ref())?);
             }
             Ok(written)
         })?;
         let came_to = |((plan, watch), written): (&mut (&Plan, &mut Watch), Option<Written>)| {
             let Written { recorded, head } = written?;
-            if matches!(&plan.fold, Some(Fold { behind: None, .. })) {
+            if plan.follows == Follows::Closely {
                 watch.came_to(&plan.run, head.link);
             }
             Some(recorded)
@@ -166,11 +164,21 @@ impl Plan {
             run,
             head,
             rows: Vec::new(),
-            fold: None,
+            follows: Follows::NotYet,
         }
     }
 
-    fn write(&self, connection: &Connection) -> Result<Option<Written>, StoreError> {
+    /// The fold as it is after the plan, which the watch has kept since.
+    fn checkpoint(&self, watch: &Watch) -> Option<Checkpoint> {
+        let has_seen = matches!(self.follows, Follows::Closely | Follows::Behind(_));
+        has_seen.then(|| watch.engine().checkpoint().ok()).flatten()
+    }
+
+    fn write(
+        &self,
+        connection: &Connection,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Option<Written>, StoreError> {
         if run_head(connection, self.run.as_str())? != self.head {
             return Ok(None);
         }
@@ -187,8 +195,12 @@ impl Plan {
             }
         }
         let head = self.head_now(connection)?;
-        if let Some(Fold { checkpoint, behind }) = &self.fold {
-            save_checkpoint(connection, head.id, behind.unwrap_or(head.next_seq), checkpoint)?;
+        let folded = match self.follows {
+            Follows::Behind(folded) => folded,
+            _ => head.next_seq,
+        };
+        if let Some(checkpoint) = checkpoint {
+            save_checkpoint(connection, head.id, folded, checkpoint)?;
         }
         Ok(Some(Written { recorded, head }))
     }
@@ -199,25 +211,12 @@ impl Plan {
     }
 }
 
-/// Whether the engine goes along with the events of a plan.
-enum Follows {
-    /// It was not needed until now.
-    NotYet,
-    /// It has seen all records until here.
-    Closely,
-    /// It has seen so many, and the rest is for the next step.
-    Behind(i64),
-    /// It cannot know what the run will be.
-    Lost,
-}
-
 /// A plan in the making.
 struct Planning<'a> {
     connection: &'a Connection,
     plan: Plan,
     /// The place of the next record.
     next: u64,
-    follows: Follows,
     /// The facts of the plan itself.
     facts: HashSet<(&'static str, String)>,
 }
@@ -231,19 +230,20 @@ impl Planning<'_> {
         watch: &mut Watch,
     ) -> Result<Option<()>, StoreError> {
         if draft.adopts.is_some() {
-            self.follows = Follows::Lost;
+            self.plan.follows = Follows::Lost;
         } else if !self.is_known(&draft)? {
-            if matches!(self.follows, Follows::NotYet) {
+            if matches!(self.plan.follows, Follows::NotYet) {
                 let head = self.plan.head.as_ref();
                 let caught_up = catch_up(self.connection, watch, &self.plan.run, head, FOLD_MAX)?;
                 let Some(folded) = caught_up else { return Ok(None) };
                 let place = head.map_or(0, |head| head.next_seq);
                 let is_current = folded == place;
-                self.follows = if is_current { Follows::Closely } else { Follows::Behind(folded) };
+                self.plan.follows =
+                    if is_current { Follows::Closely } else { Follows::Behind(folded) };
             }
             let seq = self.next;
             self.next = seq.saturating_add(1);
-            if let Follows::Closely = self.follows {
+            if let Follows::Closely = self.plan.follows {
                 let seen = watch_record(watch, &draft, point, seq, &mut self.next);
                 let opinions = opinions(&draft, &seen)?;
                 let Seen { said, outcomes, faults, .. } = seen;

@@ -68,7 +68,7 @@ impl Store {
         watch: &mut Watch,
         point: Option<DecisionPoint>,
     ) -> Result<Option<Step>, StoreError> {
-        let Some(plan) = self.try_plan(vec![(draft.clone(), point)], watch)? else {
+        let Some(plan) = self.try_plan(&[(draft.clone(), point)], watch)? else {
             return Ok(None);
         };
         let written = self.carry_out(&mut [(&plan, watch)])?.pop().flatten();

@@ -211,8 +211,10 @@ impl Worker {
     /// Works out what events lead to. Where nothing is said the request goes on at once.
     fn plan(&mut self, mut events: Vec<Event>, waiting: Option<Waiting>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
-        for remark in self.terms.clone().announce(&mut events) {
-            self.log.write(&remark);
+        if events.iter().any(Event::begins_something) {
+            for remark in self.terms.clone().announce(&mut events) {
+                self.log.write(&remark);
+            }
         }
         let watch = self.watch_of(&run);
         let planned = match (watch, &mut self.store) {

@@ -49,14 +49,16 @@ struct Keeper {
 
 /// Whether a command is to have a proxy, unless the user says so.
 pub(super) fn is_wanted(host: Option<Host>) -> bool {
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    fn is_set(name: &&str) -> bool {
+        std::env::var_os(name).is_some_and(|value| !value.is_empty())
+    }
     match host {
         None => true,
         // With a login of its own it goes where it always goes.
         Some(Host::ClaudeCode) => {
             let elsewhere = ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"];
-            ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"].iter().any(|name| is_set(&name))
-                && !elsewhere.iter().any(|name| is_set(&name))
+            ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"].iter().any(is_set)
+                && !elsewhere.iter().any(is_set)
         }
         // It speaks an API that the proxy only passes on.
         Some(Host::Codex | Host::Demo) => false,

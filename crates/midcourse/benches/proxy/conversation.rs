@@ -1,0 +1,140 @@
+//! The conversations of agents, as their requests hold them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// Chat Completions, of OpenAI.
+    Chat,
+    /// Messages, of Anthropic.
+    Messages,
+}
+
+/// One call of an agent: its id names the conversation and the place in it, so that the stub can
+/// answer with the call that the next request holds, as it is with a real agent.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) conversation: u64,
+    pub(crate) turn: u64,
+}
+
+impl Step {
+    pub(crate) const MARK: &'static str = "step_";
+
+    pub(crate) fn next(self) -> Self {
+        Self { turn: self.turn + 1, ..self }
+    }
+
+    pub(crate) fn input(self) -> Value {
+        json!({"command": format!("make target-{}", self.turn), "description": "build a target"})
+    }
+
+    /// What the build says, about this many bytes.
+    pub(crate) fn output(self, length: usize) -> String {
+        let line = format!("target-{}: compiled unit {}\n", self.turn, self.turn * 7 % 101);
+        line.repeat(length.div_ceil(line.len()))
+    }
+
+    /// The last step that these bytes name.
+    pub(crate) fn last_in(body: &[u8]) -> Option<Self> {
+        let mark = Self::MARK.as_bytes();
+        let start = body.windows(mark.len()).rposition(|bytes| bytes == mark)? + mark.len();
+        let of_step = |byte: &u8| byte.is_ascii_digit() || *byte == b'_';
+        let digits: Vec<u8> = body[start..].iter().copied().take_while(of_step).collect();
+        let (conversation, turn) = std::str::from_utf8(&digits).ok()?.split_once('_')?;
+        Some(Self { conversation: conversation.parse().ok()?, turn: turn.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}{}_{}", Self::MARK, self.conversation, self.turn)
+    }
+}
+
+/// A conversation as an agent sends it, longer by a call and its result with every request.
+#[derive(Clone)]
+pub(crate) struct Conversation {
+    pub(crate) api: Api,
+    pub(crate) step: Step,
+    pub(crate) messages: String,
+}
+
+impl Conversation {
+    pub(crate) fn of_length(api: Api, length: usize) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let step = Step { conversation: NUMBERS.fetch_add(1, Ordering::Relaxed), turn: 0 };
+        let task =
+            format!("Build all targets of project {}; begin with {step}.", step.conversation);
+        let messages = json!({"role": "user", "content": task}).to_string();
+        let mut conversation = Self { api, step, messages };
+        let around = conversation.body(false).len() - conversation.messages.len();
+        while around + conversation.messages.len() + 2_000 < length {
+            conversation.grow(1_500);
+        }
+        conversation
+    }
+
+    /// Adds the call that was answered last, and its result of about this many bytes.
+    pub(crate) fn grow(&mut self, length: usize) {
+        self.step = self.step.next();
+        let (id, input) = (self.step.to_string(), self.step.input());
+        let output = self.step.output(length);
+        let (call, result) = match self.api {
+            Api::Chat => (
+                json!({"role": "assistant", "content": null, "tool_calls": [chat_call(self.step)]}),
+                json!({"role": "tool", "tool_call_id": id, "content": output}),
+            ),
+            Api::Messages => {
+                let call = json!({"type": "tool_use", "id": id, "name": "bash", "input": input});
+                let result = json!({"type": "tool_result", "tool_use_id": id, "content": output});
+                (
+                    json!({"role": "assistant", "content": [call]}),
+                    json!({"role": "user", "content": [result]}),
+                )
+            }
+        };
+        self.messages.push_str(&format!(",{call},{result}"));
+    }
+
+    /// The request for what comes next.
+    pub(crate) fn body(&self, streamed: bool) -> Bytes {
+        let system = "You are an agent that builds software. Work in small steps. ".repeat(12);
+        let schema = json!({"type": "object", "required": ["command"], "properties":
+            {"command": {"type": "string"}, "description": {"type": "string"}}});
+        let text = "Runs a command in a shell.";
+        let messages = &self.messages;
+        let body = match self.api {
+            Api::Chat => {
+                let system = json!({"role": "system", "content": system});
+                let tool = json!({"type": "function", "function":
+                    {"name": "bash", "description": text, "parameters": schema}});
+                format!(
+                    r#"{{"model":"stub","stream":{streamed},"tools":[{tool}],"messages":[{system},{messages}]}}"#
+                )
+            }
+            Api::Messages => {
+                let system = json!(system);
+                let tool = json!({"name": "bash", "description": text, "input_schema": schema});
+                format!(
+                    r#"{{"model":"stub","stream":{streamed},"max_tokens":1000,"system":{system},"tools":[{tool}],"messages":[{messages}]}}"#
+                )
+            }
+        };
+        body.into()
+    }
+
+    /// Which conversation and where in it, for a request that is already written.
+    pub(crate) fn without_history(&self) -> Self {
+        Self { messages: String::new(), ..*self }
+    }
+}
+
+pub(crate) fn chat_call(step: Step) -> Value {
+    json!({"id": step.to_string(), "type": "function",
+        "function": {"name": "bash", "arguments": step.input().to_string()}})
+}
