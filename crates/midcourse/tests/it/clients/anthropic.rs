@@ -1,4 +1,4 @@
-//! The Messages API, as far as Claude Code uses it.
+//! The Messages API, as far as Claude Code and the package for Python use it.
 
 use serde_json::{Value, json};
 
@@ -12,9 +12,11 @@ pub(crate) struct Messages;
 impl Dialect for Messages {
     const PATH: &'static str = "/v1/messages";
 
-    /// An agent's conversation begins with its task. What the client asks for itself has no tools.
+    /// An agent's conversation begins with its task. What Claude Code, which names its session, asks
+    /// for itself has no tools.
     fn asker(body: &Value) -> Asker {
-        if body["tools"].as_array().is_none_or(Vec::is_empty) {
+        let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+        if !has_tools && body["metadata"].is_object() {
             Asker::Side
         } else if times(&body["messages"][0], AGENT_TASK) > 0 {
             Asker::Agent

@@ -13,6 +13,8 @@ use super::script::{Asker, Script, Turn};
 pub(crate) struct Asked {
     pub(crate) asker: Asker,
     pub(crate) body: Value,
+    /// The body as it came.
+    pub(crate) raw: Vec<u8>,
 }
 
 /// How an API speaks.
@@ -45,7 +47,7 @@ impl Model {
             let asker = D::asker(&body);
             let mut kept = kept.lock().unwrap();
             let n = kept.iter().filter(|before| before.asker == asker).count();
-            kept.push(Asked { asker, body: body.clone() });
+            kept.push(Asked { asker, body: body.clone(), raw: request.body.clone() });
             let number = kept.len();
             drop(kept);
             D::answer(&script.turn(asker, n), &body, number)

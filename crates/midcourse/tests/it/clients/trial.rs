@@ -8,17 +8,17 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use midcourse::{Home, Host, Store};
+use midcourse::{Host, Store};
 use midcourse_core::{LABEL, TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::anthropic::Messages;
+use super::kept::Kept;
 use super::model::{Asked, Model};
 use super::openai::Responses;
 use super::script::{Asker, Script, TASK};
 use super::{Client, times};
-use crate::events::{findings, quick};
 
 /// After this a client is taken to hang. It takes some seconds on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -27,8 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) enum Hooks {
     /// Not at all.
     None,
-    /// By `midcourse run` with these options.
+    /// By `midcourse run` with these options, and without its proxy.
     Run(&'static [&'static str]),
+    /// By `midcourse run` with these options, and with its proxy.
+    Proxied(&'static [&'static str]),
     /// By the user, who put this command into the client's settings.
     ByHand(String),
     /// By both at once.
@@ -44,6 +46,8 @@ pub(crate) struct Trial {
     program: PathBuf,
     folder: TempDir,
     model: Model,
+    /// Where Claude Code finds its model.
+    address: String,
     midcourse_home: PathBuf,
     /// More words for the client.
     words: Vec<String>,
@@ -56,7 +60,7 @@ pub(crate) struct Ended {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) asked: Vec<Asked>,
-    home: Home,
+    kept: Kept,
     folder: TempDir,
 }
 
@@ -73,7 +77,14 @@ impl Trial {
             Client::Codex => Model::start::<Responses>(script),
         };
         let midcourse_home = folder.path().join("midcourse");
-        Some(Self { client, program, folder, model, midcourse_home, words: Vec::new() })
+        let address = format!("http://{}", model.address);
+        Some(Self { client, program, folder, model, address, midcourse_home, words: Vec::new() })
+    }
+
+    /// The same, with something in front of the model, and what that something is.
+    pub(crate) fn behind<T>(self, front: impl FnOnce(&Self) -> (T, String)) -> (T, Self) {
+        let (it, address) = front(&self);
+        (it, Self { address, ..self })
     }
 
     /// The same with another folder for midcourse's data.
@@ -128,7 +139,7 @@ impl Trial {
             .env("HOME", folder("home"))
             .env("XDG_CACHE_HOME", folder("cache"))
             .env(config, folder("config"))
-            .env("ANTHROPIC_BASE_URL", format!("http://{}", self.model.address))
+            .env("ANTHROPIC_BASE_URL", &self.address)
             .env("ANTHROPIC_API_KEY", "dummy")
             .env("SCRIPTED_KEY", "dummy")
             .env("MIDCOURSE_HOME", &self.midcourse_home)
@@ -153,7 +164,7 @@ impl Trial {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             asked: self.model.asked(),
-            home: Home::at(self.midcourse_home),
+            kept: Kept::at(self.midcourse_home),
             folder: self.folder,
         }
     }
@@ -162,11 +173,16 @@ impl Trial {
     fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
             Hooks::None | Hooks::ByHand(_) => Command::new(&self.program),
-            Hooks::Run(_) | Hooks::Twice => {
-                let options = if let Hooks::Run(options) = hooks { options } else { &[][..] };
+            Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+                command.arg("run");
                 // What the hooks say is another thing than what the proxy says.
-                command.args(["run", "--no-proxy"]).args(options).arg("--").arg(&self.program);
+                match hooks {
+                    Hooks::Proxied(options) => command.args(*options),
+                    Hooks::Run(options) => command.arg("--no-proxy").args(*options),
+                    _ => command.arg("--no-proxy"),
+                };
+                command.arg("--").arg(&self.program);
                 command
             }
         };
@@ -200,7 +216,7 @@ impl Trial {
     fn write_settings(&self, hooks: &Hooks) {
         let config = self.folder().join("config");
         let hooks = match hooks {
-            Hooks::None | Hooks::Run(_) => Value::Null,
+            Hooks::None | Hooks::Run(_) | Hooks::Proxied(_) => Value::Null,
             Hooks::ByHand(command) => self.hooks(command),
             Hooks::Twice => self.hooks(&self.hook_command()),
         };
@@ -247,7 +263,7 @@ impl Trial {
 }
 
 /// Runs a command to its end. One that hangs is killed with all that it started.
-fn finish(mut command: Command) -> Output {
+pub(crate) fn finish(mut command: Command) -> Output {
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -333,28 +349,18 @@ impl Ended {
 
     /// The store, in which nothing is wrong.
     pub(crate) fn store(&self) -> Store {
-        let store = Store::open(&self.home, quick()).unwrap();
-        assert_eq!(findings(&store), [""; 0]);
-        store
+        self.kept.store()
     }
 
     /// Fails, if a replay of a run says anything else than was said.
     pub(crate) fn replays_as_it_was(&self) {
-        for run in self.store().runs(usize::MAX).unwrap() {
-            let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-            replay.args(["replay", "--json", "--run", run.run_id.as_str()]);
-            let output = replay.env("MIDCOURSE_HOME", self.home.folder()).output().unwrap();
-            let lines = String::from_utf8(output.stdout).unwrap();
-            let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-            assert_eq!(last["as_then"], true, "{lines}");
-        }
+        self.kept.replays_as_it_was();
     }
 
     /// What went wrong at the hooks, wherever that could be written down.
     pub(crate) fn log(&self) -> String {
         let elsewhere = self.folder.path().join("cache/midcourse/hook.log");
-        let texts = [self.home.log_file(), elsewhere].map(fs::read_to_string);
-        texts.into_iter().flatten().collect()
+        self.kept.log() + &fs::read_to_string(elsewhere).unwrap_or_default()
     }
 
     /// A path in the folder that the client worked in.
@@ -369,13 +375,10 @@ impl Ended {
 
     /// The runs: the session's first, then those of its agents.
     pub(crate) fn runs(&self) -> Vec<Vec<TrajectoryRecord>> {
-        let store = self.store();
-        let mut runs = store.runs(usize::MAX).unwrap();
-        runs.sort_by_key(|run| run.parent_run_id.is_some());
-        let parents = runs.iter().map(|run| run.parent_run_id.clone());
-        let root = runs.first().map(|run| run.run_id.clone());
-        assert!(parents.skip(1).all(|parent| parent == root), "{runs:?}");
-        runs.iter().map(|run| store.trajectory(run.run_id.as_str()).unwrap()).collect()
+        let runs = self.kept.runs();
+        let root = runs.first().map(|(run, _)| run.run_id.clone());
+        assert!(runs.iter().skip(1).all(|(run, _)| run.parent_run_id == root), "{runs:?}");
+        runs.into_iter().map(|(_, records)| records).collect()
     }
 }
 
