@@ -70,7 +70,7 @@ fn converse(stream: &TcpStream, answer: &dyn Fn(&Request) -> Reply) -> io::Resul
 }
 
 /// The request; none, if the client hung up without one.
-fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
+pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if input.read_line(&mut line)? == 0 {
         return Ok(None);

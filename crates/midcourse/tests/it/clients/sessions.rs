@@ -6,11 +6,11 @@ use super::script::{AGENT_ID, AGENT_TASK, Asker, Piece, Script, Turn};
 use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, times};
 
-const LAST: &str = "I have finished.";
+pub(crate) const LAST: &str = "I have finished.";
 
 /// Everything that a session can hold: calls that return, fail, are refused and cannot be made,
 /// several at once, an agent with calls of its own, and in the end a loop.
-fn script(client: Client) -> Script {
+pub(crate) fn script(client: Client) -> Script {
     let shell = |id: &str, command: &str| client.shell(id, command);
     let mut main = vec![
         vec![Piece::says("I begin."), shell("a-fine", "echo hello")],

@@ -34,9 +34,12 @@ impl Proxy {
         &self.variables
     }
 
-    /// Where it is reached by those who look into a variable.
-    pub(crate) fn address(&self, variable: &str) -> &str {
-        &self.variables.iter().find(|(name, _)| name == variable).unwrap().1
+    /// Where it is reached by those who look into a variable: the server, and the path there.
+    pub(crate) fn address(&self, variable: &str) -> (SocketAddr, &str) {
+        let (_, url) = self.variables.iter().find(|(name, _)| name == variable).unwrap();
+        let address = url.strip_prefix("http://").unwrap();
+        let (server, path) = address.split_at(address.find('/').unwrap());
+        (server.parse().unwrap(), path)
     }
 
     /// Lets it write what is left.

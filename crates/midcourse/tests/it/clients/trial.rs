@@ -1,6 +1,7 @@
 //! One run of a client: in folders of its own, with a scripted model, and midcourse at its hooks.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -81,20 +82,24 @@ impl Trial {
         Some(Self { client, program, folder, model, address, midcourse_home, words: Vec::new() })
     }
 
-    /// The same, with something in front of the model, and what that something is.
-    pub(crate) fn behind<T>(self, front: impl FnOnce(&Self) -> (T, String)) -> (T, Self) {
-        let (it, address) = front(&self);
-        (it, Self { address, ..self })
-    }
-
     /// The same with another folder for midcourse's data.
     pub(crate) fn with_home(self, midcourse_home: PathBuf) -> Self {
         Self { midcourse_home, ..self }
     }
 
+    /// The same with another address at which Claude Code finds its model.
+    pub(crate) fn with_address(self, address: String) -> Self {
+        Self { address, ..self }
+    }
+
     /// The same with more words for the client.
     pub(crate) fn with_words(self, words: &[&str]) -> Self {
         Self { words: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
+    }
+
+    /// Where the model is.
+    pub(crate) const fn model(&self) -> SocketAddr {
+        self.model.address
     }
 
     /// Where the trial's folders are.
