@@ -41,6 +41,10 @@ pub(super) const ADDRESSES: [(&str, &str, &str); 2] = [
 /// The variable that holds the token of a proxy which goes on with an address that is known.
 pub(super) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
+/// How long a request may wait for what is to be said, and the variable that says otherwise.
+const BUDGET: Duration = Duration::from_millis(20);
+const BUDGET_VARIABLE: &str = "MIDCOURSE_PROXY_BUDGET_MS";
+
 /// How long the recorder has to finish when the proxy stops.
 const FINISHING: Duration = Duration::from_secs(5);
 
@@ -55,9 +59,10 @@ pub(super) struct Arguments {
     /// Else where ANTHROPIC_BASE_URL and OPENAI_BASE_URL say, else to the companies' own.
     #[arg(long, value_name = "[API=]URL")]
     upstream: Vec<String>,
-    /// How many milliseconds a request may wait for what is to be said.
-    #[arg(long, value_name = "MILLISECONDS", default_value = "20")]
-    budget_ms: NonZeroU64,
+    /// How many milliseconds a request may wait for what is to be said; else as many as
+    /// MIDCOURSE_PROXY_BUDGET_MS says, else 20.
+    #[arg(long, value_name = "MILLISECONDS")]
+    budget_ms: Option<NonZeroU64>,
     /// The launch that it belongs to, as `midcourse run` says.
     #[arg(long, value_name = "ID", hide = true)]
     launch: Option<String>,
@@ -96,7 +101,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     let recorder = home.map(|home| Recorder::start(home, terms, Arc::clone(&log)));
     let recorder = recorder.transpose().context("the recorder cannot be started")?;
-    let budget = Duration::from_millis(arguments.budget_ms.get());
+    let budget = arguments.budget_ms.or_else(budget_in_environment);
+    let budget = budget.map_or(BUDGET, |budget| Duration::from_millis(budget.get()));
     let orphan = arguments.inherited;
     let server = Server::new(token, upstreams, recorder.clone(), budget, log)?;
     serve(server, listener, orphan)?;
@@ -104,6 +110,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         recorder.finish(FINISHING);
     }
     Ok(())
+}
+
+fn budget_in_environment() -> Option<NonZeroU64> {
+    std::env::var(BUDGET_VARIABLE).ok()?.parse().ok()
 }
 
 /// Passes everything on and records nothing: what is left where no proxy can be started any more.
