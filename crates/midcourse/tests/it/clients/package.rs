@@ -61,6 +61,8 @@ pub(crate) struct Trial {
     python: PathBuf,
     folder: TempDir,
     model: Model,
+    /// How many milliseconds a request may wait for what is to be said.
+    budget: &'static str,
 }
 
 /// What an agent has left.
@@ -82,7 +84,13 @@ impl Trial {
             Api::OpenAi => Model::start::<ChatCompletions>(script),
             Api::Anthropic => Model::start::<Messages>(script),
         };
-        Some(Self { package, python, folder, model })
+        // Time enough on a busy machine.
+        Some(Self { package, python, folder, model, budget: "60000" })
+    }
+
+    /// The same, with requests that wait for nothing.
+    pub(crate) fn in_a_hurry(self) -> Self {
+        Self { budget: "1", ..self }
     }
 
     /// Runs the agent to its end, without midcourse.
@@ -123,6 +131,7 @@ impl Trial {
             .env("ANTHROPIC_API_KEY", KEY)
             .env("AGENT_SENT", sent.path())
             .env("MIDCOURSE_HOME", self.home())
+            .env("MIDCOURSE_PROXY_BUDGET_MS", self.budget)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.project());
         let output = finish(command);

@@ -125,6 +125,20 @@ fn a_session_on_anthropic_that_streams_is_on_record_and_is_told_of_its_loop() {
     a_session(Api::Anthropic, true);
 }
 
+/// What comes too late for a request comes with another or not at all; the rest is as ever.
+#[test]
+fn a_session_that_waits_for_nothing_is_on_record() {
+    for (api, streams) in [(Api::OpenAi, true), (Api::Anthropic, false)] {
+        let package = Package { api, streams };
+        let trial = || Trial::of(package, script());
+        let (Some(bare), Some(trial)) = (trial(), trial()) else { return };
+        let (bare, trial) = (bare.run_bare(&[TASK]), trial.in_a_hurry());
+        let ended = trial.run(&["--deadline", "2h", "--max-calls", "8"], &[TASK]);
+        let run = check(&trial, &ended, &bare);
+        assert_eq!((words(&run), calls(&run).len()), (vec![TASK.to_owned()], 10));
+    }
+}
+
 /// Nothing but words, and the user speaks twice.
 #[test]
 fn a_chat_without_tools_is_one_run() {

@@ -18,6 +18,7 @@ impl Proxy {
     /// Starts one in front of a model, with midcourse's data in a folder.
     pub(crate) fn start(model: SocketAddr, home: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+        // Time enough on a busy machine.
         command.args(["proxy", "--upstream", &format!("http://{model}"), "--budget-ms", "60000"]);
         command.env_clear().env("MIDCOURSE_HOME", home).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();

@@ -150,6 +150,7 @@ impl Trial {
             .env("MIDCOURSE_HOME", &self.midcourse_home)
             // Time enough on a busy machine.
             .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
+            .env("MIDCOURSE_PROXY_BUDGET_MS", "60000")
             .current_dir(folder("project"));
         for name in [
             "DISABLE_TELEMETRY",
