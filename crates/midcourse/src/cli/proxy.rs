@@ -8,6 +8,7 @@
 mod compressed;
 mod recorder;
 mod server;
+mod spoken;
 mod talk;
 mod talks;
 mod tape;

@@ -11,6 +11,7 @@ use midcourse::{Api, Home, Insertion, now};
 use midcourse_core::Timestamp;
 use tokio::sync::oneshot;
 
+use super::spoken::Spoken;
 use super::tape::Tape;
 use super::worker::Worker;
 use crate::cli::log::Log;
@@ -58,27 +59,14 @@ impl Drop for Held {
 
 /// A request that waits for what is to be inserted.
 pub(super) struct Ticket {
-    shared: Arc<Waiting>,
+    is_gone: Arc<AtomicBool>,
     reply: Option<oneshot::Sender<Vec<Insertion>>>,
 }
 
-/// What a request and the recorder know of each other.
-#[derive(Default)]
-struct Waiting {
-    is_gone: AtomicBool,
-    /// What goes in whatever else is said: what was said before.
-    again: Mutex<Vec<Insertion>>,
-}
-
 impl Ticket {
-    /// What goes in even if the rest comes too late.
-    pub(super) fn post(&self, again: Vec<Insertion>) {
-        *self.shared.again.lock().unwrap_or_else(PoisonError::into_inner) = again;
-    }
-
     /// Whether the request has gone on without an answer.
     pub(super) fn is_gone(&self) -> bool {
-        self.shared.is_gone.load(Ordering::SeqCst)
+        self.is_gone.load(Ordering::SeqCst)
     }
 
     /// Lets the request go on; returns whether it carries this.
@@ -93,6 +81,7 @@ pub(super) struct Recorder {
     jobs: SyncSender<Held>,
     held: Arc<AtomicUsize>,
     numbers: Arc<AtomicU64>,
+    spoken: Spoken,
     is_over: Arc<Mutex<Receiver<()>>>,
     log: Arc<Log>,
 }
@@ -101,9 +90,10 @@ impl Recorder {
     pub(super) fn start(home: Home, terms: Terms, log: Arc<Log>) -> io::Result<Self> {
         let (jobs, for_worker) = sync_channel(WAITING_MAX);
         let (over, is_over) = channel();
-        let its_log = Arc::clone(&log);
+        let (its_log, spoken) = (Arc::clone(&log), Spoken::default());
+        let its_spoken = spoken.clone();
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            Worker::new(home, terms, its_log).work(&for_worker);
+            Worker::new(home, terms, its_log, its_spoken).work(&for_worker);
             // Nobody waits, unless the proxy is being stopped.
             let _ = over.send(());
         })?;
@@ -111,6 +101,7 @@ impl Recorder {
             jobs,
             held: Arc::default(),
             numbers: Arc::default(),
+            spoken,
             is_over: Arc::new(Mutex::new(is_over)),
             log,
         })
@@ -124,23 +115,22 @@ impl Recorder {
     ) -> (Vec<Insertion>, Option<Exchange>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (reply, mut replied) = oneshot::channel();
-        let shared = Arc::new(Waiting::default());
-        let ticket = Ticket { shared: Arc::clone(&shared), reply: Some(reply) };
-        let bytes = asked.body.len();
-        if !self.send(Job::Asked { number, at: now(), asked, ticket }, bytes) {
-            return (Vec::new(), None);
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let ticket = Ticket { is_gone: Arc::clone(&is_gone), reply: Some(reply) };
+        let (api, body, is_plain) = (asked.api, asked.body.clone(), asked.encoding.is_none());
+        // What was said before goes in whatever else is said.
+        let again = || if is_plain { self.spoken.again(api, &body) } else { Vec::new() };
+        if !self.send(Job::Asked { number, at: now(), asked, ticket }, body.len()) {
+            return (again(), None);
         }
         let exchange = Exchange { recorder: self.clone(), number, is_over: false };
         let insertions = match tokio::time::timeout(budget, &mut replied).await {
             Ok(Ok(insertions)) => insertions,
             _ => {
-                shared.is_gone.store(true, Ordering::SeqCst);
+                is_gone.store(true, Ordering::SeqCst);
                 // It may have come at the very end: what was recorded as said is said.
                 replied.close();
-                replied.try_recv().unwrap_or_else(|_| {
-                    let mut again = shared.again.lock().unwrap_or_else(PoisonError::into_inner);
-                    std::mem::take(&mut *again)
-                })
+                replied.try_recv().unwrap_or_else(|_| again())
             }
         };
         (insertions, Some(exchange))

@@ -14,6 +14,7 @@ use midcourse_core::{
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::spoken::Spoken;
 use crate::cli::beside;
 
 /// Records at the end of a run among which lies what was said and not yet carried.
@@ -29,6 +30,8 @@ pub(super) struct Talk {
     pub(super) conversation: Conversation,
     /// Feedback by the call that it is about.
     feedback: Vec<(CallId, Vec<Delivery>)>,
+    /// Where requests that cannot wait find it.
+    spoken: Spoken,
     /// Guidance that was recorded and that no request has carried yet.
     owed: Vec<Delivery>,
     /// Requests until now.
@@ -70,12 +73,13 @@ pub(super) struct Places {
 }
 
 impl Talk {
-    pub(super) fn new(run: RunIdentity, api: Api) -> Self {
+    pub(super) fn new(run: RunIdentity, api: Api, spoken: Spoken) -> Self {
         Self {
             run,
             api,
             conversation: Conversation::default(),
             feedback: Vec::new(),
+            spoken,
             owed: Vec::new(),
             requests: 0,
             is_on_record: false,
@@ -100,6 +104,7 @@ impl Talk {
             for record in store.records_of(id, &["feedback_delivered"])? {
                 self.said_before(&record);
             }
+            self.share();
             self.owe(&store.records(id, run.records.saturating_sub(RECENT), usize::MAX)?);
         }
         Ok(())
@@ -139,6 +144,15 @@ impl Talk {
         match self.feedback.iter_mut().find(|(known, _)| *known == call) {
             Some((_, said)) => said.push(delivery),
             None => self.feedback.push((call, vec![delivery])),
+        }
+    }
+
+    /// Lets requests that cannot wait know what is said by now.
+    pub(super) fn share(&self) {
+        for (call, said) in &self.feedback {
+            if let Some(words) = Delivery::labelled_text(said) {
+                self.spoken.note(&self.run.run_id, call.clone(), words);
+            }
         }
     }
 

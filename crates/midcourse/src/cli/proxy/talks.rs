@@ -11,6 +11,7 @@ use midcourse::{Api, Conversation, Host, Request, Store, StoreError, session_run
 use midcourse_core::{RunId, RunIdentity, Timestamp};
 use uuid::Uuid;
 
+use super::spoken::Spoken;
 use super::talk::{Standing, Talk};
 
 /// Runs that are kept in mind; of more, the latest.
@@ -26,11 +27,11 @@ const ID_MAX: usize = 128;
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The runs that are under way.
-#[derive(Default)]
 pub(super) struct Talks {
     talks: HashMap<RunId, Talk>,
     calls: HashMap<String, RunId>,
     clock: u64,
+    spoken: Spoken,
 }
 
 /// Who asks, as far as the client says so.
@@ -41,6 +42,10 @@ pub(super) struct Asker<'a> {
 }
 
 impl Talks {
+    pub(super) fn new(spoken: Spoken) -> Self {
+        Self { talks: HashMap::new(), calls: HashMap::new(), clock: 0, spoken }
+    }
+
     pub(super) fn get(&mut self, run: &RunId) -> Option<&mut Talk> {
         self.talks.get_mut(run)
     }
@@ -69,7 +74,7 @@ impl Talks {
         };
         let id = run.run_id.clone();
         if !self.talks.contains_key(&id) {
-            let mut talk = Talk::new(run, asker.api);
+            let mut talk = Talk::new(run, asker.api, self.spoken.clone());
             if let Some(store) = store
                 && let Ok(Some(summary)) = store.run(id.as_str())
             {
@@ -161,6 +166,7 @@ impl Talks {
         self.talks.retain(|_, talk| talk.used > limit);
         let talks = &self.talks;
         self.calls.retain(|_, run| talks.contains_key(run));
+        self.spoken.retain(|run| talks.contains_key(run));
     }
 }
 

@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::compressed;
 use super::recorder::{Asked, Heard, Held, Job, Ticket};
+use super::spoken::Spoken;
 use super::talk::{Attempt, Places, Standing};
 use super::talks::{Asker, Talks};
 use crate::cli::log::Log;
@@ -79,7 +80,7 @@ struct Waiting {
 }
 
 impl Worker {
-    pub(super) fn new(home: Home, terms: Terms, log: Arc<Log>) -> Self {
+    pub(super) fn new(home: Home, terms: Terms, log: Arc<Log>, spoken: Spoken) -> Self {
         let settings = StoreSettings::default();
         Self {
             home,
@@ -88,7 +89,7 @@ impl Worker {
             log,
             store: None,
             failed: None,
-            talks: Talks::default(),
+            talks: Talks::new(spoken),
             watches: HashMap::new(),
             under_way: HashMap::new(),
             group: Vec::new(),
@@ -157,7 +158,6 @@ impl Worker {
         }
         let places = if is_plain { Places::of(&request) } else { Places::default() };
         let Some(talk) = self.talks.get(&run) else { return };
-        ticket.post(talk.again(&places));
         let is_again = talk
             .last
             .as_ref()
@@ -345,11 +345,13 @@ impl Worker {
     fn written(&mut self, planned: Planned) {
         let Planned { run, plan, watch, waiting, .. } = planned;
         if self.terms.mode() == Mode::Live
+            && !plan.said.is_empty()
             && let Some(talk) = self.talks.get(&run.run_id)
         {
             for (_, delivery) in plan.said {
                 talk.say(delivery);
             }
+            talk.share();
         }
         self.let_go_with_nothing_new(&run.run_id, waiting);
         self.keep(run.run_id, watch);
