@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use midcourse::{Home, RunSummary, Store};
-use midcourse_core::{
-    AgentMessage, AssistantContent, TrajectoryPayload, TrajectoryRecord, UserContent,
-};
+use midcourse_core::{AgentMessage, TrajectoryPayload, TrajectoryRecord, UserContent};
 use serde_json::Value;
 
 use crate::events::{findings, quick};
@@ -96,11 +94,7 @@ pub(crate) fn words(records: &[TrajectoryRecord]) -> Vec<String> {
     messages(records).filter_map(words).collect()
 }
 
-/// What the model answered.
-pub(crate) fn answers(records: &[TrajectoryRecord]) -> Vec<&AssistantContent> {
-    let answer = |message| match message {
-        &AgentMessage::Assistant { ref content, .. } => Some(content),
-        _ => None,
-    };
-    messages(records).filter_map(answer).collect()
+/// How often the model answered.
+pub(crate) fn answers(records: &[TrajectoryRecord]) -> usize {
+    messages(records).filter(|message| matches!(message, AgentMessage::Assistant { .. })).count()
 }

@@ -89,7 +89,7 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
             assert_eq!(count(run, kind), expected, "{kind}");
         }
         assert_eq!(words(run), user);
-        assert_eq!(answers(run).len(), session.asked_by(asker).len(), "each answer once");
+        assert_eq!(answers(run), session.asked_by(asker).len(), "each answer once");
         assert_eq!(calls(run).join("\n"), outcomes(expected));
     }
     let loops = with(session, Asker::Main, OF_LOOP);
