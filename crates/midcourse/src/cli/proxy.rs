@@ -128,8 +128,8 @@ pub(super) fn pass_on(listener: TcpListener, token: String, upstreams: Upstreams
 }
 
 fn serve(server: Server, listener: TcpListener, ends_alone: bool) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread passes more on than any agent asks, and wakes nobody else for it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("no threads can be started")?;

@@ -105,10 +105,12 @@ impl Store {
         if drafts.iter().any(|(draft, _)| draft.run.run_id != run) {
             return Err(StoreError::Rejected("the events are of several runs".to_owned()));
         }
-        let head = run_head(&self.connection, run.as_str())?;
+        // One look at the store for all: it is as it was at one moment, and locked once.
+        let look = self.connection.unchecked_transaction()?;
+        let head = run_head(&look, run.as_str())?;
         let place = head.map_or(0, |head| head.next_seq);
         let mut planning = Planning {
-            connection: &self.connection,
+            connection: &look,
             plan: Plan::empty(run, head),
             next: u64::try_from(place).unwrap_or_default(),
             facts: HashSet::new(),

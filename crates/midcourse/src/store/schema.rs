@@ -26,6 +26,9 @@ pub(super) const VERSION: u32 = 1;
 /// How long it is waited before another attempt to make a store.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// Statements that are kept ready.
+const STATEMENTS: usize = 64;
+
 /// Opens the database at `path` for writing, and makes it if there is none.
 pub(super) fn open(
     path: &Path,
@@ -80,6 +83,8 @@ fn configure(
     durability: Durability,
     patience: Duration,
 ) -> Result<(), StoreError> {
+    // More than there are: a long-lived process prepares each once.
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.busy_timeout(bounded(patience))?;
     // The log stays when the last process leaves: deleting and making it again costs each hook
     // more than everything else it does.
