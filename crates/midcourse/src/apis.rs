@@ -97,10 +97,11 @@ impl Api {
 
     /// Reads the body of a request; nothing, if it is none.
     pub fn request(self, body: &str) -> Option<Request<'_>> {
-        match self {
+        let request = match self {
             Self::Messages => anthropic::request(body),
             Self::ChatCompletions => openai::request(body),
-        }
+        };
+        request.map(Request::tell_apart)
     }
 
     /// Reads the body of an answer, whole or as far as it came; nothing, if it is none.

@@ -11,7 +11,7 @@ use midcourse_core::{AgentMessage, TrajectoryPayload};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::answer::Answer;
-use super::request::{Item, Request, Role, args_of, result_of, text_of};
+use super::request::{Item, Request, Role, args_of, nth, result_of, text_of};
 
 /// Things that a conversation has before the loss of half of them is a summing up.
 const SUMMED_UP_MIN: usize = 4;
@@ -61,15 +61,24 @@ impl Conversation {
         begins.then(|| texts.len().saturating_sub(self.texts.len()))
     }
 
-    /// The key of the first thing that a person says in a request, and of the model's last words.
-    pub fn landmarks(request: &Request<'_>) -> Option<(String, String)> {
-        let said = |wanted: Role| {
-            request.items.iter().filter_map(move |item| match item {
-                Item::Says { role, text } if *role == wanted => Some(Item::digest(*role, text)),
-                _ => None,
-            })
-        };
-        Some((key(said(Role::User).next()?, 0), key(said(Role::Assistant).next_back()?, 0)))
+    /// Whether a request begins as this did.
+    pub fn begins_like(&self, request: &Request<'_>) -> bool {
+        digests(request).first() == self.texts.first()
+    }
+
+    /// Whether it has this call.
+    pub fn holds(&self, call: &str) -> bool {
+        self.calls.contains(&id_digest(call))
+    }
+
+    /// The key of the first thing that a person says in a request.
+    pub fn first_words(request: &Request<'_>) -> Option<String> {
+        said_by(request, Role::User).next().map(|digest| key(digest, 0))
+    }
+
+    /// The key of the model's last words in a request.
+    pub fn last_answer(request: &Request<'_>) -> Option<String> {
+        said_by(request, Role::Assistant).next_back().map(|digest| key(digest, 0))
     }
 
     /// Takes a request in, and says what is new. What people and clients say is left out if somebody
@@ -155,7 +164,14 @@ impl Conversation {
                 key_of_message.get_or_insert_with(|| key(digest, nth));
             }
         }
-        let calls: Vec<_> = answer.calls().cloned().collect();
+        let mut calls: Vec<_> = answer.calls().cloned().collect();
+        for call in &mut calls {
+            let id = call.id.as_str();
+            let times = (2..).take_while(|times| self.calls.contains(&id_digest(&nth(id, *times))));
+            if self.calls.contains(&id_digest(id)) {
+                call.id = nth(id, times.last().unwrap_or(1).saturating_add(1)).into();
+            }
+        }
         if let (None, Some(call)) = (&key_of_message, calls.first()) {
             key_of_message = Some(format!("calls:{}", call.id));
         }
@@ -181,6 +197,13 @@ impl Conversation {
         *count = before.saturating_add(1);
         before
     }
+}
+
+fn said_by(request: &Request<'_>, wanted: Role) -> impl DoubleEndedIterator<Item = u64> {
+    request.items.iter().filter_map(move |item| match item {
+        Item::Says { role, text } if *role == wanted => Some(Item::digest(*role, text)),
+        _ => None,
+    })
 }
 
 fn digests(request: &Request<'_>) -> Vec<u64> {

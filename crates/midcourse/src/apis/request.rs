@@ -1,6 +1,7 @@
 //! A request to a model, as far as it matters here: what was said, called and returned, in order.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -93,6 +94,30 @@ impl Item<'_> {
 }
 
 impl Request<'_> {
+    /// Tells calls apart that have the same id: some servers count anew with every answer. The
+    /// second one is `ID#2`, here and in answers.
+    pub(super) fn tell_apart(mut self) -> Self {
+        let mut times: HashMap<String, usize> = HashMap::new();
+        for item in &mut self.items {
+            match item {
+                Item::Calls { id, .. } => {
+                    let times = times.entry(id.to_string()).or_default();
+                    *times = times.saturating_add(1);
+                    if *times > 1 {
+                        *id = Cow::Owned(nth(id, *times));
+                    }
+                }
+                Item::Returns { id, .. } => {
+                    if let Some(times) = times.get(id.as_ref()).filter(|times| **times > 1) {
+                        *id = Cow::Owned(nth(id, *times));
+                    }
+                }
+                Item::Says { .. } => {}
+            }
+        }
+        self
+    }
+
     /// The length of the prompt in front, in characters.
     pub fn system_chars(&self) -> usize {
         self.system.iter().map(|text| text_of(text).chars().count()).sum()
@@ -126,6 +151,11 @@ impl Request<'_> {
             _ => None,
         })
     }
+}
+
+/// The id of a call that is not the first of its id.
+pub(super) fn nth(id: &str, times: usize) -> String {
+    format!("{id}#{times}")
 }
 
 /// A JSON string as text; whatever else it is, as it stands.

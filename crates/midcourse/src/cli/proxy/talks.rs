@@ -23,6 +23,9 @@ const CALLS_MAX: usize = 65_536;
 /// The longest id of a session, in characters.
 const ID_MAX: usize = 128;
 
+/// The shortest id of a call that nobody else has, in characters.
+const TELLING_MIN: usize = 12;
+
 /// How old a run may be that somebody goes on with.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -114,8 +117,17 @@ impl Talks {
     }
 
     fn by_calls(&self, request: &Request<'_>) -> Option<RunIdentity> {
-        let run = request.calls().find_map(|call| self.calls.get(call))?;
-        self.talks.get(run).map(|talk| talk.run.clone())
+        let last = request.calls().next()?;
+        let talk = if is_telling(last) {
+            let run = request.calls().find_map(|call| self.calls.get(call))?;
+            self.talks.get(run)
+        } else {
+            let has_it = || self.talks.values().filter(|talk| talk.conversation.holds(last));
+            let begins_so = has_it().filter(|talk| talk.conversation.begins_like(request));
+            let only = || has_it().next().filter(|_| has_it().nth(1).is_none());
+            begins_so.max_by_key(|talk| talk.used).or_else(only)
+        };
+        talk.map(|talk| talk.run.clone())
     }
 
     /// A conversation that goes on, or a request that is sent again because it failed.
@@ -179,31 +191,32 @@ fn stored(
     let since = Timestamp::from_unix_ms(
         now.unix_ms().saturating_sub(u64::try_from(AGE_MAX.as_millis()).unwrap_or(u64::MAX)),
     );
-    let found = match request.calls().next() {
-        Some(call) => store.runs_with_fact("tool_started", call, since)?.pop(),
-        None => {
-            let Some((first, last)) = Conversation::landmarks(request) else { return Ok(None) };
-            let mut runs = store.runs_with_fact("message_appended", &last, since)?;
-            let mut is_whole = Ok(true);
-            runs.retain(|(run, _)| {
-                match store.has_fact(run.run_id.as_str(), "message_appended", &first) {
-                    Ok(is_there) => is_there,
-                    Err(error) => {
-                        is_whole = Err(error);
-                        false
-                    }
-                }
-            });
-            is_whole?;
-            runs.pop()
-        }
+    let (kind, fact, is_telling) = match request.calls().next() {
+        Some(call) => ("tool_started", call.to_owned(), is_telling(call)),
+        None => match Conversation::last_answer(request) {
+            Some(key) => ("message_appended", key, false),
+            None => return Ok(None),
+        },
     };
+    let first = Conversation::first_words(request);
+    let mut found = None;
+    for (run, seq) in store.runs_with_fact(kind, &fact, since)? {
+        let begins_so = |key: &String| store.has_fact(run.run_id.as_str(), "message_appended", key);
+        if is_telling || first.as_ref().map_or(Ok(false), begins_so)? {
+            found = Some((run, seq));
+        }
+    }
     Ok(found.map(|(run, _)| match run.parent_run_id {
         None => RunIdentity::root(run.run_id.as_str()),
         Some(parent) => {
             RunIdentity::child_of(&RunIdentity::root(parent.as_str()), run.run_id.as_str())
         }
     }))
+}
+
+/// Whether the id of a call says whose it is. Some servers count anew with every conversation.
+const fn is_telling(call: &str) -> bool {
+    call.len() >= TELLING_MIN
 }
 
 /// Whether an id may be part of a run's: it meets paths and addresses there.

@@ -143,3 +143,28 @@ fn a_history_that_is_summed_up_is_the_same_run() {
     assert_eq!(count(run, "context_compacted"), 1);
     assert_eq!((count(run, "tool_ended"), count(run, "run_started")), (7, 1));
 }
+
+#[test]
+fn servers_that_count_anew_are_no_matter() {
+    let server = Server::of_json(|_| completion(None, Some(("call_0", "ls"))));
+    let proxy = Proxy::start(&server, "");
+    let mut agents = [Chat::new("one task"), Chat::new("another task")];
+    for turn in 0..4 {
+        for agent in &mut agents {
+            if turn > 0 {
+                agent.call("call_0", "ls", &format!("result {turn}"));
+            }
+            assert!(proxy.chat(&agent.body()).is_whole);
+        }
+    }
+    let runs = proxy.runs();
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        let tasks = run.iter().filter(|record| {
+            matches!(&record.payload, TrajectoryPayload::MessageAppended { message }
+                if matches!(message, midcourse_core::AgentMessage::User { .. }))
+        });
+        assert_eq!(tasks.count(), 1, "{run:#?}");
+        assert_eq!((count(run, "tool_ended"), count(run, "tool_started")), (3, 4));
+    }
+}
