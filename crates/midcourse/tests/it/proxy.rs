@@ -3,6 +3,7 @@
 mod conversations;
 mod passing;
 mod said;
+mod secure;
 mod server;
 mod supervised;
 
@@ -50,11 +51,21 @@ impl Proxy {
     }
 
     pub(crate) fn start_with(folder: TempDir, upstream: SocketAddr, options: &[&str]) -> Self {
+        Self::start_at(folder, &format!("http://{upstream}"), options, &[])
+    }
+
+    pub(crate) fn start_at(
+        folder: TempDir,
+        upstream: &str,
+        options: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = command(&folder)
-            .args(["proxy", "--upstream", &format!("http://{upstream}")])
+            .args(["proxy", "--upstream", upstream])
             // Time enough on a busy machine.
             .args(["--budget-ms", "60000"])
             .args(options)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -120,6 +131,11 @@ pub(crate) fn command(folder: &TempDir) -> Command {
         .env_remove("HTTP_PROXY")
         .env_remove("http_proxy")
         .env_remove("ALL_PROXY")
+        .env_remove("all_proxy")
+        .env_remove("HTTPS_PROXY")
+        .env_remove("https_proxy")
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy")
         .env_remove("OPENAI_BASE_URL")
         .env_remove("ANTHROPIC_BASE_URL")
         .current_dir(folder.path())

@@ -1,0 +1,166 @@
+//! Servers behind TLS: of either HTTP, known by the user's own authority, by the user's own proxy.
+
+use std::convert::Infallible;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::Proxy;
+use super::server::completion;
+
+/// A server that answers which HTTP it was asked by, and how it was asked.
+struct Secure {
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Secure {
+    fn start(protocol: &'static [u8]) -> Self {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("authority.pem"), made.cert.pem()).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(accept(listener, TlsAcceptor::from(Arc::new(config))));
+        });
+        Self { address, folder }
+    }
+
+    fn authority(&self) -> PathBuf {
+        self.folder.path().join("authority.pem")
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor) {
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    while let Ok((stream, _)) = listener.accept().await {
+        // Who does not know the authority hangs up.
+        let Ok(stream) = acceptor.accept(stream).await else { continue };
+        let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = TokioIo::new(stream);
+        tokio::spawn(async move {
+            if is_newer {
+                let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = server.serve_connection(stream, service_fn(answer)).await;
+            } else {
+                let server = hyper::server::conn::http1::Builder::new();
+                let _ = server.serve_connection(stream, service_fn(answer)).await;
+            }
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let asked = format!("{:?} {}", request.version(), request.uri().path());
+    let key = request.headers().get("authorization").unwrap().to_str().unwrap().to_owned();
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let text = format!("{asked} {key} {}", body.len());
+    Ok(Response::new(completion(Some(&text), None).to_string().into()))
+}
+
+/// What a client gets through a proxy with these variables; nothing, if there is no answer.
+fn asked(server: &Secure, variables: &[(&str, &str)]) -> Option<String> {
+    let upstream = format!("https://{}", server.address);
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start_at(folder, &upstream, &[], variables);
+    let body = super::Chat::new("go").body().to_string();
+    let headers = "host: x\r\nauthorization: Bearer K\r\n";
+    let reply = proxy.send("POST", "/openai/chat/completions", headers, body.as_bytes());
+    let text = String::from_utf8(reply.body).unwrap();
+    let wanted = format!("/v1/chat/completions Bearer K {}", body.len());
+    (!text.is_empty()).then(|| {
+        assert!(text.contains(&wanted), "{text}");
+        text
+    })
+}
+
+#[test]
+fn either_http_is_spoken_behind_tls() {
+    for (protocol, named) in [(b"h2".as_slice(), "HTTP/2.0"), (b"http/1.1", "HTTP/1.1")] {
+        let server = Secure::start(protocol);
+        let authority = server.authority();
+        let text = asked(&server, &[("SSL_CERT_FILE", authority.to_str().unwrap())]).unwrap();
+        assert!(text.contains(named), "{text}");
+    }
+}
+
+#[test]
+fn an_authority_that_nobody_named_is_not_believed() {
+    let server = Secure::start(b"http/1.1");
+    assert_eq!(asked(&server, &[]), None);
+    let authority = server.authority();
+    let text = asked(&server, &[("NODE_EXTRA_CA_CERTS", authority.to_str().unwrap())]);
+    assert!(text.is_some());
+}
+
+#[test]
+fn the_users_proxy_is_gone_through() {
+    let server = Secure::start(b"h2");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let used = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&used);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || tunnel(stream));
+        }
+    });
+    let authority = server.authority();
+    let proxy = format!("http://user:word@{address}");
+    let variables = [("SSL_CERT_FILE", authority.to_str().unwrap()), ("HTTPS_PROXY", &proxy)];
+    assert!(asked(&server, &variables).is_some());
+    assert_eq!(used.load(Ordering::SeqCst), 1);
+    let not_for_us = [variables[0], variables[1], ("NO_PROXY", "127.0.0.1")];
+    assert!(asked(&server, &not_for_us).is_some());
+    assert_eq!(used.load(Ordering::SeqCst), 1, "the user made an exception");
+}
+
+/// As much of a proxy as it takes: it connects, and passes bytes.
+fn tunnel(mut client: TcpStream) {
+    let mut input = BufReader::new(client.try_clone().unwrap());
+    let mut first = String::new();
+    input.read_line(&mut first).unwrap();
+    let target = first.strip_prefix("CONNECT ").unwrap().split(' ').next().unwrap().to_owned();
+    let mut has_credentials = false;
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line).unwrap();
+        has_credentials |= line.to_lowercase().starts_with("proxy-authorization: basic");
+        if line == "\r\n" {
+            break;
+        }
+    }
+    assert!(has_credentials);
+    let server = TcpStream::connect(target).unwrap();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    let mut back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+    let _ = std::io::copy(&mut input, &mut &server);
+}
