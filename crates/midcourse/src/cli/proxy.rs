@@ -39,6 +39,9 @@ pub(super) const ADDRESSES: [(&str, &str, &str); 2] = [
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
 ];
 
+/// An older name of `OPENAI_BASE_URL`, which some clients prefer.
+pub(super) const OLDER_NAME: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
+
 /// The variable that holds the token of a proxy which goes on with an address that is known.
 pub(super) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 

@@ -82,6 +82,8 @@ pub(super) struct Recorder {
     held: Arc<AtomicUsize>,
     numbers: Arc<AtomicU64>,
     spoken: Spoken,
+    /// Whether something just passed unrecorded.
+    is_behind: Arc<AtomicBool>,
     is_over: Arc<Mutex<Receiver<()>>>,
     log: Arc<Log>,
 }
@@ -102,6 +104,7 @@ impl Recorder {
             held: Arc::default(),
             numbers: Arc::default(),
             spoken,
+            is_behind: Arc::default(),
             is_over: Arc::new(Mutex::new(is_over)),
             log,
         })
@@ -139,18 +142,20 @@ impl Recorder {
     fn send(&self, job: Job, bytes: usize) -> bool {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { job, bytes, all: Arc::clone(&self.held) };
-        if before > HELD_MAX {
-            self.log.write("too much waits to be recorded: a request passes unrecorded");
-            return false;
+        let sent = if before > HELD_MAX {
+            Err(TrySendError::Full(held))
+        } else {
+            self.jobs.try_send(held)
+        };
+        let is_full = matches!(sent, Err(TrySendError::Full(_)));
+        // Said once, and not with every request that comes too fast.
+        if is_full && !self.is_behind.swap(true, Ordering::Relaxed) {
+            self.log.write("more comes than can be recorded: requests pass unrecorded");
         }
-        match self.jobs.try_send(held) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_)) => {
-                self.log.write("too much waits to be recorded: a request passes unrecorded");
-                false
-            }
-            Err(TrySendError::Disconnected(_)) => false,
+        if sent.is_ok() {
+            self.is_behind.store(false, Ordering::Relaxed);
         }
+        sent.is_ok()
     }
 
     /// Waits until everything is recorded, but not for ever.

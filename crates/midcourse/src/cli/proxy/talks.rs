@@ -111,8 +111,7 @@ impl Talks {
             self.calls.insert(call.to_owned(), run.clone());
         }
         if self.calls.len() > CALLS_MAX {
-            let talks = &self.talks;
-            self.calls.retain(|_, run| talks.contains_key(run));
+            self.forget_a_quarter();
         }
     }
 
@@ -169,12 +168,16 @@ impl Talks {
     }
 
     fn make_room(&mut self) {
-        if self.talks.len() < TALKS_MAX {
-            return;
+        if self.talks.len() >= TALKS_MAX {
+            self.forget_a_quarter();
         }
+    }
+
+    /// Forgets the runs that were not needed for longest. If one goes on, the store knows it.
+    fn forget_a_quarter(&mut self) {
         let mut used: Vec<u64> = self.talks.values().map(|talk| talk.used).collect();
         used.sort_unstable();
-        let limit = used.get(TALKS_MAX / 4).copied().unwrap_or_default();
+        let limit = used.get(used.len() / 4).copied().unwrap_or_default();
         self.talks.retain(|_, talk| talk.used > limit);
         let talks = &self.talks;
         self.calls.retain(|_, run| talks.contains_key(run));

@@ -23,7 +23,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 
 use super::server::Body;
-use super::{ADDRESSES, parse_url};
+use super::{ADDRESSES, OLDER_NAME, parse_url};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Connector = HttpsConnector<Dialer>;
@@ -43,7 +43,9 @@ impl Upstreams {
     ) -> Result<Self> {
         let mut found = Vec::new();
         for (variable, api, default) in ADDRESSES {
-            let set = environment(variable).filter(|url| !url.is_empty());
+            let is_set = |name: &str| environment(name).filter(|url| !url.is_empty());
+            let (newer, older) = OLDER_NAME;
+            let set = is_set(variable).or_else(|| is_set(older).filter(|_| variable == newer));
             let mut url = set.unwrap_or_else(|| default.to_owned());
             for given in given {
                 match given.split_once('=') {
@@ -173,6 +175,45 @@ impl tower_service::Service<Uri> for Dialer {
                 let connecting = tunnel.call(address);
                 Box::pin(async { Ok(connecting.await?) })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Upstreams;
+
+    fn found(given: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Vec<String>> {
+        let given: Vec<String> = given.iter().map(|it| (*it).to_owned()).collect();
+        let known = |name: &str| {
+            let value = environment.iter().find(|(known, _)| *known == name);
+            value.map(|(_, value)| (*value).to_owned())
+        };
+        let upstreams = Upstreams::find(&given, known)?;
+        Ok(upstreams.all().map(|(api, url)| format!("{api} {url}")).collect())
+    }
+
+    #[test]
+    fn requests_go_where_they_would_have_gone() {
+        let own = ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1"];
+        assert_eq!(found(&[], &[("OPENAI_BASE_URL", "")]).unwrap(), own);
+        let set = [("OPENAI_API_BASE", "http://old/v1"), ("ANTHROPIC_BASE_URL", "http://a/x/")];
+        assert_eq!(found(&[], &set).unwrap(), ["anthropic http://a/x/", "openai http://old/v1"]);
+        let newer = [("OPENAI_API_BASE", "http://old/v1"), ("OPENAI_BASE_URL", "http://new/v1")];
+        assert_eq!(found(&[], &newer).unwrap()[1], "openai http://new/v1");
+        for server in ["http://gate:4000", "http://gate:4000/", "http://gate:4000/v1"] {
+            let both = ["anthropic http://gate:4000/", "openai http://gate:4000/v1"];
+            assert_eq!(found(&[server], &set).unwrap(), both, "{server}");
+        }
+        let one = found(&["openai=http://only/v2"], &set).unwrap();
+        assert_eq!(one, ["anthropic http://a/x/", "openai http://only/v2"]);
+    }
+
+    #[test]
+    fn what_is_no_address_is_an_error() {
+        for wrong in ["gate", "ftp://gate", "http://", "openai=", "http://gate/?x=1"] {
+            let error = found(&[wrong], &[]).unwrap_err().to_string();
+            assert!(error.contains("no address"), "{wrong}: {error}");
         }
     }
 }

@@ -91,8 +91,9 @@ impl Proxied {
     pub(super) fn put_into(&self, command: &mut Command) {
         for (variable, value) in proxy::variables(self.address, &self.token) {
             command.env(variable, &value);
-            if variable == "OPENAI_BASE_URL" && std::env::var_os(OLDER_NAME).is_some() {
-                command.env(OLDER_NAME, value);
+            let (newer, older) = proxy::OLDER_NAME;
+            if variable == newer && std::env::var_os(older).is_some() {
+                command.env(older, value);
             }
         }
         // Else its requests to us would go through the user's proxy.
@@ -119,9 +120,6 @@ impl Proxied {
         }
     }
 }
-
-/// An older name of `OPENAI_BASE_URL`, which some clients prefer.
-const OLDER_NAME: &str = "OPENAI_API_BASE";
 
 impl Keeper {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
