@@ -64,7 +64,9 @@ enum Command {
     /// Run a coding agent under watch: recorded, told the time, and nudged when it goes wrong.
     ///
     /// The command runs as it would by itself, with its terminal, its signals and its exit code.
-    /// For that process only, midcourse is put at its hooks (claude and codex are known by name).
+    /// For that process only, midcourse is put at its hooks (claude and codex are known by name), or
+    /// between it and its model: any other command finds the address of a loopback proxy in
+    /// OPENAI_BASE_URL and ANTHROPIC_BASE_URL.
     /// Deadlines and budgets tell; they never stop. At the end a summary goes to standard error.
     Run(run::Arguments),
     /// Stand between an agent and its model: record what is asked and answered, and say what is to

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::answer::{Answer, Parts};
 use super::place::Place;
-use super::request::{Item, Request, Role};
+use super::request::{Item, Request, Role, present};
 use super::sse;
 use midcourse_core::{StopReason, Usage};
 
@@ -71,7 +71,7 @@ struct BlockWire<'a> {
     input: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_use_id: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     content: Option<&'a RawValue>,
     is_error: Option<bool>,
 }
@@ -129,7 +129,7 @@ struct Reading<'a> {
     current: usize,
     /// Whether the client sends messages of the role `system`.
     has_system: bool,
-    /// Whether the model's last answer holds thoughts.
+    /// Whether the model has thought in the turn that is under way.
     is_thinking: bool,
     /// Where words fit into the last block, if that is a tool's result.
     result: Option<Place>,
@@ -144,17 +144,18 @@ impl<'a> Reading<'a> {
         };
         self.has_system |= role == Role::System;
         self.result = None;
-        if role == Role::Assistant {
-            self.is_thinking = false;
-        }
-        if message.content.get().starts_with('"') {
+        // A turn ends where somebody says something, and not with results.
+        let mut is_word = message.content.get().starts_with('"');
+        if is_word {
             self.items.push(Item::Says { role, text: message.content });
         } else {
             let blocks: Vec<BlockWire<'_>> = serde_json::from_str(message.content.get()).ok()?;
+            is_word = blocks.iter().any(|block| block.kind != "tool_result");
             for block in blocks {
                 self.block(role, block);
             }
         }
+        self.is_thinking &= role != Role::User || !is_word;
         if role == Role::Assistant {
             self.current = self.items.len();
         }
@@ -189,7 +190,7 @@ impl<'a> Reading<'a> {
         match (last.role.as_ref(), self.result) {
             ("assistant", _) => None,
             ("user", Some(_)) if self.has_system => Place::message(self.body, messages, "system"),
-            ("user", Some(result)) if self.is_thinking => Some(result),
+            ("user", Some(result)) if self.is_thinking => Some(result).filter(Place::is_open),
             _ => Place::end_of(self.body, last.content.get()),
         }
     }
@@ -200,12 +201,12 @@ struct AnswerWire {
     content: Vec<Value>,
     stop_reason: Option<String>,
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Value,
 }
 
 pub(super) fn answer(body: &[u8]) -> Option<Answer> {
     let AnswerWire { content, stop_reason, usage } = serde_json::from_slice(body).ok()?;
-    let mut parts = Parts { usage, ..Parts::default() };
+    let mut parts = Parts { usage: counted(usage), ..Parts::default() };
     for block in content {
         parts.put(block_of(&block, None));
     }
@@ -301,9 +302,16 @@ pub(super) fn streamed(body: &[u8]) -> Option<Answer> {
     for (_, block, text) in &blocks {
         parts.put(block_of(block, Some(text)));
     }
-    parts.usage = Usage::deserialize(&usage).ok();
+    parts.usage = counted(usage);
     parts.is_streamed = true;
     Some(parts.into_answer())
+}
+
+/// The tokens, where they are counted: some servers send nothing for nought.
+fn counted(usage: Value) -> Option<Usage> {
+    let Value::Object(mut counts) = usage else { return None };
+    counts.retain(|_, count| !count.is_null());
+    Usage::deserialize(Value::Object(counts)).ok()
 }
 
 /// Later counts stand for earlier ones.

@@ -5,9 +5,11 @@
 //! what is said again word by word is taken for what it was. Facts get keys that another process,
 //! which has seen nothing yet, finds again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use midcourse_core::{AgentMessage, TrajectoryPayload};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::answer::Answer;
@@ -26,8 +28,9 @@ pub struct Conversation {
     texts: Vec<u64>,
     /// How often each thing was said in all.
     said: HashMap<u64, u32>,
-    calls: HashSet<u64>,
-    results: HashSet<u64>,
+    /// Calls by their ids, with what they asked, and results with what they returned.
+    calls: HashMap<u64, u64>,
+    results: HashMap<u64, u64>,
     /// Calls in the latest request.
     calls_held: usize,
 }
@@ -68,7 +71,31 @@ impl Conversation {
 
     /// Whether it has this call.
     pub fn holds(&self, call: &str) -> bool {
-        self.calls.contains(&id_digest(call))
+        self.calls.contains_key(&id_digest(call))
+    }
+
+    /// How much of a request's calls and results is as it is known here; nothing, if a result is
+    /// another. Ids may be the same in several conversations.
+    pub fn agrees(&self, request: &Request<'_>) -> Option<usize> {
+        let mut same = 0_usize;
+        for item in &request.items {
+            let (known, met) = match item {
+                Item::Says { .. } => continue,
+                Item::Calls { id, args, .. } => {
+                    (self.calls.get(&id_digest(id)), value_digest(&args_of(*args)))
+                }
+                Item::Returns { id, content, .. } => {
+                    let known = self.results.get(&id_digest(id));
+                    let met = raw_digest(*content);
+                    if known.is_some_and(|known| *known != met) {
+                        return None;
+                    }
+                    (known, met)
+                }
+            };
+            same = same.saturating_add(usize::from(known == Some(&met)));
+        }
+        Some(same)
     }
 
     /// The key of the first thing that a person says in a request.
@@ -119,19 +146,21 @@ impl Conversation {
                 Item::Calls { id, tool, args } => {
                     tools.insert(id, tool);
                     calls_held = calls_held.saturating_add(1);
-                    if !self.calls.insert(id_digest(id)) {
+                    let args = args_of(*args);
+                    if self.calls.insert(id_digest(id), value_digest(&args)).is_some() {
                         calls_kept = calls_kept.saturating_add(1);
                         continue;
                     }
                     let payload = TrajectoryPayload::ToolStarted {
                         tool_call_id: id.into(),
                         tool_name: tool.as_ref().into(),
-                        args: args_of(*args),
+                        args,
                     };
                     facts.push(Fact { payload, key: None, is_current });
                 }
                 Item::Returns { id, content, is_error, .. } => {
-                    if !self.results.insert(id_digest(id)) {
+                    let returned = raw_digest(*content);
+                    if self.results.insert(id_digest(id), returned).is_some() {
                         continue;
                     }
                     let payload = TrajectoryPayload::ToolEnded {
@@ -167,8 +196,8 @@ impl Conversation {
         let mut calls: Vec<_> = answer.calls().cloned().collect();
         for call in &mut calls {
             let id = call.id.as_str();
-            let times = (2..).take_while(|times| self.calls.contains(&id_digest(&nth(id, *times))));
-            if self.calls.contains(&id_digest(id)) {
+            let times = (2..).take_while(|times| self.holds(&nth(id, *times)));
+            if self.holds(id) {
                 call.id = nth(id, times.last().unwrap_or(1).saturating_add(1)).into();
             }
         }
@@ -178,7 +207,8 @@ impl Conversation {
         let payload = TrajectoryPayload::MessageAppended { message: answer.into_message() };
         let mut facts = vec![Fact { payload, key: key_of_message, is_current: true }];
         for call in calls {
-            self.calls.insert(id_digest(call.id.as_str()));
+            let asked = value_digest(&call.arguments);
+            self.calls.insert(id_digest(call.id.as_str()), asked);
             self.calls_held = self.calls_held.saturating_add(1);
             let payload = TrajectoryPayload::ToolStarted {
                 tool_call_id: call.id,
@@ -216,6 +246,14 @@ fn digests(request: &Request<'_>) -> Vec<u64> {
 
 fn key(digest: u64, nth: u32) -> String {
     format!("said:{digest:016x}:{nth}")
+}
+
+fn value_digest(value: &Value) -> u64 {
+    xxh3_64(value.to_string().as_bytes())
+}
+
+fn raw_digest(raw: Option<&RawValue>) -> u64 {
+    xxh3_64(raw.map_or(&[], |raw| raw.get().as_bytes()))
 }
 
 fn id_digest(id: &str) -> u64 {

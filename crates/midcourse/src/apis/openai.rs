@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::answer::{Answer, Part, Parts};
 use super::place::Place;
-use super::request::{Item, Request, Role, text_of};
+use super::request::{Item, Request, Role, present, text_of};
 use super::sse;
 use midcourse_core::{StopReason, Usage};
 
@@ -37,6 +37,8 @@ struct FormatWire {
 struct ToolWire<'a> {
     #[serde(borrow)]
     function: Option<NameWire<'a>>,
+    #[serde(borrow)]
+    custom: Option<NameWire<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +51,7 @@ struct NameWire<'a> {
 struct MessageWire<'a> {
     #[serde(borrow)]
     role: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_calls: Option<Vec<CallWire<'a>>>,
@@ -63,6 +65,16 @@ struct CallWire<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     function: Option<FunctionWire<'a>>,
+    #[serde(borrow)]
+    custom: Option<CustomWire<'a>>,
+}
+
+#[derive(Deserialize)]
+struct CustomWire<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -108,16 +120,17 @@ pub(super) fn request(body: &str) -> Option<Request<'_>> {
             continue;
         }
         items.extend(texts.into_iter().map(|text| Item::Says { role, text }));
-        for CallWire { id, function } in tool_calls.into_iter().flatten() {
-            let (Some(id), Some(function)) = (id, function) else { continue };
-            let tool = function.name.unwrap_or_default();
-            items.push(Item::Calls { id, tool, args: function.arguments });
+        for CallWire { id, function, custom } in tool_calls.into_iter().flatten() {
+            let function = function.map(|function| (function.name, function.arguments));
+            let called = function.or_else(|| custom.map(|custom| (custom.name, custom.input)));
+            let (Some(id), Some((tool, args))) = (id, called) else { continue };
+            items.push(Item::Calls { id, tool: tool.unwrap_or_default(), args });
         }
         if role == Role::Assistant {
             current = items.len();
         }
     }
-    let name = |tool: ToolWire<'_>| Some(tool.function?.name?.into_owned());
+    let name = |tool: ToolWire<'_>| Some(tool.function.or(tool.custom)?.name?.into_owned());
     let form = response_format.and_then(|format| format.kind);
     Some(Request {
         model: model.map(Cow::into_owned),
@@ -134,10 +147,9 @@ pub(super) fn request(body: &str) -> Option<Request<'_>> {
 
 /// Where words for this request fit in; nowhere, if the model's answer has begun already.
 fn place(body: &str, last: &MessageWire<'_>) -> Option<Place> {
-    match (last.role.as_ref(), last.content, last.tool_call_id) {
-        ("assistant", ..) => None,
-        (_, Some(content), _) => Place::end_of(body, content.get()),
-        ("tool", None, Some(id)) => Place::behind(body, id.get()),
+    match (last.role.as_ref(), last.content) {
+        ("assistant", _) => None,
+        (_, Some(content)) => Place::end_of(body, content.get()),
         _ => None,
     }
 }
@@ -145,6 +157,9 @@ fn place(body: &str, last: &MessageWire<'_>) -> Option<Place> {
 fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     if content.get().starts_with('"') {
         return Some(vec![content]);
+    }
+    if content.get() == "null" {
+        return Some(Vec::new());
     }
     let parts: Vec<PartWire<'_>> = serde_json::from_str(content.get()).ok()?;
     Some(parts.into_iter().filter_map(|part| part.text).collect())
@@ -161,8 +176,8 @@ struct AnswerWire {
 struct ChoiceWire {
     #[serde(default)]
     index: usize,
-    #[serde(alias = "delta")]
     message: Option<SaidWire>,
+    delta: Option<SaidWire>,
     finish_reason: Option<String>,
 }
 
@@ -170,8 +185,8 @@ struct ChoiceWire {
 struct SaidWire {
     content: Option<Value>,
     refusal: Option<String>,
-    #[serde(alias = "reasoning")]
     reasoning_content: Option<String>,
+    reasoning: Option<String>,
     tool_calls: Option<Vec<CalledWire>>,
 }
 
@@ -180,20 +195,20 @@ struct CalledWire {
     index: Option<usize>,
     id: Option<String>,
     function: Option<CalledFunctionWire>,
+    custom: Option<CalledFunctionWire>,
 }
 
 #[derive(Deserialize)]
 struct CalledFunctionWire {
     name: Option<String>,
     arguments: Option<Value>,
+    input: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct UsageWire {
-    #[serde(default)]
-    prompt_tokens: i64,
-    #[serde(default)]
-    completion_tokens: i64,
+    prompt_tokens: Option<i64>,
+    completion_tokens: Option<i64>,
     prompt_tokens_details: Option<DetailsWire>,
 }
 
@@ -207,8 +222,8 @@ impl From<UsageWire> for Usage {
         let cached = wire.prompt_tokens_details.and_then(|details| details.cached_tokens);
         let cached = cached.unwrap_or(0);
         Self {
-            input_tokens: wire.prompt_tokens.saturating_sub(cached),
-            output_tokens: wire.completion_tokens,
+            input_tokens: wire.prompt_tokens.unwrap_or(0).saturating_sub(cached),
+            output_tokens: wire.completion_tokens.unwrap_or(0),
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: cached,
         }
@@ -235,24 +250,30 @@ struct Called {
 impl Choice {
     fn take(&mut self, wire: ChoiceWire) {
         self.finish = wire.finish_reason.or(self.finish.take());
-        let Some(said) = wire.message else { return };
-        let SaidWire { content, refusal, reasoning_content, tool_calls } = said;
+        let Some(said) = wire.message.or(wire.delta) else { return };
+        let SaidWire { content, refusal, reasoning_content, reasoning, tool_calls } = said;
         for text in [content.as_ref().and_then(Value::as_str), refusal.as_deref()] {
             self.text.push_str(text.unwrap_or_default());
         }
-        self.thoughts.push_str(reasoning_content.as_deref().unwrap_or_default());
-        for CalledWire { index, id, function } in tool_calls.into_iter().flatten() {
+        // Some send both, and the same in both.
+        let thoughts = reasoning_content.or(reasoning);
+        self.thoughts.push_str(thoughts.as_deref().unwrap_or_default());
+        for CalledWire { index, id, function, custom } in tool_calls.into_iter().flatten() {
             let known = self.calls.iter().position(|call| index.is_some() && call.index == index);
             let place = known.unwrap_or_else(|| {
                 self.calls.push(Called { index, ..Called::default() });
                 self.calls.len().saturating_sub(1)
             });
-            let (Some(call), Some(function)) = (self.calls.get_mut(place), function) else {
-                continue;
-            };
-            call.id.push_str(id.as_deref().unwrap_or_default());
-            call.tool.push_str(function.name.as_deref().unwrap_or_default());
-            match function.arguments {
+            let called = function.or(custom);
+            let (Some(call), Some(called)) = (self.calls.get_mut(place), called) else { continue };
+            // Some repeat them with every piece.
+            if call.id.is_empty() {
+                call.id = id.unwrap_or_default();
+            }
+            if call.tool.is_empty() {
+                call.tool = called.name.unwrap_or_default();
+            }
+            match called.arguments.or(called.input) {
                 Some(Value::String(piece)) => call.args.push_str(&piece),
                 Some(Value::Null) | None => {}
                 Some(other) => call.args.push_str(&other.to_string()),

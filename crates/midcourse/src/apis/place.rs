@@ -58,6 +58,11 @@ impl Place {
         Some(Self { at, form: Form::Message(role) })
     }
 
+    /// Whether several words fit in, one behind the other.
+    pub(super) fn is_open(&self) -> bool {
+        self.form != Form::Content
+    }
+
     /// The words as they have to stand here.
     pub fn insertion(&self, words: &str) -> Insertion {
         let text = match self.form {

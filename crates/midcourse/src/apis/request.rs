@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
@@ -151,6 +151,13 @@ impl Request<'_> {
             _ => None,
         })
     }
+}
+
+/// Reads a value that may be `null`, which is another thing than one that is not there.
+pub(super) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// The id of a call that is not the first of its id.

@@ -27,11 +27,14 @@ pub(super) fn is_beside(
     is_expected: bool,
     facts: &[Event],
 ) -> bool {
-    let mut points = facts.iter().filter_map(|event| {
+    let points = facts.iter().filter_map(|event| {
         let is_child = event.run.parent_run_id.is_some();
         host.point_of(&event.source, is_child, &event.payload)
     });
-    if is_expected && points.all(|point| point == DecisionPoint::PreRender) {
+    let points: Vec<_> = points.collect();
+    // Before the first request nobody can know.
+    let is_before = points.first() == Some(&DecisionPoint::PreRender) && points.len() == 1;
+    if is_expected && is_before {
         return true;
     }
     // A variable that anybody can set only says that it is worth looking.

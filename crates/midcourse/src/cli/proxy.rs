@@ -31,7 +31,7 @@ use super::terms::Terms;
 use super::{beside, remark};
 use recorder::Recorder;
 use server::Server;
-pub(super) use upstream::Upstreams;
+pub(super) use upstream::{Upstreams, is_proxy};
 
 /// The variables by which clients find their APIs, and where they go without them.
 pub(super) const ADDRESSES: [(&str, &str, &str); 2] = [

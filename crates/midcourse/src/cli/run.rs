@@ -95,13 +95,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let unobserved = |error: &anyhow::Error| {
         remark(&format!("{name} runs unobserved: {error:#}"));
     };
+    let mut proxy = match has_proxy.then(prepare_proxy).transpose() {
+        Ok(proxy) => proxy,
+        Err(error) => {
+            remark(&format!("{name} runs without the proxy: {error:#}"));
+            None
+        }
+    };
     // Hooks leave it to the proxy to speak; others have none.
-    let is_proxied = has_proxy && host == Some(Host::ClaudeCode);
+    let is_proxied = proxy.is_some() && host == Some(Host::ClaudeCode);
     let watched = watched(arguments, is_proxied, begun)?;
     let watched = watched.map_err(|error| unobserved(&error)).ok();
     let mut command = Command::new(program);
     command.args(words);
-    let (mut watching, mut proxy) = (Watching::default(), None);
+    let mut watching = Watching::default();
     if let Some(Watched { home, launch, folder, .. }) = &watched {
         match with_hooks(host, program, words, home, launch, folder) {
             Ok(words) => {
@@ -109,18 +116,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 command = Command::new(program);
                 command.args(words);
             }
-            Err(error) if !has_proxy || host.is_some() => unobserved(&error),
+            Err(error) if proxy.is_none() || host.is_some() => unobserved(&error),
             Err(_) => {}
         }
-        if has_proxy {
-            match Proxied::start(home, launch) {
-                Ok(started) => {
+        if let Some(prepared) = &proxy {
+            match prepared.start(launch) {
+                Ok(()) => {
                     watching.proxy = true;
-                    started.put_into(&mut command);
-                    proxy = Some(started);
+                    prepared.put_into(&mut command);
                 }
                 Err(error) => {
                     remark(&format!("{name} runs without the proxy: {error:#}"));
+                    proxy = None;
                 }
             }
         }
@@ -128,8 +135,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         command.env(LAUNCH_VARIABLE, &launch.id);
     }
     let ended = child::run(&mut command);
-    if let Some(proxy) = proxy {
-        proxy.stop();
+    if proxy.filter(|_| watching.proxy).is_some_and(|proxy| !proxy.stop()) {
+        remark("the proxy could not be kept running: what was asked since then is not recorded");
     }
     let ended = match ended {
         Ok(ended) => ended,
@@ -144,6 +151,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     drop(watched);
     Ok(ended.pass_on())
+}
+
+fn prepare_proxy() -> Result<Proxied> {
+    Proxied::prepare(&Home::of_user()?)
 }
 
 /// What a command under watch needs. What the user named and got wrong is an error, since nothing

@@ -59,16 +59,6 @@ enum Follows {
     Lost,
 }
 
-impl Plan {
-    /// The events again, for the spill folder.
-    pub fn into_events(self) -> impl Iterator<Item = Event> {
-        self.rows.into_iter().filter_map(|row| match row {
-            Row::Told(draft) => Some(draft.into_event()),
-            Row::Concluded(_) => None,
-        })
-    }
-}
-
 impl Store {
     /// Works out what events of one run lead to, each with the point at which it may be spoken
     /// about. Nothing is written.

@@ -259,3 +259,65 @@ fn marks_that_move_change_nothing() {
     let [fact] = news.facts.as_slice() else { panic!("{news:?}") };
     assert!(matches!(&fact.payload, TrajectoryPayload::MessageAppended { .. }));
 }
+
+#[test]
+fn answers_of_servers_that_are_not_quite_like_the_others_are_read() {
+    let read = |api: Api, body: Value| api.answer(200, body.to_string().as_bytes()).unwrap();
+    let counted = read(
+        Api::Messages,
+        json!({"content": [{"type": "text", "text": "a"}],
+        "stop_reason": "end_turn", "usage": {"input_tokens": 3, "cache_read_input_tokens": null}}),
+    );
+    assert_eq!((counted.texts().count(), counted.usage.unwrap().input_tokens), (1, 3));
+    let message = json!({"content": "a", "reasoning": "hm", "reasoning_content": "hm"});
+    let both = read(
+        Api::ChatCompletions,
+        json!({"usage": {"prompt_tokens": null},
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}),
+    );
+    assert_eq!((both.blocks.len(), both.is_whole()), (2, true));
+    let piece = |arguments: &str| {
+        let function = json!({"name": "shell", "arguments": arguments});
+        let call = json!({"index": 0, "id": "c1", "function": function});
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    };
+    let stream = format!("data: {}\n\ndata: {}\n\ndata: [DONE]\n\n", piece("{\"a\""), piece(":1}"));
+    let answer = Api::ChatCompletions.answer(200, stream.as_bytes()).unwrap();
+    let calls: Vec<_> = answer.calls().collect();
+    let [call] = calls.as_slice() else { panic!("{calls:?}") };
+    assert_eq!(
+        (call.id.as_str(), call.name.as_str(), &call.arguments),
+        ("c1", "shell", &json!({"a": 1}))
+    );
+}
+
+#[test]
+fn a_result_without_content_gets_one_and_a_result_of_nothing_does_not() {
+    let body = |result: &str| {
+        format!(
+            r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"n","input":{{}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t"{result}}}]}}]}}"#
+        )
+    };
+    let missing = body("");
+    let place = Api::Messages.request(&missing).unwrap().place_of("t").unwrap();
+    let inserted = insert(missing.as_bytes(), &mut [place.insertion("words")]);
+    let value: Value = serde_json::from_slice(&inserted).unwrap();
+    assert_eq!(value["messages"][2]["content"][0]["content"], "words");
+    let nothing = body(r#","content":null"#);
+    assert_eq!(Api::Messages.request(&nothing).unwrap().place_of("t"), None);
+}
+
+#[test]
+fn tools_of_ones_own_kind_are_tools() {
+    let call = json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** x"}});
+    let body = json!({"messages": [{"role": "user", "content": "go"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"}],
+        "tools": [{"type": "custom", "custom": {"name": "patch"}}]})
+    .to_string();
+    let request = Api::ChatCompletions.request(&body).unwrap();
+    assert_eq!(request.tools, ["patch"]);
+    let news = Conversation::default().take(&request, true);
+    let kinds: Vec<_> = news.facts.iter().map(|fact| fact.payload.kind()).collect();
+    assert_eq!(kinds, ["message_appended", "tool_started", "tool_ended"]);
+}

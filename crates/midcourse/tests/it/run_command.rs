@@ -262,7 +262,31 @@ fn a_proxy_of_the_users_is_not_asked_for_ours() {
     let mut command = programs.command(&[], &["--", "aider"]);
     command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "example.org");
     let out = command.output().unwrap().stdout;
-    assert_eq!(String::from_utf8(out).unwrap(), "example.org,127.0.0.1 127.0.0.1\n");
+    assert_eq!(String::from_utf8(out).unwrap(), "example.org,127.0.0.1 example.org,127.0.0.1\n");
+}
+
+#[test]
+fn one_proxy_is_enough() {
+    let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"")]);
+    let outer = "http://127.0.0.1:9/midcourse-0/openai";
+    let mut command = programs.command(&[], &["--", "aider"]);
+    let output = command.env("OPENAI_BASE_URL", outer).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{outer}\n"));
+    let mut command = programs.command(&[], &["--proxy", "--", "aider"]);
+    let output = command.env("OPENAI_BASE_URL", outer).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{outer}\n"));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("runs without the proxy") && err.contains("already"), "{err}");
+}
+
+#[test]
+fn a_proxy_that_midcourse_cannot_go_through_is_left_to_the_command() {
+    let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"; exit 3")]);
+    let mut command = programs.command(&[], &["--", "aider"]);
+    let output = command.env("HTTPS_PROXY", "socks5://127.0.0.1:9").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), b"\n".as_slice()));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("runs without the proxy") && err.contains("socks5"), "{err}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl Server {
         let Some((upstream, rest)) = self.route(target) else { return Ok(refusal()) };
         let address = upstream.address(rest)?;
         let api = Api::of_path(rest.split('?').next().unwrap_or_default());
-        if wants_upgrade(request.headers()) {
+        if request.method() == Method::GET && wants_websocket(request.headers()) {
             return self.upgrade(upstream, address, request).await;
         }
         let (mut parts, body) = request.into_parts();
@@ -196,10 +196,14 @@ impl Server {
         let client = hyper::upgrade::on(&mut request);
         let (mut parts, body) = request.into_parts();
         parts.headers.remove(header::HOST);
+        parts.headers.remove(header::PROXY_AUTHORIZATION);
         parts.uri = address;
         parts.version = Version::HTTP_11;
         let asked = Request::from_parts(parts, body.map_err(Into::into).boxed());
-        let mut answered = upstream.for_upgrades.request(asked).await?;
+        let mut answered = match upstream.for_upgrades.request(asked).await {
+            Ok(answered) => answered,
+            Err(error) => return Err(self.unreachable(upstream.api, None, error.into())),
+        };
         if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(answer(answered, None));
         }
@@ -283,17 +287,21 @@ fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
-fn wants_upgrade(headers: &HeaderMap) -> bool {
-    let words = headers.get(header::CONNECTION).and_then(|value| value.to_str().ok());
-    let mut words = words.unwrap_or_default().split(',');
-    headers.contains_key(header::UPGRADE)
-        && words.any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
+/// Whether it is to become a websocket. Whatever else is offered is for one hop, and we do not take it.
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    let has_word = |name: HeaderName, word: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(word))
+    };
+    has_word(header::CONNECTION, "upgrade") && has_word(header::UPGRADE, "websocket")
 }
 
 /// Takes out what is for one hop only.
 fn strip(headers: &mut HeaderMap) {
-    let named = text(headers, header::CONNECTION.as_str()).unwrap_or_default();
-    for name in named.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    let named = headers.get_all(header::CONNECTION).into_iter();
+    let named: Vec<String> =
+        named.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+    for name in named.iter().flat_map(|value| value.split(',')).map(str::trim) {
         headers.remove(name);
     }
     for name in FOR_ONE_HOP {

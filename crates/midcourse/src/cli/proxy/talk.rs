@@ -15,13 +15,15 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::spoken::Spoken;
+use super::talks::is_telling;
 use crate::cli::beside;
 
 /// Records at the end of a run among which lies what was said and not yet carried.
 const RECENT: u64 = 64;
 
-/// The shortest text of a call that a conversation of a helper is known by, in characters.
-const TASK_MIN: usize = 12;
+/// The shortest and the longest text of a call that a conversation of a helper is known by.
+const TASK_MIN: usize = 16;
+const TASK_MAX: usize = 64 * 1024;
 
 /// A run.
 pub(super) struct Talk {
@@ -51,6 +53,8 @@ pub(super) struct Talk {
 pub(super) struct Attempt {
     pub(super) digest: u64,
     pub(super) insertions: Vec<Insertion>,
+    /// What it carried and no other request is to carry, unless this one fails.
+    pub(super) carried: Vec<Delivery>,
     pub(super) standing: Standing,
 }
 
@@ -149,7 +153,8 @@ impl Talk {
 
     /// Lets requests that cannot wait know what is said by now.
     pub(super) fn share(&self) {
-        for (call, said) in &self.feedback {
+        // What is found by its id alone must be nobody else's.
+        for (call, said) in self.feedback.iter().filter(|(call, _)| is_telling(call.as_str())) {
             if let Some(words) = Delivery::labelled_text(said) {
                 self.spoken.note(&self.run.run_id, call.clone(), words);
             }
@@ -174,10 +179,19 @@ impl Talk {
         insertions
     }
 
-    /// A request has carried what is owed.
-    pub(super) fn carried(&mut self, places: &Places) {
-        if places.end.is_some() {
-            self.owed.clear();
+    /// A request carries what is owed.
+    pub(super) fn carried(&mut self, places: &Places) -> Vec<Delivery> {
+        if places.end.is_some() { std::mem::take(&mut self.owed) } else { Vec::new() }
+    }
+
+    /// What a request carried that failed is owed to the next one.
+    pub(super) fn owe_again(&mut self) {
+        if let Some(last) = &mut self.last
+            && last.standing == Standing::Unanswered
+        {
+            let mut owed = std::mem::take(&mut last.carried);
+            owed.append(&mut self.owed);
+            self.owed = owed;
         }
     }
 
@@ -309,9 +323,14 @@ impl Talk {
 
     /// The call that somebody who begins so works for.
     pub(super) fn call_about(&self, words: &str) -> Option<&CallId> {
-        let is_about = |task: &String| words.contains(task.as_str()) || task.contains(words);
+        // A word that both hold makes nobody a helper: one is the most of the other.
+        let is_most = |part: &str, of: &str| part.len().saturating_mul(2) >= of.len();
+        let is_about = |task: &String| {
+            (words.contains(task.as_str()) && is_most(task, words))
+                || (task.contains(words) && is_most(words, task))
+        };
         let found = self.open.iter().find(|(_, tasks)| tasks.iter().any(is_about));
-        found.map(|(call, _)| call).filter(|_| words.chars().count() >= TASK_MIN)
+        found.map(|(call, _)| call).filter(|_| words.len() >= TASK_MIN)
     }
 
     /// What was not stored is to be told again.
@@ -341,7 +360,7 @@ fn first_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {
 /// The texts in what a call asks that may be a helper's task.
 fn tasks(args: &Value) -> Vec<String> {
     match args {
-        Value::String(text) if text.trim().chars().count() >= TASK_MIN => {
+        Value::String(text) if (TASK_MIN..=TASK_MAX).contains(&text.trim().len()) => {
             vec![text.trim().to_owned()]
         }
         Value::Array(items) => items.iter().flat_map(tasks).collect(),

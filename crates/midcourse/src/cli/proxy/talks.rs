@@ -53,7 +53,7 @@ impl Talks {
         self.talks.get_mut(run)
     }
 
-    /// The run that a request belongs to.
+    /// The run that a request belongs to; nothing, if only the store could tell and cannot be read.
     pub(super) fn find(
         &mut self,
         asker: &Asker<'_>,
@@ -61,28 +61,37 @@ impl Talks {
         digest: u64,
         store: Option<&Store>,
         now: Timestamp,
-    ) -> RunId {
+    ) -> Option<RunId> {
         let session = asker.session.or(request.session.as_deref()).filter(|id| is_plain(id));
         let agent = asker.agent.filter(|id| is_plain(id));
         let run = match session {
             Some(session) => session_run(session, agent),
             None => {
                 let known = self.by_calls(request).or_else(|| self.by_words(request, digest));
-                let stored = || store.and_then(|store| stored(store, request, now).ok().flatten());
-                match known.or_else(stored) {
-                    Some(run) => run,
-                    None => self.begun(request),
+                let has_history = request.current > 0;
+                match (known, store) {
+                    (Some(run), _) => run,
+                    (None, None) if has_history => return None,
+                    (None, None) => self.begun(request),
+                    (None, Some(store)) => match stored(store, request, now) {
+                        Ok(Some(run)) => run,
+                        Ok(None) => self.begun(request),
+                        Err(_) => return None,
+                    },
                 }
             }
         };
         let id = run.run_id.clone();
         if !self.talks.contains_key(&id) {
             let mut talk = Talk::new(run, asker.api, self.spoken.clone());
-            if let Some(store) = store
-                && let Ok(Some(summary)) = store.run(id.as_str())
-            {
-                // What cannot be read is not said again; the request goes through.
-                let _ = talk.resume(store, &summary);
+            let known = store.map(|store| store.run(id.as_str()).map(|run| (store, run)));
+            match known {
+                Some(Ok((_, None))) => {}
+                Some(Ok((store, Some(run)))) => talk.resume(store, &run).ok()?,
+                // It may have begun long ago, and what was said then is not known.
+                Some(Err(_)) => return None,
+                None if request.current > 0 => return None,
+                None => {}
             }
             // A helper's hooks may come behind its first request.
             let parent = talk.run.parent_run_id.clone().filter(|_| session.is_some());
@@ -98,7 +107,7 @@ impl Talks {
             talk.used = self.clock;
         }
         self.learn(request.calls(), &id);
-        id
+        Some(id)
     }
 
     /// These calls are of this run.
@@ -121,10 +130,12 @@ impl Talks {
             let run = request.calls().find_map(|call| self.calls.get(call))?;
             self.talks.get(run)
         } else {
-            let has_it = || self.talks.values().filter(|talk| talk.conversation.holds(last));
-            let begins_so = has_it().filter(|talk| talk.conversation.begins_like(request));
-            let only = || has_it().next().filter(|_| has_it().nth(1).is_none());
-            begins_so.max_by_key(|talk| talk.used).or_else(only)
+            let has_it = |talk: &&Talk| talk.conversation.holds(last);
+            let agreeing = self.talks.values().filter(has_it).filter_map(|talk| {
+                let same = talk.conversation.agrees(request)?;
+                Some((talk, (talk.conversation.begins_like(request), same, talk.used)))
+            });
+            agreeing.max_by_key(|(_, likeness)| *likeness).map(|(talk, _)| talk)
         };
         talk.map(|talk| talk.run.clone())
     }
@@ -218,7 +229,7 @@ fn stored(
 }
 
 /// Whether the id of a call says whose it is. Some servers count anew with every conversation.
-const fn is_telling(call: &str) -> bool {
+pub(super) const fn is_telling(call: &str) -> bool {
     call.len() >= TELLING_MIN
 }
 

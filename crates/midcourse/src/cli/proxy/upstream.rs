@@ -8,6 +8,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anyhow::Result;
 use hyper::Uri;
@@ -24,12 +25,17 @@ use tokio::net::TcpStream;
 
 use super::server::Body;
 use super::{ADDRESSES, OLDER_NAME, parse_url};
+use crate::cli::beside;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Connector = HttpsConnector<Dialer>;
 
 /// The variable by which clients on Node know more authorities.
 const MORE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
+
+/// How often a connection is asked whether it is alive.
+const PINGS: Duration = Duration::from_secs(20);
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Where the requests of each API go.
 #[derive(Debug, Clone)]
@@ -54,7 +60,9 @@ impl Upstreams {
                     _ => url = root_of(given, api),
                 }
             }
-            found.push((api, parse_url(&url)?));
+            let url = parse_url(&url)?;
+            check(&url)?;
+            found.push((api, url));
         }
         Ok(Self(found))
     }
@@ -63,6 +71,27 @@ impl Upstreams {
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &Uri)> {
         self.0.iter().map(|(api, url)| (*api, url))
     }
+}
+
+/// Whether an address is that of one of our proxies.
+pub(in crate::cli) fn is_proxy(url: &str) -> bool {
+    url.contains(&format!("/{}", beside::PREFIX))
+}
+
+/// Refuses where requests would come back to us, or cannot be sent as the user wants them sent.
+fn check(url: &Uri) -> Result<()> {
+    if is_proxy(url.path()) {
+        anyhow::bail!("{url} is one of midcourse's proxies already");
+    }
+    let proxy = Matcher::from_env().intercept(url);
+    if let Some(scheme) = proxy.as_ref().and_then(|proxy| proxy.uri().scheme_str())
+        && scheme != "http"
+    {
+        anyhow::bail!(
+            "the way to {url} leads through a {scheme} proxy, which midcourse cannot use"
+        );
+    }
+    Ok(())
 }
 
 /// The address of an API on a server that has both: the clients of one name its version themselves.
@@ -93,6 +122,11 @@ impl Upstream {
             Client::builder(TokioExecutor::new())
                 .http1_preserve_header_case(true)
                 .pool_timer(TokioTimer::new())
+                .timer(TokioTimer::new())
+                // All requests share one connection there, and would wait for one that is dead.
+                .http2_keep_alive_interval(PINGS)
+                .http2_keep_alive_timeout(PINGS)
+                .http2_keep_alive_while_idle(true)
                 .build(connector)
         };
         Self { api, base: base.clone(), client: client(both), for_upgrades: client(older) }
@@ -140,6 +174,7 @@ impl Dialer {
         // What the address is for is the business of the layer above.
         direct.enforce_http(false);
         direct.set_nodelay(true);
+        direct.set_keepalive(Some(IDLE));
         match Matcher::from_env().intercept(base) {
             None => Self::Direct(direct),
             Some(proxy) => {

@@ -148,7 +148,9 @@ impl Worker {
             session: asked.session.as_deref(),
             agent: asked.agent.as_deref(),
         };
-        let run = self.talks.find(&asker, &request, digest, self.store.as_ref(), at);
+        let found = self.talks.find(&asker, &request, digest, self.store.as_ref(), at);
+        // Nobody knows whose it is: it is told again with the next request.
+        let Some(run) = found else { return };
         let has_session = asked.session.is_some() || request.session.is_some();
         // What Claude Code asks for itself has no tools.
         let is_beside = has_session && request.tools.is_empty();
@@ -162,6 +164,9 @@ impl Worker {
             .last
             .as_ref()
             .is_some_and(|last| last.standing == Standing::Unanswered && last.digest == digest);
+        if !is_beside && !is_again {
+            talk.owe_again();
+        }
         let events = if is_beside {
             talk.asked_beside(&request, at)
         } else if is_again {
@@ -256,11 +261,10 @@ impl Worker {
         };
         let insertions = talk.insertions(&places);
         let is_carried = ticket.answer(insertions.clone());
-        if is_carried {
-            talk.carried(&places);
-        }
+        let carried = if is_carried { talk.carried(&places) } else { Vec::new() };
         let insertions = if is_carried { insertions } else { talk.again(&places) };
-        talk.last = Some(Attempt { digest, insertions, standing: Standing::UnderWay });
+        let standing = Standing::UnderWay;
+        talk.last = Some(Attempt { digest, insertions, carried, standing });
     }
 
     /// Writes what is planned, and lets those go on that something is said about.

@@ -33,18 +33,18 @@ const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// A proxy that is kept running.
 pub(super) struct Proxied {
     address: SocketAddr,
-    token: String,
     keeper: Arc<Keeper>,
 }
 
 struct Keeper {
     us: PathBuf,
     home: Home,
-    launch: String,
     token: String,
     listener: TcpListener,
+    upstreams: Upstreams,
     child: Mutex<Option<Child>>,
     is_over: AtomicBool,
+    is_given_up: AtomicBool,
 }
 
 /// Whether a command is to have a proxy, unless the user says so.
@@ -52,11 +52,19 @@ pub(super) fn is_wanted(host: Option<Host>) -> bool {
     fn is_set(name: &&str) -> bool {
         std::env::var_os(name).is_some_and(|value| !value.is_empty())
     }
+    // One proxy is enough.
+    let is_proxied = |(name, _, _): &(&str, &str, &str)| {
+        std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
+    };
+    if proxy::ADDRESSES.iter().any(is_proxied) {
+        return false;
+    }
     match host {
         None => true,
         // With a login of its own it goes where it always goes.
         Some(Host::ClaudeCode) => {
-            let elsewhere = ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"];
+            let elsewhere =
+                ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
             ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"].iter().any(is_set)
                 && !elsewhere.iter().any(is_set)
         }
@@ -66,48 +74,62 @@ pub(super) fn is_wanted(host: Option<Host>) -> bool {
 }
 
 impl Proxied {
-    pub(super) fn start(home: &Home, launch: &Launch) -> Result<Self> {
-        // What is wrong with the addresses is found here, where somebody reads it.
+    /// Has everything ready that can fail for the user's reasons.
+    pub(super) fn prepare(home: &Home) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
         let listener = TcpListener::bind("127.0.0.1:0").context("no port can be had")?;
+        handed_over(&listener)?;
         let address = listener.local_addr()?;
-        let token = proxy::new_token();
         let keeper = Arc::new(Keeper {
             us: std::env::current_exe()?,
             home: home.clone(),
-            launch: launch.id.clone(),
-            token: token.clone(),
+            token: proxy::new_token(),
             listener,
+            upstreams,
             child: Mutex::new(None),
             is_over: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
         });
-        keeper.spawn()?;
-        let kept = Arc::clone(&keeper);
-        thread::Builder::new().spawn(move || kept.keep(upstreams))?;
-        Ok(Self { address, token, keeper })
+        Ok(Self { address, keeper })
+    }
+
+    /// Starts it, on the terms of a launch.
+    pub(super) fn start(&self, launch: &Launch) -> Result<()> {
+        self.keeper.spawn(&launch.id)?;
+        let (keeper, launch) = (Arc::clone(&self.keeper), launch.id.clone());
+        thread::Builder::new().spawn(move || keeper.keep(&launch))?;
+        Ok(())
     }
 
     /// Points a command at the proxy.
     pub(super) fn put_into(&self, command: &mut Command) {
-        for (variable, value) in proxy::variables(self.address, &self.token) {
+        let (newer, older) = proxy::OLDER_NAME;
+        let is_set = |name| std::env::var_os(name).is_some();
+        for (variable, value) in proxy::variables(self.address, &self.keeper.token) {
+            // Clients of Azure refuse to have two addresses.
+            if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
+                continue;
+            }
             command.env(variable, &value);
-            let (newer, older) = proxy::OLDER_NAME;
-            if variable == newer && std::env::var_os(older).is_some() {
+            if variable == newer && is_set(older) {
                 command.env(older, value);
             }
         }
         // Else its requests to us would go through the user's proxy.
         if PROXIES.iter().any(|name| std::env::var_os(name).is_some()) {
+            let set = EXCEPTIONS.map(|name| std::env::var(name).ok());
+            // Either may be the one that counts, so both say the same.
+            let known =
+                set.into_iter().flatten().find(|known| !known.is_empty()).unwrap_or_default();
             for name in EXCEPTIONS {
-                let known = std::env::var(name).unwrap_or_default();
                 let comma = if known.is_empty() { "" } else { "," };
                 command.env(name, format!("{known}{comma}{}", self.address.ip()));
             }
         }
     }
 
-    /// Lets it record what is left, and ends it.
-    pub(super) fn stop(self) {
+    /// Lets it record what is left, and ends it; returns whether it was there until now.
+    pub(super) fn stop(self) -> bool {
         self.keeper.is_over.store(true, Ordering::SeqCst);
         self.keeper.tell_to_stop();
         let begun = Instant::now();
@@ -118,6 +140,7 @@ impl Proxied {
         if let Some(child) = self.keeper.child().as_mut() {
             let _ = child.kill();
         }
+        !self.keeper.is_given_up.load(Ordering::SeqCst)
     }
 }
 
@@ -126,10 +149,15 @@ impl Keeper {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(&self) -> io::Result<()> {
+    fn spawn(&self, launch: &str) -> io::Result<()> {
+        // Whoever stops it waits for this.
+        let mut child = self.child();
+        if self.is_over.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut command = Command::new(&self.us);
         command
-            .args(["proxy", "--inherited", "--launch", &self.launch])
+            .args(["proxy", "--inherited", "--launch", launch])
             .env(proxy::TOKEN_VARIABLE, &self.token)
             .env(HOME_VARIABLE, self.home.folder())
             .stdin(handed_over(&self.listener)?)
@@ -137,12 +165,12 @@ impl Keeper {
             .stderr(Stdio::null());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        *self.child() = Some(command.spawn()?);
+        *child = Some(command.spawn()?);
         Ok(())
     }
 
     /// Starts it again whenever it ends.
-    fn keep(&self, upstreams: Upstreams) {
+    fn keep(&self, launch: &str) {
         let mut tries = 0;
         loop {
             let begun = Instant::now();
@@ -151,12 +179,13 @@ impl Keeper {
                 return;
             }
             tries = if begun.elapsed() < SOON { tries + 1 } else { 0 };
-            if tries >= TRIES || self.spawn().is_err() {
+            if tries >= TRIES || self.spawn(launch).is_err() {
                 break;
             }
         }
+        self.is_given_up.store(true, Ordering::SeqCst);
         if let Ok(listener) = self.listener.try_clone() {
-            proxy::pass_on(listener, self.token.clone(), upstreams, &self.home);
+            proxy::pass_on(listener, self.token.clone(), self.upstreams.clone(), &self.home);
         }
     }
 

@@ -146,25 +146,38 @@ fn a_history_that_is_summed_up_is_the_same_run() {
 
 #[test]
 fn servers_that_count_anew_are_no_matter() {
-    let server = Server::of_json(|_| completion(None, Some(("call_0", "ls"))));
-    let proxy = Proxy::start(&server, "");
-    let mut agents = [Chat::new("one task"), Chat::new("another task")];
-    for turn in 0..4 {
-        for agent in &mut agents {
-            if turn > 0 {
-                agent.call("call_0", "ls", &format!("result {turn}"));
+    for tasks in [["one task", "another task"], ["the same task", "the same task"]] {
+        let server = Server::of_json(|_| completion(None, Some(("call_0", "ls"))));
+        let proxy = Proxy::start(&server, "");
+        let mut agents = tasks.map(Chat::new);
+        for turn in 0..4 {
+            for (place, agent) in agents.iter_mut().enumerate() {
+                if turn > 0 {
+                    agent.call("call_0", "ls", &format!("result {turn} of agent {place}"));
+                }
+                assert!(proxy.chat(&agent.body()).is_whole);
             }
-            assert!(proxy.chat(&agent.body()).is_whole);
+        }
+        let runs = proxy.runs();
+        assert_eq!(runs.len(), 2, "{tasks:?}");
+        for run in &runs {
+            assert_eq!((count(run, "tool_ended"), count(run, "tool_started")), (3, 4));
+            let text = serde_json::to_string(run).unwrap();
+            let whose = [0, 1].map(|place| text.contains(&format!("of agent {place}")));
+            assert_ne!(whose[0], whose[1], "{tasks:?}");
         }
     }
-    let runs = proxy.runs();
-    assert_eq!(runs.len(), 2);
-    for run in &runs {
-        let tasks = run.iter().filter(|record| {
-            matches!(&record.payload, TrajectoryPayload::MessageAppended { message }
-                if matches!(message, midcourse_core::AgentMessage::User { .. }))
-        });
-        assert_eq!(tasks.count(), 1, "{run:#?}");
-        assert_eq!((count(run, "tool_ended"), count(run, "tool_started")), (3, 4));
-    }
+}
+
+#[test]
+fn a_word_that_both_hold_makes_nobody_a_helper() {
+    let server = Server::of_json(|_| {
+        completion(None, Some(("call-000000001", "cat /repo/src/parser/main.rs")))
+    });
+    let proxy = Proxy::start(&server, "");
+    proxy.chat(&Chat::new("Clean the house, all of it.").body());
+    let task = "Explain what happens if somebody runs cat /repo/src/parser/main.rs in the wrong folder, \
+                and how one would notice it in time.";
+    proxy.chat(&Chat::new(task).body());
+    assert!(proxy.runs().iter().all(|run| run[0].parent_run_id.is_none()));
 }

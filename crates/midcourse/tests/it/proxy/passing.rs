@@ -353,6 +353,20 @@ fn another_protocol_passes_both_ways() {
 }
 
 #[test]
+fn what_is_offered_for_one_hop_is_not_taken() {
+    let server = Server::of_json(|_| completion(Some("ok"), None));
+    let proxy = Proxy::start(&server, "");
+    let headers =
+        "host: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AA\r\n";
+    let body = Chat::new("go").body().to_string();
+    let reply = proxy.send("POST", "/openai/chat/completions", headers, body.as_bytes());
+    assert!(reply.is_whole);
+    let head = server.asked().pop().unwrap().head.to_lowercase();
+    assert!(!head.contains("upgrade") && !head.contains("http2-settings"), "{head}");
+    assert_eq!(proxy.runs().len(), 1);
+}
+
+#[test]
 fn a_connection_is_kept_for_more() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let proxy = Proxy::start(&server, "");

@@ -200,6 +200,19 @@ fn guidance_does_not_end_a_turn_in_which_the_model_thinks() {
 }
 
 #[test]
+fn a_turn_goes_on_though_the_model_thought_only_at_its_beginning() {
+    let (arrived, _) = told(|messages| {
+        if let Some(first) = messages.get_mut(1) {
+            let blocks = first["content"].as_array_mut().unwrap();
+            blocks.insert(0, json!({"type": "redacted_thinking", "data": "d"}));
+        }
+    });
+    let blocks = arrived.as_array().unwrap().last().unwrap()["content"].as_array().unwrap();
+    assert_eq!(blocks.len(), 1, "{blocks:?}");
+    assert!(holds_words(&blocks[0]["content"]));
+}
+
+#[test]
 fn guidance_is_a_word_of_the_system_where_the_client_has_such() {
     let (arrived, sent) =
         told(|messages| messages.insert(1, json!({"role": "system", "content": "note"})));
@@ -239,6 +252,51 @@ fn a_request_that_failed_is_sent_again_as_it_was() {
     assert_eq!(arrived[3], arrived[5]);
     let run = proxy.runs().remove(0);
     assert_eq!(words(&run).len(), 1);
+}
+
+#[test]
+fn what_a_request_carried_that_failed_is_carried_by_the_next() {
+    let server = Server::start(|number, _, out| match number {
+        3 => send_json(out, 529, &json!({"error": {"message": "later"}})),
+        _ => send_json(out, 200, &completion(None, Some((&format!("c{number}"), "make")))),
+    });
+    let proxy = Proxy::start(&server, "");
+    let mut chat = Chat::new("build it");
+    for number in 0..4 {
+        if number > 0 {
+            chat.call(&format!("c{}", number - 1), "make", "make: *** No rule to make target");
+        }
+        proxy.chat(&chat.body());
+    }
+    // The client tries again, and not with the same bytes.
+    let mut other = chat.body();
+    other["temperature"] = json!(0.5);
+    assert!(proxy.chat(&other).is_whole);
+    chat.call("c4", "ls", "Makefile.am");
+    assert!(proxy.chat(&chat.body()).is_whole);
+    let told: Vec<_> = server.bodies().iter().map(|body| body.contains(LABEL)).collect();
+    assert_eq!(told, [false, false, false, true, true, false]);
+}
+
+#[test]
+fn words_about_one_agents_call_are_not_anothers() {
+    let server = answering();
+    let proxy = Proxy::start(&server, BUDGET);
+    let mut chat = Chat::new("build it, all of it");
+    for number in 0..4 {
+        if number > 0 {
+            chat.call(&format!("c{number}"), "make", "fine");
+        }
+        proxy.chat(&chat.body());
+    }
+    assert!(server.bodies().pop().unwrap().contains(LABEL));
+    let mut other = Chat::new("something else, from the middle");
+    other.call("c1", "ls", "a file");
+    other.call("c2", "ls", "another file");
+    let body = other.body();
+    proxy.chat(&body);
+    assert!(!server.bodies().pop().unwrap().contains("3 of"), "not the other's count");
+    assert_eq!(proxy.runs().len(), 2);
 }
 
 #[test]
