@@ -146,11 +146,12 @@ impl Conversation {
                 Item::Calls { id, tool, args } => {
                     tools.insert(id, tool);
                     calls_held = calls_held.saturating_add(1);
-                    let args = args_of(*args);
-                    if self.calls.insert(id_digest(id), value_digest(&args)).is_some() {
+                    if self.holds(id) {
                         calls_kept = calls_kept.saturating_add(1);
                         continue;
                     }
+                    let args = args_of(*args);
+                    self.calls.insert(id_digest(id), value_digest(&args));
                     let payload = TrajectoryPayload::ToolStarted {
                         tool_call_id: id.into(),
                         tool_name: tool.as_ref().into(),
@@ -159,10 +160,10 @@ impl Conversation {
                     facts.push(Fact { payload, key: None, is_current });
                 }
                 Item::Returns { id, content, is_error, .. } => {
-                    let returned = raw_digest(*content);
-                    if self.results.insert(id_digest(id), returned).is_some() {
+                    if self.results.contains_key(&id_digest(id)) {
                         continue;
                     }
+                    self.results.insert(id_digest(id), raw_digest(*content));
                     let payload = TrajectoryPayload::ToolEnded {
                         tool_call_id: id.into(),
                         tool_name: tools.get(id.as_ref()).copied().unwrap_or_default().into(),

@@ -97,18 +97,20 @@ impl Request<'_> {
     /// Tells calls apart that have the same id: some servers count anew with every answer. The
     /// second one is `ID#2`, here and in answers.
     pub(super) fn tell_apart(mut self) -> Self {
-        let mut times: HashMap<String, usize> = HashMap::new();
+        let mut times: HashMap<u64, usize> = HashMap::new();
         for item in &mut self.items {
             match item {
                 Item::Calls { id, .. } => {
-                    let times = times.entry(id.to_string()).or_default();
+                    let times = times.entry(xxh3_64(id.as_bytes())).or_default();
                     *times = times.saturating_add(1);
                     if *times > 1 {
                         *id = Cow::Owned(nth(id, *times));
                     }
                 }
                 Item::Returns { id, .. } => {
-                    if let Some(times) = times.get(id.as_ref()).filter(|times| **times > 1) {
+                    if let Some(times) =
+                        times.get(&xxh3_64(id.as_bytes())).filter(|times| **times > 1)
+                    {
                         *id = Cow::Owned(nth(id, *times));
                     }
                 }

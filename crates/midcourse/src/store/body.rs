@@ -6,8 +6,10 @@
 //! A text over the store's limit is cut in the middle before that.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use serde_json::Value;
+use zstd::bulk::Compressor;
 
 /// A text longer than this, in bytes, is a body of its own.
 pub(super) const BODY_MIN: usize = 4 * 1024;
@@ -92,7 +94,26 @@ pub(super) fn unpack(hash: &[u8], length: usize, bytes: &[u8]) -> Result<String,
 
 /// Packs a text.
 pub(super) fn pack(text: &str) -> std::io::Result<Vec<u8>> {
-    zstd::bulk::compress(text.as_bytes(), LEVEL)
+    compressed(text.as_bytes(), LEVEL)
+}
+
+thread_local! {
+    /// What compresses: making it takes longer than a short text does.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Bytes, compressed with zstd.
+pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let mut compressor = match kept.take() {
+            Some(compressor) => compressor,
+            None => Compressor::new(level)?,
+        };
+        compressor.set_compression_level(level)?;
+        let done = compressor.compress(bytes);
+        *kept = Some(compressor);
+        done
+    })
 }
 
 /// A text that is no longer than the limit: its head and its tail, and between them how much is

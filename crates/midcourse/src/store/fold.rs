@@ -4,6 +4,7 @@ use midcourse_core::Checkpoint;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::{RunHead, run_head};
+use super::body::compressed;
 use super::error::StoreError;
 use super::{Store, read};
 use crate::watch::Watch;
@@ -120,7 +121,7 @@ pub(super) fn save_checkpoint(
     folded: i64,
     checkpoint: &Checkpoint,
 ) -> Result<(), StoreError> {
-    let packed = zstd::bulk::compress(checkpoint.as_bytes(), 1)?;
+    let packed = compressed(checkpoint.as_bytes(), 1)?;
     connection
         .prepare_cached(
             "INSERT INTO checkpoints (run, next_seq, zstd) VALUES (?1, ?2, ?3) \
