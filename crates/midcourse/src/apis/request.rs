@@ -146,6 +146,12 @@ impl Request<'_> {
         })
     }
 
+    /// Whether words fit in, behind every result that is new and at the end.
+    pub fn has_room(&self) -> bool {
+        let is_full = |item: &Item<'_>| matches!(item, Item::Returns { place: None, .. });
+        self.place.is_some() && !self.items.iter().skip(self.current).any(is_full)
+    }
+
     /// Where words about the result of a call fit in.
     pub fn place_of(&self, call: &str) -> Option<Place> {
         self.items.iter().find_map(|item| match item {

@@ -7,6 +7,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use midcourse::{Home, now};
 
@@ -30,6 +31,15 @@ impl Log {
         let home = home.map(Home::log_file);
         let cache = dirs::cache_dir().map(|folder| folder.join("midcourse").join("hook.log"));
         Self { files: home.into_iter().chain(cache).collect(), who: who.to_owned() }
+    }
+
+    /// The file that something was written to not longer ago than this.
+    pub(super) fn written_within(&self, length: Duration) -> Option<&Path> {
+        let is_new = |file: &&PathBuf| {
+            let modified = file.metadata().and_then(|found| found.modified());
+            modified.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago <= length))
+        };
+        self.files.iter().find(is_new).map(PathBuf::as_path)
     }
 
     /// Writes a line where it can be written. If it cannot, there is nobody left to tell.

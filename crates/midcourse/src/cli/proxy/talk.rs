@@ -198,7 +198,7 @@ impl Talk {
     /// The events that a request tells of.
     pub(super) fn asked(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let way = match () {
-            () if request.place.is_none() => Way::Late,
+            () if !request.has_room() => Way::Late,
             () if self.requests == 0 && request.calls().next().is_none() => Way::Opening,
             () if request.has_form => Way::Final,
             () => Way::Request,
@@ -366,5 +366,52 @@ fn tasks(args: &Value) -> Vec<String> {
         Value::Array(items) => items.iter().flat_map(tasks).collect(),
         Value::Object(fields) => fields.values().flat_map(tasks).collect(),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use midcourse::{Api, insert};
+    use midcourse_core::{
+        ClassificationResult, DecisionPoint, GuidanceDelivered, GuidanceInjection, LABEL,
+        RunIdentity, Timestamp,
+    };
+
+    use super::{Attempt, Places, Standing, Talk};
+
+    const BODY: &str = r#"{"messages":[{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"t","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]}"#;
+
+    fn guidance(words: &str) -> GuidanceDelivered {
+        GuidanceDelivered {
+            provider_name: "p".into(),
+            injection: GuidanceInjection::new("key", words).unwrap(),
+            decision_point: DecisionPoint::PreToolExecution,
+            classification: ClassificationResult::yes(),
+            timestamp: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_said_before_a_call_runs_goes_out_once_with_its_result() {
+        let mut talk =
+            Talk::new(RunIdentity::root("r"), Api::ChatCompletions, super::Spoken::default());
+        talk.say(guidance("mind the step").into());
+        let places = Places::of(&Api::ChatCompletions.request(BODY).unwrap());
+        let sent = insert(BODY.as_bytes(), &mut talk.insertions(&places));
+        let sent = String::from_utf8(sent).unwrap();
+        assert!(
+            sent.contains(&format!("done\\n\\n{LABEL}\\n[Guidance]\\n\\nmind the step\"")),
+            "{sent}"
+        );
+        let carried = talk.carried(&places);
+        assert!(talk.insertions(&places).is_empty(), "it is in one request");
+        // That request failed, and the next is another.
+        let standing = Standing::Unanswered;
+        talk.last = Some(Attempt { digest: 0, insertions: Vec::new(), carried, standing });
+        talk.owe_again();
+        assert_eq!(talk.insertions(&places).len(), 1);
+        // Where nothing fits in, it waits.
+        assert!(talk.carried(&Places::default()).is_empty());
+        assert_eq!(talk.insertions(&places).len(), 1);
     }
 }

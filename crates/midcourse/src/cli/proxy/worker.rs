@@ -47,8 +47,8 @@ pub(super) struct Worker {
     terms: Terms,
     log: Arc<Log>,
     store: Option<Store>,
-    /// When the store could not be opened.
-    failed: Option<Instant>,
+    /// When the store failed, and how.
+    failed: Option<(Instant, StoreError)>,
     talks: Talks,
     watches: HashMap<RunId, Watch>,
     under_way: HashMap<u64, UnderWay>,
@@ -227,7 +227,7 @@ impl Worker {
                 let plan = store.plan(asked_about(&events), &mut watch);
                 plan.map(|plan| (plan, watch))
             }
-            _ => Err(StoreError::Locked),
+            _ => Err(self.why()),
         };
         match planned {
             Ok((plan, watch)) => {
@@ -298,14 +298,14 @@ impl Worker {
                 (Some(Some(_)), _) => self.written(planned),
                 (Some(None), _) => self.commit_alone(planned),
                 (None, failure) => {
-                    let error = failure.clone().unwrap_or(StoreError::Locked);
+                    let error = failure.clone().unwrap_or_else(|| self.why());
                     self.not_written(planned, &error);
                 }
             }
         }
-        if failure.is_some() {
+        if let Some(error) = failure {
             self.store = None;
-            self.failed = Some(Instant::now());
+            self.failed = Some((Instant::now(), error));
         }
     }
 
@@ -393,7 +393,8 @@ impl Worker {
 
     /// The store, if it can be had.
     fn open(&mut self) {
-        let is_left_alone = self.failed.is_some_and(|failed| failed.elapsed() < AGAIN);
+        let failed = self.failed.as_ref();
+        let is_left_alone = failed.is_some_and(|(failed, _)| failed.elapsed() < AGAIN);
         if self.store.is_some() || is_left_alone {
             return;
         }
@@ -406,9 +407,14 @@ impl Worker {
             }
             Err(error) => {
                 self.log.write(&format!("the store cannot be opened: {error}"));
-                self.failed = Some(Instant::now());
+                self.failed = Some((Instant::now(), error));
             }
         }
+    }
+
+    /// Why there is no store.
+    fn why(&self) -> StoreError {
+        self.failed.as_ref().map_or(StoreError::Locked, |(_, error)| error.clone())
     }
 
     fn watch_of(&mut self, run: &RunIdentity) -> Option<Watch> {

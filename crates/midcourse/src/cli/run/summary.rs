@@ -7,6 +7,7 @@ use midcourse::{Home, Launch, RunSummary, Store, StoreError, has_spilled, now};
 use midcourse_core::{OutcomeVerdict, Timestamp, TrajectoryPayload, TrajectoryRecord};
 
 use super::child::Ended;
+use crate::cli::log::Log;
 use crate::cli::words::{length, short};
 use crate::cli::{remark, say};
 
@@ -55,16 +56,13 @@ pub(in crate::cli) fn show(
     watching: Watching,
 ) {
     let lasted = now().since(begun);
+    let log = Log::new(Some(home), "run");
+    let log = log.written_within(lasted).map(|log| log.display().to_string());
     match collect(home, launch, begun) {
         // Of a command that is not watched nothing was to be expected.
         Ok(runs) if runs.is_empty() && !watching.hooks && !watching.proxy => {}
         Ok(runs) if runs.is_empty() => {
-            let log = home.log_file();
-            let more = if log.exists() {
-                format!("; {} may say more", log.display())
-            } else {
-                String::new()
-            };
+            let more = log.map_or_else(String::new, |log| format!("; {log} may say more"));
             let why = if watching.hooks {
                 "no hook has reported anything. The command did not get to work, goes on in the \
                  background, or has its hooks switched off"
@@ -77,6 +75,9 @@ pub(in crate::cli) fn show(
         Ok(runs) => {
             for line in lines(&runs, begun, lasted, ended) {
                 say(&line);
+            }
+            if let Some(log) = log {
+                remark(&format!("not everything went as it should: {log} says what"));
             }
         }
         Err(error) => remark(&format!("what was recorded cannot be read: {error}")),

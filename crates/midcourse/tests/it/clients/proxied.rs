@@ -10,7 +10,7 @@ use super::anthropic::Messages;
 use super::kept::{answers, count, words};
 use super::model::Dialect as _;
 use super::script::{AGENT_TASK, Asker, Script, TASK};
-use super::sessions::{LAST, script};
+use super::sessions::{CALLS, CALLS_OF_AGENT, LAST, script};
 use super::standalone::Proxy;
 use super::tee::Tee;
 use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
@@ -21,30 +21,6 @@ const OF_LOOP: &str = "The same thing was asked 3 times";
 
 /// What Claude Code puts in front of the words of a hook.
 const OF_HOOKS: &str = "hook additional context";
-
-/// The calls, as hooks alone report them.
-const CALLS: &str = "\
-a-fine ok
-b-fails failed
-c-forbidden denied
-d-not-granted denied
-e-unknown failed
-f-invalid failed
-h-agent ok
-i-four ok
-i-one ok
-i-three denied
-i-two failed
-loop-1 failed
-loop-2 failed
-loop-3 failed
-loop-4 failed
-z-on ok";
-
-const CALLS_OF_AGENT: &str = "\
-x-fails failed
-x-fine ok
-y-forbidden denied";
 
 fn trial() -> Option<Trial> {
     Trial::of(Client::ClaudeCode, script(Client::ClaudeCode))

@@ -8,6 +8,30 @@ use super::{Client, times};
 
 pub(crate) const LAST: &str = "I have finished.";
 
+/// The calls of the session and of its agent in Claude Code, and how they end.
+pub(crate) const CALLS: &str = "\
+a-fine ok
+b-fails failed
+c-forbidden denied
+d-not-granted denied
+e-unknown failed
+f-invalid failed
+h-agent ok
+i-four ok
+i-one ok
+i-three denied
+i-two failed
+loop-1 failed
+loop-2 failed
+loop-3 failed
+loop-4 failed
+z-on ok";
+
+pub(crate) const CALLS_OF_AGENT: &str = "\
+x-fails failed
+x-fine ok
+y-forbidden denied";
+
 /// Everything that a session can hold: calls that return, fail, are refused and cannot be made,
 /// several at once, an agent with calls of its own, and in the end a loop.
 pub(crate) fn script(client: Client) -> Script {
@@ -103,29 +127,7 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
 fn a_session_of_claude_code_is_on_record_and_is_told_of_its_loop() {
     let Some(trial) = Trial::of(Client::ClaudeCode, script(Client::ClaudeCode)) else { return };
     let [main, agent] = check(&trial.run(&RUN));
-    insta::assert_snapshot!(main.join("\n"), @r"
-    a-fine ok
-    b-fails failed
-    c-forbidden denied
-    d-not-granted denied
-    e-unknown failed
-    f-invalid failed
-    h-agent ok
-    i-four ok
-    i-one ok
-    i-three denied
-    i-two failed
-    loop-1 failed
-    loop-2 failed
-    loop-3 failed
-    loop-4 failed
-    z-on ok
-    ");
-    insta::assert_snapshot!(agent.join("\n"), @r"
-    x-fails failed
-    x-fine ok
-    y-forbidden denied
-    ");
+    assert_eq!((main.join("\n").as_str(), agent.join("\n").as_str()), (CALLS, CALLS_OF_AGENT));
 }
 
 #[test]

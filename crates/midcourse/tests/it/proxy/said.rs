@@ -230,13 +230,8 @@ fn nothing_is_put_into_an_answer_that_has_begun() {
     assert_eq!(arrived, json!(sent));
 }
 
-#[test]
-fn a_request_that_failed_is_sent_again_as_it_was() {
-    let server = Server::start(|number, _, out| match number {
-        3 | 4 => send_json(out, 529, &json!({"error": {"message": "later"}})),
-        _ => send_json(out, 200, &completion(None, Some((&format!("c{number}"), "make")))),
-    });
-    let proxy = Proxy::start(&server, "");
+/// Sends the requests of an agent that goes in circles, up to the one in which it is told.
+fn loop_until_told(proxy: &Proxy) -> Chat {
     let mut chat = Chat::new("build it");
     for number in 0..4 {
         if number > 0 {
@@ -244,6 +239,17 @@ fn a_request_that_failed_is_sent_again_as_it_was() {
         }
         proxy.chat(&chat.body());
     }
+    chat
+}
+
+#[test]
+fn a_request_that_failed_is_sent_again_as_it_was() {
+    let server = Server::start(|number, _, out| match number {
+        3 | 4 => send_json(out, 529, &json!({"error": {"message": "later"}})),
+        _ => send_json(out, 200, &completion(None, Some((&format!("c{number}"), "make")))),
+    });
+    let proxy = Proxy::start(&server, "");
+    let chat = loop_until_told(&proxy);
     proxy.chat(&chat.body());
     assert!(proxy.chat(&chat.body()).is_whole);
     let arrived = server.bodies();
@@ -261,13 +267,7 @@ fn what_a_request_carried_that_failed_is_carried_by_the_next() {
         _ => send_json(out, 200, &completion(None, Some((&format!("c{number}"), "make")))),
     });
     let proxy = Proxy::start(&server, "");
-    let mut chat = Chat::new("build it");
-    for number in 0..4 {
-        if number > 0 {
-            chat.call(&format!("c{}", number - 1), "make", "make: *** No rule to make target");
-        }
-        proxy.chat(&chat.body());
-    }
+    let mut chat = loop_until_told(&proxy);
     // The client tries again, and not with the same bytes.
     let mut other = chat.body();
     other["temperature"] = json!(0.5);
