@@ -28,7 +28,16 @@ pub(super) struct Asked {
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) encoding: Option<String>,
+    /// Whether a header vouches for the body as it is.
+    pub(super) is_sealed: bool,
     pub(super) body: Bytes,
+}
+
+impl Asked {
+    /// Whether words may be put into its body.
+    pub(super) const fn is_open(&self) -> bool {
+        self.encoding.is_none() && !self.is_sealed
+    }
 }
 
 /// What came of it.
@@ -120,9 +129,9 @@ impl Recorder {
         let (reply, mut replied) = oneshot::channel();
         let is_gone = Arc::new(AtomicBool::new(false));
         let ticket = Ticket { is_gone: Arc::clone(&is_gone), reply: Some(reply) };
-        let (api, body, is_plain) = (asked.api, asked.body.clone(), asked.encoding.is_none());
+        let (api, body, is_open) = (asked.api, asked.body.clone(), asked.is_open());
         // What was said before goes in whatever else is said.
-        let again = || if is_plain { self.spoken.again(api, &body) } else { Vec::new() };
+        let again = || if is_open { self.spoken.again(api, &body) } else { Vec::new() };
         if !self.send(Job::Asked { number, at: now(), asked, ticket }, body.len()) {
             return (again(), None);
         }

@@ -275,8 +275,17 @@ fn asked(api: Api, headers: &HeaderMap, body: Bytes) -> Asked {
         session: text(headers, SESSION),
         agent: text(headers, AGENT),
         encoding: text(headers, header::CONTENT_ENCODING.as_str()),
+        is_sealed: is_sealed(headers),
         body,
     }
+}
+
+/// Whether a signature or a digest of the body is among the headers: it would not hold any more.
+fn is_sealed(headers: &HeaderMap) -> bool {
+    let is_signed = text(headers, header::AUTHORIZATION.as_str())
+        .is_some_and(|credentials| credentials.starts_with("AWS4-"));
+    let seals = ["content-md5", "digest", "content-digest", "x-amz-content-sha256", "signature"];
+    is_signed || seals.iter().any(|name| headers.contains_key(*name))
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -137,8 +137,7 @@ impl Worker {
             ticket.answer(Vec::new());
             return self.unread(asked, at);
         };
-        if !is_plain {
-            // There is nothing to insert into.
+        if !asked.is_open() {
             request.place = None;
         }
         let digest = xxh3_64(&asked.body);
@@ -158,7 +157,7 @@ impl Worker {
         if self.group.iter().any(|planned| planned.run.run_id == run) {
             self.commit();
         }
-        let places = if is_plain { Places::of(&request) } else { Places::default() };
+        let places = if asked.is_open() { Places::of(&request) } else { Places::default() };
         let Some(talk) = self.talks.get(&run) else { return };
         let is_again = talk
             .last

@@ -300,6 +300,23 @@ fn words_about_one_agents_call_are_not_anothers() {
 }
 
 #[test]
+fn what_is_signed_stays_as_it_is() {
+    let server = answering();
+    let proxy = Proxy::start(&server, BUDGET);
+    let mut chat = Chat::new("build it");
+    for number in 0..5 {
+        if number > 0 {
+            chat.call(&format!("c{number}"), "make", "make: *** No rule to make target");
+        }
+        let body = chat.body().to_string();
+        let headers = "host: x\r\nauthorization: AWS4-HMAC-SHA256 Credential=x\r\n";
+        proxy.send("POST", "/openai/chat/completions", headers, body.as_bytes());
+        assert_eq!(server.bodies().pop().unwrap(), body);
+    }
+    assert_eq!(words(&proxy.runs()[0]), [], "what cannot be carried is not said");
+}
+
+#[test]
 fn in_shadow_nothing_is_said() {
     let server = answering();
     let proxy = Proxy::start(&server, "mode = \"shadow\"\n[budget]\ncalls = 2\n");
