@@ -15,7 +15,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::spoken::Spoken;
-use super::talks::is_telling;
 use crate::cli::beside;
 
 /// Records at the end of a run among which lies what was said and not yet carried.
@@ -34,6 +33,8 @@ pub(super) struct Talk {
     feedback: Vec<(CallId, Vec<Delivery>)>,
     /// Where requests that cannot wait find it.
     spoken: Spoken,
+    /// The key of the first words in the latest request.
+    begins: Option<String>,
     /// Guidance that was recorded and that no request has carried yet.
     owed: Vec<Delivery>,
     /// Requests until now.
@@ -84,6 +85,7 @@ impl Talk {
             conversation: Conversation::default(),
             feedback: Vec::new(),
             spoken,
+            begins: None,
             owed: Vec::new(),
             requests: 0,
             is_on_record: false,
@@ -153,10 +155,9 @@ impl Talk {
 
     /// Lets requests that cannot wait know what is said by now.
     pub(super) fn share(&self) {
-        // What is found by its id alone must be nobody else's.
-        for (call, said) in self.feedback.iter().filter(|(call, _)| is_telling(call.as_str())) {
+        for (call, said) in &self.feedback {
             if let Some(words) = Delivery::labelled_text(said) {
-                self.spoken.note(&self.run.run_id, call.clone(), words);
+                self.spoken.note(&self.run.run_id, self.begins.as_ref(), call.as_str(), words);
             }
         }
     }
@@ -204,6 +205,11 @@ impl Talk {
             () => Way::Request,
         };
         let mut events = self.begin(request, at);
+        let begins = Conversation::first_words(request);
+        if begins != self.begins {
+            self.begins = begins;
+            self.share();
+        }
         let news = self.conversation.take(request, !self.is_hooked);
         if news.is_summed_up {
             let compacted = TrajectoryPayload::ContextCompacted { trigger: None };
