@@ -123,7 +123,8 @@ impl Run {
         }
         let mut said = Vec::new();
         for piece in self.watched.feedback(recorded.record.at()) {
-            if self.tell(Delivery::Feedback(piece.clone(), Some(id.clone()))).await {
+            let tool_call_id = Some(id.clone());
+            if self.tell(Delivery::Feedback { feedback: piece.clone(), tool_call_id }).await {
                 said.push(piece);
             }
         }

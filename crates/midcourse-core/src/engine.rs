@@ -8,10 +8,12 @@
 mod delivery;
 mod providers;
 mod shipped;
+mod step;
 
 pub use delivery::{Asked, Delivery, LABEL, labelled};
 pub use providers::{FeedbackSetting, GuidancePace, GuidanceSetting, Providers};
 pub use shipped::{Goals, Speaking, shipped_template};
+pub use step::Step;
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};
 use crate::detect::PatternDetector;

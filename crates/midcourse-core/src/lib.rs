@@ -45,7 +45,7 @@ pub use detect::{Belief, DETECTOR_STATE_MAX, LONGEST_CYCLE, PatternDetector};
 pub use digest::Digest;
 pub use engine::{
     Asked, Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
-    Providers, Speaking, labelled, shipped_template,
+    Providers, Speaking, Step, labelled, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{

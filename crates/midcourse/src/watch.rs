@@ -55,7 +55,7 @@ pub fn watch(
     let call = record.payload.call_id().or_else(|| engine.trajectory().call_awaiting_feedback());
     let call = call.cloned();
     for piece in feedback.said {
-        let delivery = Delivery::Feedback(piece, call.clone());
+        let delivery = Delivery::Feedback { feedback: piece, tool_call_id: call.clone() };
         seen.records.push(engine.confirm(delivery.clone(), next_seq(), now));
         seen.said.push((DecisionPoint::PostToolResult, delivery));
     }

@@ -3,7 +3,7 @@
 use crate::cause::Why;
 use crate::fault::Fault;
 use crate::feedback::Feedback;
-use crate::guidance::{GuidanceDelivered, format_guidance};
+use crate::guidance::{DecisionPoint, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
 /// The first line of everything that reaches a model: it says who speaks.
@@ -45,46 +45,68 @@ impl Asked<GuidanceDelivered> {
     }
 }
 
-/// Something that reached the host.
+/// A message for the agent, with the decision point at which it is delivered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delivery {
-    /// Feedback, and the call whose result carried it.
-    Feedback(Feedback, Option<CallId>),
-    /// Guidance.
+    /// Feedback, which goes with the result of a tool call.
+    Feedback {
+        /// The message.
+        feedback: Feedback,
+        /// The call whose result carries it, where it is known.
+        tool_call_id: Option<CallId>,
+    },
+    /// Guidance, which names its decision point itself.
     Guidance(GuidanceDelivered),
 }
 
 impl Delivery {
-    /// Who said it.
+    /// Where in its turn the agent gets the message: with a tool's result, for feedback.
+    pub const fn decision_point(&self) -> DecisionPoint {
+        match self {
+            Self::Feedback { .. } => DecisionPoint::PostToolResult,
+            Self::Guidance(guidance) => guidance.decision_point,
+        }
+    }
+
+    /// The call whose result carries the message, where it is known.
+    pub const fn tool_call_id(&self) -> Option<&CallId> {
+        match self {
+            Self::Feedback { tool_call_id, .. } => tool_call_id.as_ref(),
+            Self::Guidance(_) => None,
+        }
+    }
+
+    /// The name of the provider that wrote the message.
     pub fn provider(&self) -> &str {
         match self {
-            Self::Feedback(feedback, _) => feedback.provider_name(),
+            Self::Feedback { feedback, .. } => feedback.provider_name(),
             Self::Guidance(guidance) => &guidance.provider_name,
         }
     }
 
-    /// What it is about.
+    /// The cause, rung and evidence of the message.
     pub const fn why(&self) -> Option<&Why> {
         match self {
-            Self::Feedback(feedback, _) => feedback.why(),
+            Self::Feedback { feedback, .. } => feedback.why(),
             Self::Guidance(guidance) => guidance.injection.why(),
         }
     }
 
-    /// Its words.
+    /// The text of this message alone, without the label.
     pub fn text(&self) -> String {
         match self {
-            Self::Feedback(feedback, _) => feedback.render(),
+            Self::Feedback { feedback, .. } => feedback.render(),
             Self::Guidance(guidance) => guidance.injection.content().to_owned(),
         }
     }
 
     /// Several deliveries as one text for a host: feedback first, a blank line between two blocks.
+    /// `None` if there are none.
     pub fn labelled_text<'a>(deliveries: impl IntoIterator<Item = &'a Self>) -> Option<String> {
         let (mut blocks, mut guidance) = (Vec::new(), Vec::new());
         for delivery in deliveries {
             match delivery {
-                Self::Feedback(feedback, _) => blocks.push(feedback.render()),
+                Self::Feedback { feedback, .. } => blocks.push(feedback.render()),
                 Self::Guidance(piece) => guidance.push(&piece.injection),
             }
         }
@@ -96,7 +118,7 @@ impl Delivery {
 
     pub(super) fn into_payload(self, shadow: bool) -> TrajectoryPayload {
         match self {
-            Self::Feedback(feedback, tool_call_id) => TrajectoryPayload::FeedbackDelivered {
+            Self::Feedback { feedback, tool_call_id } => TrajectoryPayload::FeedbackDelivered {
                 text: feedback.render(),
                 feedback,
                 tool_call_id,
@@ -109,7 +131,7 @@ impl Delivery {
 
 impl From<Feedback> for Delivery {
     fn from(feedback: Feedback) -> Self {
-        Self::Feedback(feedback, None)
+        Self::Feedback { feedback, tool_call_id: None }
     }
 }
 

@@ -20,5 +20,6 @@ mod records;
 mod replay;
 mod session;
 mod spoken;
+mod step;
 mod terms;
 mod tidy;

@@ -123,7 +123,7 @@ fn print_lines(out: &mut impl Write, verdict: &Verdict, config: Option<&str>) ->
 
 fn delivery_line(verdict: &Verdict, spoken: &Spoken) -> Value {
     let (kind, confidence) = match &spoken.delivery {
-        Delivery::Feedback(..) => ("feedback", None),
+        Delivery::Feedback { .. } => ("feedback", None),
         Delivery::Guidance(guidance) => ("guidance", Some(guidance.classification.confidence())),
     };
     let why = spoken.delivery.why();

@@ -284,7 +284,7 @@ fn delivery_line(
     call: u64,
 ) -> serde_json::Value {
     let (kind, confidence) = match delivery {
-        Delivery::Feedback(..) => ("feedback", None),
+        Delivery::Feedback { .. } => ("feedback", None),
         Delivery::Guidance(guidance) => ("guidance", Some(guidance.classification.confidence())),
     };
     let why = delivery.why();

@@ -124,7 +124,10 @@ impl Talk {
             ..
         } = &record.payload
         {
-            self.say(Delivery::Feedback(feedback.clone(), Some(call.clone())));
+            self.say(Delivery::Feedback {
+                feedback: feedback.clone(),
+                tool_call_id: Some(call.clone()),
+            });
         }
     }
 
@@ -145,7 +148,9 @@ impl Talk {
 
     /// Keeps what is said for as long as it is to be said.
     pub(super) fn say(&mut self, delivery: Delivery) {
-        let Delivery::Feedback(_, call) = &delivery else { return self.owed.push(delivery) };
+        let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
+            return self.owed.push(delivery);
+        };
         let Some(call) = call.clone() else { return };
         match self.feedback.iter_mut().find(|(known, _)| *known == call) {
             Some((_, said)) => said.push(delivery),

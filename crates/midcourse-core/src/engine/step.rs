@@ -1,0 +1,117 @@
+//! One step of the engine: a record in, everything that follows from it out.
+//!
+//! Live hooks, the proxy, replay and backtest all call [`Engine::step`], so they all see the same
+//! messages. A delivery is counted before the next provider is evaluated, so that feedback and
+//! guidance of one step never speak about the same cause.
+
+use super::{Delivery, Engine};
+use crate::analysis::TrajectoryPattern;
+use crate::fault::Fault;
+use crate::guidance::DecisionPoint;
+use crate::record::{TrajectoryPayload, TrajectoryRecord};
+use crate::session::{Intake, Outcome};
+
+/// Everything that follows from one record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Step {
+    /// Patterns first detected with this record.
+    pub patterns: Vec<TrajectoryPattern>,
+    /// Outcomes of earlier deliveries that this record decides.
+    pub outcomes: Vec<Outcome>,
+    /// Messages for the agent, in order: feedback, then guidance by priority.
+    pub deliveries: Vec<Delivery>,
+    /// Detectors, classifiers and providers that failed and were skipped.
+    pub faults: Vec<Fault>,
+    /// The records of the outcomes and of the deliveries, in that order. Their seqs follow the
+    /// record's without a gap; a store appends them as they are.
+    pub records: Vec<TrajectoryRecord>,
+}
+
+impl Step {
+    /// All messages as one labelled text for a host; `None` if there are none.
+    pub fn labelled_text(&self) -> Option<String> {
+        Delivery::labelled_text(&self.deliveries)
+    }
+}
+
+impl Engine {
+    /// Applies one record and returns what follows from it.
+    ///
+    /// `decision_point` is where in its turn the agent can receive a message now. With `None` the
+    /// record is only applied: outcomes are recorded, and no provider is evaluated. Every delivery
+    /// in the returned [`Step`] is already counted as delivered.
+    ///
+    /// ```
+    /// use midcourse_core::{DecisionPoint, Engine, Goals, parse_notation};
+    ///
+    /// let mut engine = Engine::shipped(Goals::default());
+    /// let records = parse_notation("
+    ///     bash make  !! error: missing separator
+    ///     bash make  !! error: missing separator
+    ///     bash make  !! error: missing separator
+    /// ")?;
+    /// let mut messages = Vec::new();
+    /// for record in &records {
+    ///     let step = engine.step(record, Some(DecisionPoint::PreToolSelection));
+    ///     messages.extend(step.labelled_text());
+    /// }
+    /// assert_eq!(messages.len(), 1);
+    /// # Ok::<(), midcourse_core::NotationError>(())
+    /// ```
+    pub fn step(
+        &mut self,
+        record: &TrajectoryRecord,
+        decision_point: Option<DecisionPoint>,
+    ) -> Step {
+        let Intake { patterns, outcomes, faults } = self.take_in(record);
+        let mut step = Step { patterns, outcomes, faults, ..Step::default() };
+        for outcome in step.outcomes.clone() {
+            let Outcome { delivery_seq, verdict, after_calls } = outcome;
+            let payload = TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls };
+            self.follow(record, payload, &mut step);
+        }
+        if let Some(point) = decision_point {
+            self.deliver(record, point, &mut step);
+        }
+        step
+    }
+
+    fn deliver(&mut self, record: &TrajectoryRecord, point: DecisionPoint, step: &mut Step) {
+        let now = record.at();
+        let feedback = self.feedback(now);
+        step.faults.extend(feedback.faults);
+        let call = record.payload.call_id().or_else(|| self.trajectory().call_awaiting_feedback());
+        let call = call.cloned();
+        for feedback in feedback.said {
+            let delivery = Delivery::Feedback { feedback, tool_call_id: call.clone() };
+            self.follow(record, self.delivered(delivery.clone()), step);
+            step.deliveries.push(delivery);
+        }
+        let guidance = self.guidance(point, now);
+        step.faults.extend(guidance.faults);
+        for guidance in guidance.said {
+            let delivery = Delivery::Guidance(guidance);
+            self.follow(record, self.delivered(delivery.clone()), step);
+            step.deliveries.push(delivery);
+        }
+    }
+
+    /// Records a conclusion of the engine directly after `record` and applies it.
+    fn follow(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
+        let place = u64::try_from(step.records.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let conclusion = TrajectoryRecord {
+            schema_version: record.schema_version,
+            seq: record.seq.saturating_add(place),
+            run_id: record.run_id.clone(),
+            parent_run_id: record.parent_run_id.clone(),
+            depth: record.depth,
+            recorded_at_unix_ms: record.at(),
+            payload,
+        };
+        // Only a delivery after the end of the run would have an outcome at once; it gets none.
+        let Intake { patterns, faults, .. } = self.take_in(&conclusion);
+        step.patterns.extend(patterns);
+        step.faults.extend(faults);
+        step.records.push(conclusion);
+    }
+}
