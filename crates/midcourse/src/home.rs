@@ -106,7 +106,7 @@ impl Home {
     }
 
     /// Makes the folder, for its owner only, if it is not there.
-    pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
+    pub fn make(&self, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Home {
 }
 
 /// Makes the names in a folder durable.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     // Elsewhere a folder cannot be opened, and the system takes care of it.
     if cfg!(unix) {
         std::fs::File::open(folder)?.sync_all()?;

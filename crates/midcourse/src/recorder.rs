@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::clock::now;
 use crate::event::{Event, Source};
-use crate::sink::{Recorded, TrajectoryError, TrajectorySink, wait};
+use crate::sink::{Recorded, TrajectoryError, TrajectorySink};
 
 /// What the recorder does with an event that the sink does not take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl TrajectoryRecorder {
 
     /// [`begin`](Self::begin) for callers without a runtime.
     pub fn begin_blocking(&self, run: RunIdentity) -> Result<Option<Recorded>, TrajectoryError> {
-        wait(self.begin(run))
+        pollster::block_on(self.begin(run))
     }
 
     /// [`record`](Self::record) for callers without a runtime.
@@ -168,12 +168,12 @@ impl TrajectoryRecorder {
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
     ) -> Result<Option<Recorded>, TrajectoryError> {
-        wait(self.record(payload))
+        pollster::block_on(self.record(payload))
     }
 
     /// [`flush`](Self::flush) for callers without a runtime.
     pub fn flush_blocking(&self) -> Result<(), TrajectoryError> {
-        wait(self.flush())
+        pollster::block_on(self.flush())
     }
 
     /// The run, or a provisional one until it is known.

@@ -8,10 +8,7 @@ mod memory;
 pub use memory::InMemoryTrajectorySink;
 
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::pin::Pin;
 
 use midcourse_core::TrajectoryRecord;
 
@@ -56,27 +53,6 @@ pub trait TrajectorySink: Send + Sync {
 
     /// The same for callers without a runtime: returns when the event is stored.
     fn record_blocking(&self, event: Event) -> Result<Recorded, TrajectoryError> {
-        wait(self.record(event))
-    }
-}
-
-/// Waits for a future on this thread.
-pub(crate) fn wait<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
+        pollster::block_on(self.record(event))
     }
 }

@@ -1,0 +1,97 @@
+//! `midcourse export`: a run as a file that others read, and that can be imported again.
+
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use midcourse::Store;
+
+use super::open;
+use crate::terminal::remark;
+
+/// Records read at a time.
+const PAGE: usize = 64;
+
+/// How a run is written.
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// Trajectory records, one JSON object a line.
+    Jsonl,
+}
+
+/// Which run, and where it goes.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The run: its id, the beginning of its id, or `latest`.
+    run: String,
+    /// The format.
+    #[arg(long, value_enum, default_value = "jsonl")]
+    to: Format,
+    /// Also write the runs that it started, and those that they started.
+    #[arg(long)]
+    tree: bool,
+    /// Write to this file instead of standard output.
+    #[arg(long, short = 'o')]
+    output: Option<PathBuf>,
+    /// The records are JSON in any case.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let store = open::to_read()?;
+    let run = open::find_run(&store, &arguments.run)?;
+    let Format::Jsonl = arguments.to;
+    let mut runs = vec![run];
+    let mut at = 0;
+    while let Some(run) = runs.get(at).filter(|_| arguments.tree) {
+        let mut children = store.children(run.run_id.as_str())?;
+        children.retain(|child| runs.iter().all(|run| run.run_id != child.run_id));
+        runs.extend(children);
+        at += 1;
+    }
+    let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
+    let mut out: Box<dyn Write> = match &arguments.output {
+        Some(path) => Box::new(
+            File::create(path).with_context(|| format!("{} cannot be written", path.display()))?,
+        ),
+        None => Box::new(stdout().lock()),
+    };
+    let mut out = BufWriter::new(&mut out);
+    let mut damaged = 0;
+    for run in &runs {
+        damaged += write_run(&store, run.run_id.as_str(), &mut out, |count| bar.inc(count))?;
+    }
+    out.flush()?;
+    bar.finish_and_clear();
+    anyhow::ensure!(damaged == 0, "{damaged} records are damaged; `midcourse verify` says more");
+    Ok(())
+}
+
+/// Writes one run; returns how many records could not be read. Each page is read by itself, so a
+/// slow reader holds nothing up.
+fn write_run(
+    store: &Store,
+    run_id: &str,
+    out: &mut impl Write,
+    progress: impl Fn(u64),
+) -> Result<u64> {
+    let (mut from, mut damaged) = (0, 0);
+    loop {
+        let page = store.records_if_whole(run_id, from, PAGE)?;
+        let Some((last, _)) = page.last() else { return Ok(damaged) };
+        from = last.saturating_add(1);
+        progress(u64::try_from(page.len()).unwrap_or_default());
+        for (seq, record) in page {
+            match record {
+                Ok(record) => writeln!(out, "{}", record.to_json())?,
+                Err(error) => {
+                    damaged += 1;
+                    remark(&format!("record {seq} of {run_id} is left out: {error}"));
+                }
+            }
+        }
+    }
+}

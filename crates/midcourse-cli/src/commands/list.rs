@@ -1,0 +1,94 @@
+//! `midcourse list`: the recorded runs at a glance.
+
+use std::io::{Write as _, stdout};
+
+use anyhow::Result;
+use comfy_table::Table;
+use midcourse::RunSummary;
+use serde_json::json;
+
+use super::{columns, open};
+use crate::display::{length, moment, rfc3339, short};
+
+/// Runs shown to people unless they ask for more.
+const SHOWN: usize = 30;
+
+/// How the runs are shown.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Show this many runs.
+    #[arg(long, short = 'n', conflicts_with = "all")]
+    count: Option<usize>,
+    /// Show all runs, as `--json` does; otherwise the latest 30.
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let Some(store) = open::if_any()? else {
+        if !arguments.json {
+            writeln!(stdout(), "No runs yet.")?;
+        }
+        return Ok(());
+    };
+    let shown = if arguments.all || arguments.json { usize::MAX } else { SHOWN };
+    let runs = store.runs(arguments.count.unwrap_or(shown))?;
+    let mut out = std::io::BufWriter::new(stdout().lock());
+    if arguments.json {
+        for run in &runs {
+            writeln!(out, "{}", as_json(run))?;
+        }
+        return Ok(out.flush()?);
+    }
+    if runs.is_empty() {
+        writeln!(out, "No runs yet.")?;
+        return Ok(out.flush()?);
+    }
+    columns::print(&mut out, table(&runs), [3, 5, 6, 7])?;
+    let all = store.run_count()?;
+    let shown = u64::try_from(runs.len()).unwrap_or(u64::MAX);
+    if all > shown {
+        writeln!(out, "{shown} of {all} runs; `--all` shows all.")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// A run as one JSON object.
+pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
+    json!({
+        "run_id": run.run_id, "parent_run_id": run.parent_run_id, "host": run.host,
+        "started": rfc3339(run.started), "ended": run.ended.map(rfc3339),
+        "outcome": run.outcome, "calls": run.calls,
+        "errors": run.errors, "deliveries": run.deliveries,
+    })
+}
+
+fn table(runs: &[RunSummary]) -> Table {
+    let mut table =
+        columns::table(["RUN", "HOST", "STARTED", "LASTED", "ENDED", "CALLS", "ERRORS", "SAID"]);
+    for run in runs {
+        table.add_row([
+            short(run.run_id.as_str(), 80),
+            short(&run.host, 20),
+            moment(run.started),
+            length(run.latest.since(run.started)),
+            end(run),
+            run.calls.to_string(),
+            run.errors.to_string(),
+            run.deliveries.to_string(),
+        ]);
+    }
+    table
+}
+
+/// How a run ended, in a word.
+pub(super) fn end(run: &RunSummary) -> String {
+    match (&run.ended, &run.outcome) {
+        (Some(_), Some(outcome)) => short(outcome, 20),
+        (Some(_), None) => "ended".to_owned(),
+        (None, _) => "not on record".to_owned(),
+    }
+}

@@ -1,0 +1,51 @@
+//! `midcourse search`: the records that hold some words.
+
+use std::io::{Write as _, stdout};
+
+use anyhow::Result;
+use midcourse::SearchIndex;
+use serde_json::json;
+
+use super::open;
+use crate::display::{plain, short};
+
+/// What is searched for.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The words; a record has to hold all of them.
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Show this many records.
+    #[arg(long, short = 'n', default_value_t = 20)]
+    count: usize,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let store = open::to_read()?;
+    let mut index = SearchIndex::open(&store)?;
+    let bar = open::progress(0, "indexing");
+    index.catch_up(&store, |left| {
+        bar.set_length(bar.length().unwrap_or(0).max(left));
+        bar.set_position(bar.length().unwrap_or(0).saturating_sub(left));
+    })?;
+    bar.finish_and_clear();
+    let hits = index.search(&store, &arguments.words.join(" "), arguments.count)?;
+    let mut out = stdout().lock();
+    for hit in &hits {
+        if arguments.json {
+            let line = json!({"run_id": hit.run_id, "seq": hit.seq, "kind": hit.kind,
+                              "excerpt": hit.excerpt});
+            writeln!(out, "{line}")?;
+        } else {
+            let run = short(hit.run_id.as_str(), 80);
+            writeln!(out, "{run}:{}  {}  {}", hit.seq, hit.kind, plain(&hit.excerpt))?;
+        }
+    }
+    if hits.is_empty() && !arguments.json {
+        writeln!(out, "No record holds these words.")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The file's tables and keys. They mirror the core's types, so a field that is added there does not
+//! compile until somebody says how it is written here.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use compact_str::CompactString;
+use midcourse::{
+    Budget, Confidence, Mode, ToolSetting, ToolSettings, TrajectoryAnalysisConfig, WindowSize,
+};
+use serde::Deserialize;
+use serde::de::Error as _;
+
+use super::providers::ProvidersWire;
+use super::value::{Amount, Count, Length, count, cycle, length, mode, probability, window};
+use super::{Config, SpeakingLimits};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct ConfigWire {
+    #[serde(deserialize_with = "mode", default)]
+    mode: Mode,
+    #[serde(default)]
+    budget: BudgetWire,
+    #[serde(with = "AnalysisWire", default = "TrajectoryAnalysisConfig::shipped")]
+    analysis: TrajectoryAnalysisConfig,
+    #[serde(default)]
+    tools: BTreeMap<CompactString, ToolSettingOf>,
+    #[serde(default)]
+    speaking: SpeakingWire,
+    #[serde(default)]
+    providers: ProvidersWire,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    remote = "TrajectoryAnalysisConfig",
+    default = "TrajectoryAnalysisConfig::shipped",
+    deny_unknown_fields,
+    expecting = "a table"
+)]
+struct AnalysisWire {
+    #[serde(deserialize_with = "window")]
+    window: WindowSize,
+    #[serde(deserialize_with = "window")]
+    excerpts: WindowSize,
+    #[serde(deserialize_with = "count")]
+    cycle_threshold: NonZeroU32,
+    #[serde(deserialize_with = "cycle")]
+    shortest_cycle: NonZeroU32,
+    #[serde(deserialize_with = "probability")]
+    similarity: Confidence,
+    #[serde(deserialize_with = "count")]
+    error_window: NonZeroU32,
+    #[serde(deserialize_with = "count")]
+    error_threshold: NonZeroU32,
+    #[serde(deserialize_with = "count")]
+    cascade_threshold: NonZeroU32,
+    #[serde(deserialize_with = "count")]
+    stall_threshold: NonZeroU32,
+    #[serde(deserialize_with = "length")]
+    stall_after: Duration,
+    #[serde(deserialize_with = "count")]
+    stagnation_threshold: NonZeroU32,
+    #[serde(deserialize_with = "length")]
+    poll_gap: Duration,
+    failing_exit_is_output: bool,
+    watch_drift: bool,
+    /// A table of its own.
+    #[serde(skip)]
+    tools: ToolSettings,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct ToolSettingOf(#[serde(with = "ToolWire")] ToolSetting);
+
+#[derive(Deserialize)]
+#[serde(
+    remote = "ToolSetting",
+    default = "ToolSetting::default",
+    deny_unknown_fields,
+    expecting = "a table"
+)]
+struct ToolWire {
+    writes: Option<bool>,
+    polls: Option<bool>,
+    volatile: Vec<CompactString>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct BudgetWire {
+    calls: Option<Amount>,
+    tokens: Option<Amount>,
+    deadline: Option<Length>,
+}
+
+impl BudgetWire {
+    fn read(self) -> Result<(Budget, Option<Duration>), toml::de::Error> {
+        let Self { calls, tokens, deadline } = self;
+        let mut budget = Budget::default();
+        if let Some(Amount(calls)) = calls {
+            budget = budget.with_calls(calls).map_err(toml::de::Error::custom)?;
+        }
+        if let Some(Amount(tokens)) = tokens {
+            budget = budget.with_tokens(tokens).map_err(toml::de::Error::custom)?;
+        }
+        Ok((budget, deadline.map(|length| length.0)))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct SpeakingWire {
+    cool_down_calls: Option<Count>,
+    max_per_decision: Option<Count>,
+    max_deliveries: Option<Count>,
+    max_chars: Option<Count>,
+}
+
+pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
+    let ConfigWire { mode, budget, mut analysis, tools, speaking, providers } =
+        toml::from_str(text)?;
+    analysis.tools = tools
+        .into_iter()
+        .fold(ToolSettings::default(), |known, (name, setting)| known.with(name, setting.0));
+    let SpeakingWire { cool_down_calls, max_per_decision, max_deliveries, max_chars } = speaking;
+    let number = |count: Option<Count>| count.map(|count| count.0);
+    let speaking = SpeakingLimits {
+        cool_down_calls: number(cool_down_calls),
+        max_per_decision: number(max_per_decision),
+        max_deliveries: number(max_deliveries),
+        max_chars: number(max_chars),
+    };
+    let (budget, deadline) = budget.read()?;
+    let providers = providers.over_shipped();
+    Ok(Config { mode, budget, deadline, analysis, speaking, providers })
+}

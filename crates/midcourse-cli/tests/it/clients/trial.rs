@@ -1,0 +1,428 @@
+//! One run of a client: in folders of its own, with a scripted model, and midcourse at its hooks.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use midcourse::Store;
+use midcourse::{LABEL, TrajectoryPayload, TrajectoryRecord};
+use midcourse_cli::hosts::Host;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::anthropic::Messages;
+use super::kept::Kept;
+use super::model::{Asked, Model};
+use super::openai::Responses;
+use super::script::{Asker, Script, TASK};
+use super::{Client, times};
+
+/// After this a client is taken to hang. It takes some seconds on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How midcourse comes to the client's hooks.
+pub(crate) enum Hooks {
+    /// Not at all.
+    None,
+    /// By `midcourse run` with these options, and without its proxy.
+    Run(&'static [&'static str]),
+    /// By `midcourse run` with these options, and with its proxy.
+    Proxied(&'static [&'static str]),
+    /// By the user, who put this command into the client's settings.
+    ByHand(String),
+    /// By both at once.
+    Twice,
+}
+
+/// As most users have it.
+pub(crate) const RUN: Hooks = Hooks::Run(&[]);
+
+/// A client that is about to be started.
+pub(crate) struct Trial {
+    client: Client,
+    program: PathBuf,
+    folder: TempDir,
+    model: Model,
+    /// Where Claude Code finds its model.
+    address: String,
+    midcourse_home: PathBuf,
+    /// More words for the client.
+    words: Vec<String>,
+}
+
+/// What a client that ended has left.
+pub(crate) struct Ended {
+    pub(crate) client: Client,
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) asked: Vec<Asked>,
+    kept: Kept,
+    folder: TempDir,
+}
+
+impl Trial {
+    /// None, if the clients are not to be driven.
+    pub(crate) fn of(client: Client, script: Script) -> Option<Self> {
+        let program = client.program()?;
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "config", "project", "cache"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let model = match client {
+            Client::ClaudeCode => Model::start::<Messages>(script),
+            Client::Codex => Model::start::<Responses>(script),
+        };
+        let midcourse_home = folder.path().join("midcourse");
+        let address = format!("http://{}", model.address);
+        Some(Self { client, program, folder, model, address, midcourse_home, words: Vec::new() })
+    }
+
+    /// The same with another folder for midcourse's data.
+    pub(crate) fn with_home(self, midcourse_home: PathBuf) -> Self {
+        Self { midcourse_home, ..self }
+    }
+
+    /// The same with another address at which Claude Code finds its model.
+    pub(crate) fn with_address(self, address: String) -> Self {
+        Self { address, ..self }
+    }
+
+    /// The same with more words for the client.
+    pub(crate) fn with_words(self, words: &[&str]) -> Self {
+        Self { words: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
+    }
+
+    /// Where the model is.
+    pub(crate) const fn model(&self) -> SocketAddr {
+        self.model.address
+    }
+
+    /// Where the trial's folders are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A script for a hook to run, to be put there by hand.
+    pub(crate) fn hook_script(&self, lines: &str) -> Hooks {
+        let path = self.folder().join("hook");
+        fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Hooks::ByHand(path.to_str().unwrap().to_owned())
+    }
+
+    /// Runs the client to its end.
+    pub(crate) fn run(self, hooks: &Hooks) -> Ended {
+        self.write_settings(hooks);
+        let output = self.start(hooks, false);
+        self.ended(output)
+    }
+
+    /// Runs the client to its end, and then once more in the same session.
+    pub(crate) fn run_and_resume(self, hooks: &Hooks) -> Ended {
+        self.write_settings(hooks);
+        let output = self.start(hooks, false);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = self.start(hooks, true);
+        self.ended(output)
+    }
+
+    fn start(&self, hooks: &Hooks, resumes: bool) -> Output {
+        let mut command = self.command(hooks, resumes);
+        let folder = |name: &str| self.folder().join(name);
+        let config = match self.client {
+            Client::ClaudeCode => "CLAUDE_CONFIG_DIR",
+            Client::Codex => "CODEX_HOME",
+        };
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", folder("home"))
+            .env("XDG_CACHE_HOME", folder("cache"))
+            .env(config, folder("config"))
+            .env("ANTHROPIC_BASE_URL", &self.address)
+            .env("ANTHROPIC_API_KEY", "dummy")
+            .env("SCRIPTED_KEY", "dummy")
+            .env("MIDCOURSE_HOME", &self.midcourse_home)
+            // Time enough on a busy machine.
+            .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
+            .env("MIDCOURSE_PROXY_BUDGET_MS", "60000")
+            .current_dir(folder("project"));
+        for name in [
+            "DISABLE_TELEMETRY",
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_ERROR_REPORTING",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        ] {
+            command.env(name, "1");
+        }
+        finish(command)
+    }
+
+    fn ended(self, output: Output) -> Ended {
+        Ended {
+            client: self.client,
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            asked: self.model.asked(),
+            kept: Kept::at(self.midcourse_home),
+            folder: self.folder,
+        }
+    }
+
+    /// What is started. The one place that knows how `midcourse run` is called.
+    fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
+        let mut command = match hooks {
+            Hooks::None | Hooks::ByHand(_) => Command::new(&self.program),
+            Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+                command.arg("run");
+                // What the hooks say is another thing than what the proxy says.
+                match hooks {
+                    Hooks::Proxied(options) => command.args(*options),
+                    Hooks::Run(options) => command.arg("--no-proxy").args(*options),
+                    _ => command.arg("--no-proxy"),
+                };
+                command.arg("--").arg(&self.program);
+                command
+            }
+        };
+        let word = if resumes { "Go on." } else { TASK };
+        match self.client {
+            Client::ClaudeCode => {
+                command.args(["-p", word, "--output-format", "json"]);
+                command.args(["--allowedTools", "Bash,Read,Write,Edit,Agent"]);
+                command.args(&self.words);
+                if resumes {
+                    command.arg("--continue");
+                }
+            }
+            Client::Codex => {
+                command.arg("exec");
+                if resumes {
+                    command.args(["resume", "--last"]);
+                }
+                command.args(["--json", "--skip-git-repo-check"]);
+                command.arg("--dangerously-bypass-approvals-and-sandbox");
+                if matches!(hooks, Hooks::ByHand(_) | Hooks::Twice) {
+                    command.arg("--dangerously-bypass-hook-trust");
+                }
+                command.arg(word);
+            }
+        }
+        command
+    }
+
+    /// The user's settings: what is forbidden, where the model is, and hooks put there by hand.
+    fn write_settings(&self, hooks: &Hooks) {
+        let config = self.folder().join("config");
+        let hooks = match hooks {
+            Hooks::None | Hooks::Run(_) | Hooks::Proxied(_) => Value::Null,
+            Hooks::ByHand(command) => self.hooks(command),
+            Hooks::Twice => self.hooks(&self.hook_command()),
+        };
+        match self.client {
+            Client::ClaudeCode => {
+                let mut settings = json!({"permissions": {"deny": ["Bash(curl:*)"]}});
+                if !hooks.is_null() {
+                    settings["hooks"] = hooks;
+                }
+                fs::write(config.join("settings.json"), settings.to_string()).unwrap();
+            }
+            Client::Codex => {
+                let settings = format!(
+                    "model = \"scripted\"\nmodel_provider = \"scripted\"\n\
+                     [model_providers.scripted]\nname = \"scripted\"\n\
+                     base_url = \"http://{}/v1\"\nwire_api = \"responses\"\n\
+                     env_key = \"SCRIPTED_KEY\"\n",
+                    self.model.address
+                );
+                fs::write(config.join("config.toml"), settings).unwrap();
+                let rule = "prefix_rule(pattern=[\"curl\"], decision=\"forbidden\")\n";
+                fs::create_dir(config.join("rules")).unwrap();
+                fs::write(config.join("rules/default.rules"), rule).unwrap();
+                if !hooks.is_null() {
+                    let hooks = json!({"hooks": hooks}).to_string();
+                    fs::write(config.join("hooks.json"), hooks).unwrap();
+                }
+            }
+        }
+    }
+
+    /// The command that a hook runs.
+    pub(crate) fn hook_command(&self) -> String {
+        format!("{} hook {}", env!("CARGO_BIN_EXE_midcourse"), self.client.host())
+    }
+
+    fn hooks(&self, command: &str) -> Value {
+        let events = Host::named(self.client.host()).unwrap().hook_events();
+        let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
+        let hooks: Map<String, Value> =
+            events.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();
+        Value::Object(hooks)
+    }
+}
+
+/// Runs a command to its end. One that hangs is killed with all that it started.
+pub(crate) fn finish(mut command: Command) -> Output {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let group = rustix::process::Pid::from_child(&child);
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || send.send(child.wait_with_output()));
+    let Ok(output) = receive.recv_timeout(PATIENCE) else {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let output = receive.recv_timeout(PATIENCE);
+        panic!("hangs: {command:?}: {output:?}");
+    };
+    output.unwrap()
+}
+
+impl Ended {
+    /// What the model was asked by the main agent, or by the one that works for it.
+    pub(crate) fn asked_by(&self, asker: Asker) -> Vec<&Value> {
+        let by = self.asked.iter().filter(|asked| asked.asker == asker);
+        by.map(|asked| &asked.body).collect()
+    }
+
+    /// What the client says it came to.
+    pub(crate) fn answer(&self) -> String {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        match self.client {
+            Client::ClaudeCode => {
+                let result: Value = serde_json::from_str(&self.stdout)
+                    .unwrap_or_else(|error| panic!("{error}: {}{}", self.stdout, self.stderr));
+                text(&result["result"])
+            }
+            Client::Codex => {
+                let is_message = |line: &&Value| line["item"]["type"] == "agent_message";
+                let lines = self.lines();
+                lines
+                    .iter()
+                    .rfind(is_message)
+                    .map_or_else(String::new, |it| text(&it["item"]["text"]))
+            }
+        }
+    }
+
+    /// Standard output, where it is one JSON value a line.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The results of all calls, as the model read them in the end, in order.
+    pub(crate) fn results(&self) -> Vec<String> {
+        let asked = self.asked_by(Asker::Main);
+        let Some(last) = asked.last() else { return Vec::new() };
+        match self.client {
+            Client::ClaudeCode => {
+                let messages = last["messages"].as_array().unwrap().iter();
+                let blocks = messages.filter_map(|message| message["content"].as_array()).flatten();
+                let results = blocks.filter(|block| block["type"] == "tool_result");
+                results.map(|it| format!("{} {}", it["tool_use_id"], it["content"])).collect()
+            }
+            Client::Codex => {
+                let items = last["input"].as_array().unwrap().iter();
+                let outputs = items.filter(|item| item["type"] == "function_call_output");
+                let line =
+                    |line: &&str| !line.starts_with("Chunk ID:") && !line.starts_with("Wall time:");
+                let stable =
+                    |output: &str| output.lines().filter(line).collect::<Vec<_>>().join("\n");
+                outputs
+                    .map(|it| {
+                        format!("{} {}", it["call_id"], stable(it["output"].as_str().unwrap()))
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// How many labelled texts of midcourse stand in each request of the main agent.
+    pub(crate) fn told(&self) -> Vec<usize> {
+        let asked = self.asked_by(Asker::Main);
+        asked.into_iter().map(|body| times(body, LABEL)).collect()
+    }
+
+    /// The store, in which nothing is wrong.
+    pub(crate) fn store(&self) -> Store {
+        self.kept.store()
+    }
+
+    /// Fails, if a replay of a run says anything else than was said.
+    pub(crate) fn replays_as_it_was(&self) {
+        self.kept.replays_as_it_was();
+    }
+
+    /// What went wrong at the hooks, wherever that could be written down.
+    pub(crate) fn log(&self) -> String {
+        let elsewhere = self.folder.path().join("cache/midcourse/hook.log");
+        self.kept.log() + &fs::read_to_string(elsewhere).unwrap_or_default()
+    }
+
+    /// A path in the folder that the client worked in.
+    pub(crate) fn project(&self, name: &str) -> PathBuf {
+        self.folder.path().join("project").join(name)
+    }
+
+    /// What a hook's script wrote into a file beside it.
+    pub(crate) fn note(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+
+    /// The runs: the session's first, then those of its agents.
+    pub(crate) fn runs(&self) -> Vec<Vec<TrajectoryRecord>> {
+        let runs = self.kept.runs();
+        let root = runs.first().map(|(run, _)| run.run_id.clone());
+        assert!(runs.iter().skip(1).all(|(run, _)| run.parent_run_id == root), "{runs:?}");
+        runs.into_iter().map(|(_, records)| records).collect()
+    }
+}
+
+/// Every call of a run with how it ended, by id. Fails, if one began or ended more than once.
+pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    for record in records {
+        match &record.payload {
+            TrajectoryPayload::ToolStarted { tool_call_id, .. } => {
+                begun.push(tool_call_id.to_string());
+            }
+            TrajectoryPayload::ToolEnded { tool_call_id, is_error, .. } => {
+                ended.push((tool_call_id.to_string(), if *is_error { "failed" } else { "ok" }));
+            }
+            TrajectoryPayload::Denied { tool_call_id, .. } => {
+                ended.push((tool_call_id.to_string(), "denied"));
+            }
+            _ => {}
+        }
+    }
+    begun.sort_unstable();
+    ended.sort_unstable();
+    let ids: Vec<String> = ended.iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(begun, ids, "each begins once and ends once");
+    let calls: Vec<String> = ended.into_iter().map(|(id, how)| format!("{id} {how}")).collect();
+    assert!(ids.windows(2).all(|two| two[0] != two[1]), "{calls:?}");
+    calls
+}
+
+/// The texts that reached the agent.
+pub(crate) fn texts(records: &[TrajectoryRecord]) -> Vec<String> {
+    let text = |record: &TrajectoryRecord| match &record.payload {
+        TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
+        TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
+            Some(guidance.injection.content().to_string())
+        }
+        _ => None,
+    };
+    records.iter().filter_map(text).collect()
+}

@@ -1,0 +1,136 @@
+//! The `midcourse` command as a user meets it: what it prints, and how it fails.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::events::Place;
+
+/// Runs the command with this standard input.
+fn midcourse(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The demo, with a folder for its data.
+fn demo(home: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+    command.arg("demo").env("MIDCOURSE_HOME", home).output().unwrap()
+}
+
+#[test]
+fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
+    let place = Place::new();
+    let output = demo(place.home().folder());
+    let (shown, beside) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{beside}");
+    for words in [
+        "the hook of UserPromptSubmit answers:",
+        "There is a deadline: 10 minutes remaining.",
+        "the hook of PostToolUseFailure answers:",
+        "Asking again will not change it",
+        "built for release",
+        "The agent: The build passes.",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(beside.contains("6 calls, 3 failed or refused"), "{beside}");
+    assert!(beside.contains("(repeated_error; it was gone after 3 calls)"), "{beside}");
+
+    let store = place.open();
+    let run = store.runs(9).unwrap().remove(0);
+    assert_eq!((run.host.as_str(), run.calls, run.errors, run.deliveries), ("demo", 6, 3, 2));
+    assert!(run.ended.is_some());
+    assert!(place.findings().is_empty());
+    let kinds: Vec<_> =
+        store.trajectory(run.run_id.as_str()).unwrap().iter().map(|it| it.payload.kind()).collect();
+    assert!(kinds.contains(&"outcome") && kinds.contains(&"deadline_set"), "{kinds:?}");
+}
+
+#[test]
+fn a_demo_that_nobody_can_help_says_where_to_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let no_folder = folder.path().join("a file");
+    std::fs::write(&no_folder, "").unwrap();
+    let output = demo(&no_folder);
+    let beside = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("The agent: I give up."));
+    assert!(beside.contains("was not brought back on course"), "{beside}");
+}
+
+#[test]
+fn a_replay_of_a_trajectory_in_notation() {
+    let output = midcourse(&["replay"], "4x bash make !! error: no rule\n");
+    insta::assert_snapshot!(text(&output.stdout), @r"
+    call    3  seen      doom_loop (confidence 0.90, records [2, 5, 8])
+    call    3  seen      repeated_error (confidence 0.85, records [2, 5, 8])
+    call    3  said      by course_correction, about repeated_error, rung 1:
+                          The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
+    4 calls, 4 of them failed; one thing said.
+    ");
+}
+
+#[test]
+fn a_replay_of_records_says_the_same() {
+    let notation = "user: go\n4x bash make !! error: no rule\nbash make -> built all of it\n";
+    let records = midcourse::parse_notation(notation).unwrap();
+    let lines: String =
+        records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
+    let (from_text, from_json) =
+        (midcourse(&["replay", "--json"], notation), midcourse(&["replay", "--json", "-"], &lines));
+    assert_eq!(text(&from_text.stdout), text(&from_json.stdout));
+    let kinds: Vec<String> = text(&from_json.stdout)
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(kinds, ["pattern", "pattern", "delivery", "outcome", "run"]);
+}
+
+#[test]
+fn errors_say_what_to_do_and_exit_with_one() {
+    for (args, input, expected) in [
+        (
+            vec!["replay", "no/such/file"],
+            "",
+            "midcourse: no/such/file cannot be read: No such file or directory (os error 2)\n",
+        ),
+        (
+            vec!["replay"],
+            "{\"a\": 1}",
+            "midcourse: standard input: line 1 is not a trajectory record: missing field `seq` at \
+             line 1 column 8\n",
+        ),
+        (
+            vec!["replay"],
+            "bash make",
+            "midcourse: standard input: line 1: a call needs ` -> result`, ` !! error`, ` xx \
+             reason` or ` ..` behind it\n",
+        ),
+        (
+            vec!["replay"],
+            "# nothing\n",
+            "midcourse: standard input holds no records: give records as JSON lines, or notation\n",
+        ),
+    ] {
+        let output = midcourse(&args, input);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(text(&output.stderr), expected);
+        assert!(output.stdout.is_empty());
+    }
+    assert_eq!(midcourse(&["--bogus"], "").status.code(), Some(2));
+}

@@ -1,0 +1,354 @@
+//! The contract of a store, checked on every store there is.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use midcourse::{
+    Event, RunIdentity, Source, Standing, ToolResult, TrajectoryPayload, TrajectorySink,
+};
+use serde_json::json;
+
+use crate::events::{
+    Fresh, InMemory, Place, Shared, Subject, at, ended, hook, root, said, started, text_of,
+};
+
+fn check_all(check: impl Fn(&dyn Subject)) {
+    check(&InMemory::default());
+    let (fresh, shared) = (Fresh(Place::new()), Shared(Place::new()));
+    check(&fresh);
+    check(&shared);
+    for place in [fresh.0, shared.0] {
+        assert!(place.findings().is_empty(), "{:?}", place.findings());
+    }
+}
+
+fn standing(sink: &Arc<dyn TrajectorySink>, event: Event) -> Standing {
+    sink.record_blocking(event).unwrap().standing
+}
+
+fn seqs(subject: &dyn Subject, run: &str) -> Vec<u64> {
+    subject.records(run).iter().map(|record| record.seq).collect()
+}
+
+#[test]
+fn records_keep_their_order() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        for n in 0..20 {
+            let recorded = sink.record_blocking(said("r", &n.to_string())).unwrap();
+            assert_eq!((recorded.record.seq, recorded.standing), (n, Standing::New));
+        }
+        let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
+        assert_eq!(texts, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(seqs(subject, "r"), (0..20).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn one_fact_is_one_record_whoever_reports_it() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::New);
+        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::Known);
+        // The same call's beginning is another fact.
+        assert_eq!(standing(&sink, started("r", "c")), Standing::New);
+        let mut other = ended("r", "c", "the proxy saw more");
+        other.source = Source::new("test", "proxy");
+        assert_eq!(standing(&sink, other.clone()), Standing::Known, "the first source wins");
+        let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
+            unreachable!()
+        };
+        result.narration = Some("built".into());
+        result.details = json!({"exit": 0});
+        assert_eq!(standing(&sink, other.clone()), Standing::Filled);
+        assert_eq!(standing(&sink, other), Standing::Known);
+        let records = subject.records("r");
+        let TrajectoryPayload::ToolEnded { result, .. } = &records[0].payload else {
+            unreachable!()
+        };
+        let mut expected = ToolResult::text("out");
+        expected.narration = Some("built".into());
+        expected.details = json!({"exit": 0});
+        assert_eq!(*result, expected);
+        assert_eq!(seqs(subject, "r"), [0, 1]);
+    });
+}
+
+#[test]
+fn a_source_that_contradicts_itself_diverges() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        assert_eq!(standing(&sink, ended("r", "c", "one")), Standing::New);
+        assert_eq!(standing(&sink, ended("r", "c", "two")), Standing::Diverged);
+        assert_eq!(standing(&sink, ended("r", "c", "two")), Standing::Diverged);
+        assert_eq!(subject.records("r").iter().map(text_of).collect::<Vec<_>>(), ["one"]);
+    });
+}
+
+#[test]
+fn a_source_is_held_to_its_own_words() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        let first = ended("r", "c", "out");
+        assert_eq!(standing(&sink, first.clone()), Standing::New);
+        let mut other = first.clone();
+        other.source = Source::new("test", "proxy");
+        let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
+            unreachable!()
+        };
+        result.narration = Some("built".into());
+        assert_eq!(standing(&sink, other), Standing::Filled);
+        assert_eq!(standing(&sink, first), Standing::Known, "it says what it said before");
+    });
+}
+
+#[test]
+fn a_call_ends_once() {
+    let denied = |call: &str| {
+        let payload = TrajectoryPayload::Denied {
+            tool_call_id: call.into(),
+            tool_name: "bash".into(),
+            reason: Some("not allowed".into()),
+        };
+        Event::new(root("r"), Source::new("test", "batch"), at(0), payload)
+    };
+    check_all(|subject| {
+        let sink = subject.sink();
+        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::New);
+        assert_eq!(standing(&sink, denied("c")), Standing::Known, "it has returned");
+        assert_eq!(standing(&sink, denied("d")), Standing::New);
+        assert_eq!(standing(&sink, ended("r", "d", "out")), Standing::Known, "it never ran");
+        assert_eq!(seqs(subject, "r"), [0, 1]);
+    });
+}
+
+#[test]
+fn what_may_echo_is_one_fact_in_a_row_and_no_further() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        let go_on = || said("r", "go on").once_in_a_row();
+        assert_eq!(standing(&sink, go_on()), Standing::New);
+        assert_eq!(standing(&sink, go_on()), Standing::Known);
+        assert_eq!(standing(&sink, said("r", "go on")), Standing::New, "it does not say so");
+        assert_eq!(standing(&sink, started("r", "c")), Standing::New);
+        assert_eq!(standing(&sink, go_on()), Standing::New, "something came between");
+        let mut other = go_on();
+        other.source = Source::new("test", "proxy");
+        assert_eq!(standing(&sink, other), Standing::New, "another source is no echo");
+    });
+}
+
+#[test]
+fn an_empty_id_names_no_call() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        for text in ["one", "two"] {
+            assert_eq!(standing(&sink, ended("r", "", text)), Standing::New);
+        }
+    });
+}
+
+#[test]
+fn what_a_run_says_of_itself_later_is_believed() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        // First a child is met, then its parent, which has a parent itself and a deadline.
+        let top = root("top");
+        let parent = RunIdentity::child_of(&top, "top.p").with_deadline(at(99));
+        let child = RunIdentity::child_of(&parent, "top.p.c");
+        let turn = |run: &RunIdentity| {
+            Event::new(run.clone(), hook(), at(1), TrajectoryPayload::TurnStarted)
+        };
+        sink.record_blocking(turn(&child)).unwrap();
+        let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
+        let event = Event::new(parent.clone(), hook(), at(2), begins);
+        assert_eq!(standing(&sink, event), Standing::Filled);
+        let records = subject.records("top.p");
+        assert_eq!((records[0].depth, records[0].parent_run_id.clone()), (1, Some("top".into())));
+        let TrajectoryPayload::RunStarted { identity } = &records[0].payload else {
+            unreachable!()
+        };
+        assert_eq!(identity.deadline_unix_ms, Some(at(99)));
+        assert_eq!(subject.records("top").len(), 1, "and its own parent has a record");
+        // A run cannot be its own ancestor.
+        let mut odd = root("odd");
+        odd.parent_run_id = Some("odd".into());
+        sink.record_blocking(turn(&odd)).unwrap();
+        assert_eq!(subject.records("odd").len(), 1);
+    });
+}
+
+#[test]
+fn events_without_a_key_are_never_merged() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        for _ in 0..3 {
+            assert_eq!(standing(&sink, said("r", "again")), Standing::New);
+        }
+        assert_eq!(seqs(subject, "r"), [0, 1, 2]);
+        let keyed = || said("r", "again").with_fact("message-1");
+        assert_eq!(standing(&sink, keyed()), Standing::New);
+        assert_eq!(standing(&sink, keyed()), Standing::Known);
+    });
+}
+
+#[test]
+fn runs_do_not_touch_each_other() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        for n in 0..5 {
+            sink.record_blocking(ended("a", &n.to_string(), "in a")).unwrap();
+            sink.record_blocking(ended("b", &n.to_string(), "in b")).unwrap();
+        }
+        for run in ["a", "b"] {
+            assert_eq!(seqs(subject, run), [0, 1, 2, 3, 4]);
+            let texts: Vec<_> = subject.records(run).iter().map(text_of).collect();
+            assert_eq!(texts, vec![format!("in {run}"); 5]);
+            assert!(subject.records(run).iter().all(|r| r.run_id == Some(run.into())));
+        }
+        assert!(subject.records("c").is_empty());
+    });
+}
+
+#[test]
+fn a_child_comes_after_its_parent() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        let parent = root("p").with_conversation_id("talk");
+        let child = RunIdentity::child_of(&parent, "p.worker");
+        let event = Event::new(child.clone(), hook(), at(1), TrajectoryPayload::TurnStarted);
+        sink.record_blocking(event).unwrap();
+        let (above, below) = (subject.records("p"), subject.records("p.worker"));
+        assert_eq!(above.len(), 1, "the parent was never seen, and has a record all the same");
+        let TrajectoryPayload::RunStarted { identity } = &above[0].payload else { unreachable!() };
+        assert_eq!(*identity, parent);
+        assert_eq!((below[0].seq, below[0].depth), (0, 1));
+        assert_eq!(below[0].parent_run_id, Some("p".into()));
+        // The parent's own word about its beginning is the same fact.
+        let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
+        let standing = standing(&sink, Event::new(parent, hook(), at(0), begins));
+        assert_eq!((standing, subject.records("p").len()), (Standing::Known, 1));
+    });
+}
+
+#[test]
+fn what_precedes_a_run_is_adopted_by_it() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        sink.record_blocking(said("held", "early")).unwrap();
+        sink.record_blocking(ended("held", "c", "early too")).unwrap();
+        let begins = TrajectoryPayload::RunStarted { identity: root("r") };
+        let event = Event::new(root("r"), hook(), at(1), begins).adopting("held".into());
+        let recorded = sink.record_blocking(event).unwrap();
+        assert_eq!(recorded.record.seq, 2);
+        let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
+        assert_eq!(texts, ["early", "early too", "run_started"]);
+        assert!(subject.records("r").iter().all(|r| r.run_id == Some("r".into())));
+        assert!(subject.records("held").is_empty());
+        assert_eq!(standing(&sink, ended("r", "c", "early too")), Standing::Known);
+    });
+}
+
+#[test]
+fn an_adopted_run_brings_its_children_and_what_was_said_of_it() {
+    check_all(|subject| {
+        let sink = subject.sink();
+        for run in ["held", "r"] {
+            sink.record_blocking(ended(run, "c", "one")).unwrap();
+            sink.record_blocking(ended(run, "c", "two")).unwrap();
+            sink.record_blocking(ended(run, run, "own")).unwrap();
+            sink.record_blocking(ended(run, run, "differently")).unwrap();
+        }
+        let child = RunIdentity::child_of(&root("held"), "held.w");
+        let turn = TrajectoryPayload::TurnStarted;
+        sink.record_blocking(Event::new(child, hook(), at(50), turn)).unwrap();
+        let begins = TrajectoryPayload::RunStarted { identity: root("r") };
+        let event = Event::new(root("r"), hook(), at(1), begins).adopting("held".into());
+        sink.record_blocking(event).unwrap();
+        let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
+        assert_eq!(texts, ["one", "own", "own", "run_started"], "one fact, one record");
+    });
+}
+
+#[test]
+fn two_writers_at_once_leave_no_gap() {
+    const EACH: u64 = 40;
+    check_all(|subject| {
+        let sinks = [subject.sink(), subject.sink(), subject.sink(), subject.sink()];
+        std::thread::scope(|scope| {
+            for (writer, sink) in sinks.iter().enumerate() {
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        sink.record_blocking(ended("r", &format!("{writer}-{n}"), "x")).unwrap();
+                        // And one that all of them report.
+                        sink.record_blocking(started("r", &n.to_string())).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(seqs(subject, "r"), (0..EACH * 5).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn what_was_recorded_is_there_after_a_reopen() {
+    check_all(|subject| {
+        subject.sink().record_blocking(ended("r", "c", "before")).unwrap();
+        let sink = subject.sink();
+        assert_eq!(standing(&sink, ended("r", "c", "before")), Standing::Known);
+        let recorded = sink.record_blocking(said("r", "after")).unwrap();
+        assert_eq!(recorded.record.seq, 1);
+        assert_eq!(
+            subject.records("r").iter().map(text_of).collect::<Vec<_>>(),
+            ["before", "after"]
+        );
+    });
+}
+
+/// While somebody else holds the store nothing can be committed: so nothing may be acknowledged,
+/// and no poll may wait.
+#[test]
+fn an_async_caller_is_acknowledged_after_the_commit_and_never_blocks() {
+    let subject = Shared(Place::new());
+    let writer = subject.sink();
+    let other = rusqlite::Connection::open(subject.0.home().store_file()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // More than the queue holds, so that some wait for room in it.
+    let mut pending: Vec<_> =
+        (0..2_000).map(|n| writer.record(ended("r", &n.to_string(), "x"))).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for recording in &mut pending {
+        assert!(recording.as_mut().poll(&mut context).is_pending());
+    }
+    other.execute_batch("COMMIT").unwrap();
+    std::thread::scope(|scope| {
+        for (n, recording) in pending.into_iter().enumerate() {
+            let subject = &subject;
+            let done = scope.spawn(move || wait(recording)).join().unwrap().unwrap();
+            assert_eq!(done.record.seq, n as u64);
+            if n % 500 == 0 {
+                assert!(subject.records("r").len() > n, "acknowledged, so others can read it");
+            }
+        }
+    });
+}
+
+/// Waits for a future on this thread.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

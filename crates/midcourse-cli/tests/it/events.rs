@@ -1,0 +1,167 @@
+//! Events for tests, and a store in a folder of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use midcourse::{
+    AgentMessage, Durability, Event, Home, InMemoryTrajectorySink, Recorded, Recording, RunId,
+    RunIdentity, Source, Store, StoreError, StoreSettings, StoreWriter, Timestamp, ToolResult,
+    TrajectoryError, TrajectoryPayload, TrajectoryRecord, TrajectorySink,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// The moment so many seconds after a fixed one.
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_unix_ms(1_790_000_000_000 + seconds * 1_000)
+}
+
+pub(crate) fn hook() -> Source {
+    Source::new("test", "hook")
+}
+
+pub(crate) fn root(run: &str) -> RunIdentity {
+    RunIdentity::root(run)
+}
+
+pub(crate) fn started(run: &str, call: &str) -> Event {
+    let payload = TrajectoryPayload::ToolStarted {
+        tool_call_id: call.into(),
+        tool_name: "bash".into(),
+        args: json!({"command": "make"}),
+    };
+    Event::new(root(run), hook(), at(0), payload)
+}
+
+pub(crate) fn ended(run: &str, call: &str, text: &str) -> Event {
+    let payload = TrajectoryPayload::ToolEnded {
+        tool_call_id: call.into(),
+        tool_name: "bash".into(),
+        result: ToolResult::text(text),
+        is_error: false,
+    };
+    Event::new(root(run), hook(), at(0), payload)
+}
+
+pub(crate) fn said(run: &str, text: &str) -> Event {
+    let payload = TrajectoryPayload::MessageAppended { message: AgentMessage::user(text) };
+    Event::new(root(run), hook(), at(0), payload)
+}
+
+/// The text of a result or a message.
+pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
+    match &record.payload {
+        TrajectoryPayload::ToolEnded { result, .. } => result.comparable_text().into_owned(),
+        TrajectoryPayload::MessageAppended { message: AgentMessage::User { content, .. } } => {
+            match content {
+                midcourse::UserContent::Text(text) => text.clone(),
+                midcourse::UserContent::Blocks(_) => String::new(),
+            }
+        }
+        other => other.kind().to_owned(),
+    }
+}
+
+/// Settings for tests that do not cut the power, and run on machines that are busy.
+pub(crate) fn quick() -> StoreSettings {
+    StoreSettings {
+        durability: Durability::Normal,
+        patience: Duration::from_secs(120),
+        ..StoreSettings::default()
+    }
+}
+
+/// A store in a folder that goes away with it.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        Home::at(self.folder.path().join("home"))
+    }
+
+    pub(crate) fn open(&self) -> Store {
+        Store::open(&self.home(), quick()).unwrap()
+    }
+
+    /// What `verify` finds.
+    pub(crate) fn findings(&self) -> Vec<String> {
+        findings(&self.open())
+    }
+}
+
+/// What `verify` finds in a whole store, or why it cannot be read.
+pub(crate) fn findings(store: &Store) -> Vec<String> {
+    let found = || -> Result<Vec<String>, StoreError> {
+        let mut findings = store.verify_file()?;
+        for run in store.runs(usize::MAX)? {
+            findings.extend(store.verify_run(&run.run_id)?);
+        }
+        Ok(findings.iter().map(ToString::to_string).collect())
+    };
+    found().unwrap_or_else(|error| vec![error.to_string()])
+}
+
+/// Something that stores trajectories, and can be closed and opened again.
+pub(crate) trait Subject {
+    /// The way in; a second one is like a second process.
+    fn sink(&self) -> Arc<dyn TrajectorySink>;
+    /// What is stored of a run.
+    fn records(&self, run: &str) -> Vec<TrajectoryRecord>;
+}
+
+/// The sink that keeps everything in memory.
+#[derive(Default)]
+pub(crate) struct InMemory(Arc<InMemoryTrajectorySink>);
+
+impl Subject for InMemory {
+    fn sink(&self) -> Arc<dyn TrajectorySink> {
+        Arc::clone(&self.0) as Arc<dyn TrajectorySink>
+    }
+
+    fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
+        self.0.records(&RunId::from(run))
+    }
+}
+
+/// The store, opened anew for every event, as hooks do.
+pub(crate) struct Fresh(pub(crate) Place);
+
+struct FreshSink(Home);
+
+impl TrajectorySink for FreshSink {
+    fn record(&self, event: Event) -> Recording<'_> {
+        let recorded: Result<Recorded, TrajectoryError> = Store::open(&self.0, quick())
+            .and_then(|mut store| store.append(event))
+            .map_err(TrajectoryError::from);
+        Box::pin(std::future::ready(recorded))
+    }
+}
+
+impl Subject for Fresh {
+    fn sink(&self) -> Arc<dyn TrajectorySink> {
+        Arc::new(FreshSink(self.0.home()))
+    }
+
+    fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
+        self.0.open().trajectory(run).unwrap()
+    }
+}
+
+/// The store behind its writer thread; a second sink is a second writer on the same file.
+pub(crate) struct Shared(pub(crate) Place);
+
+impl Subject for Shared {
+    fn sink(&self) -> Arc<dyn TrajectorySink> {
+        Arc::new(StoreWriter::open(&self.0.home(), quick()).unwrap())
+    }
+
+    fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
+        self.0.open().trajectory(run).unwrap()
+    }
+}

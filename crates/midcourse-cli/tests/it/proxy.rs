@@ -1,0 +1,240 @@
+//! The proxy, from outside: a scripted server behind it, requests in front, and the store it fills.
+
+mod conversations;
+mod passing;
+mod said;
+mod secure;
+mod server;
+mod supervised;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use midcourse::{Home, Store};
+use midcourse::{TrajectoryPayload, TrajectoryRecord};
+use midcourse_cli::launch::Launch;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::events::{findings, quick};
+use server::Server;
+
+/// A proxy that is up, and the folder it records in.
+pub(crate) struct Proxy {
+    child: Child,
+    address: SocketAddr,
+    /// The path to the APIs, with the token.
+    prefix: String,
+    pub(crate) folder: TempDir,
+}
+
+/// What came back: the head as it was, and the body without its chunks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    /// Whether the body came to its end.
+    pub(crate) is_whole: bool,
+}
+
+impl Proxy {
+    /// In front of a server, with a configuration.
+    pub(crate) fn start(server: &Server, config: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), server.address, config)
+    }
+
+    pub(crate) fn start_in(folder: TempDir, upstream: SocketAddr, config: &str) -> Self {
+        let home = Home::at(folder.path().join("midcourse"));
+        let launch = Launch::new(None, config.to_owned());
+        launch.keep(&home).unwrap();
+        Self::start_with(folder, upstream, &["--launch", &launch.id])
+    }
+
+    pub(crate) fn start_with(folder: TempDir, upstream: SocketAddr, options: &[&str]) -> Self {
+        Self::start_at(folder, &format!("http://{upstream}"), options, &[])
+    }
+
+    pub(crate) fn start_at(
+        folder: TempDir,
+        upstream: &str,
+        options: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut child = command(&folder)
+            .args(["proxy", "--upstream", upstream])
+            // Time enough on a busy machine.
+            .args(["--budget-ms", "60000"])
+            .args(options)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        let url = line.strip_prefix("export ANTHROPIC_BASE_URL=http://").unwrap();
+        let (address, path) = url.split_once('/').unwrap();
+        let prefix = format!("/{}", path.strip_suffix("/anthropic").unwrap());
+        Self { child, address: address.parse().unwrap(), prefix, folder }
+    }
+
+    /// Sends a request as it stands, with the path behind the token, and reads what comes.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        let head = format!("{method} {}{path} HTTP/1.1\r\n{headers}", self.prefix);
+        write!(stream, "{head}content-length: {}\r\nconnection: close\r\n\r\n", body.len())
+            .unwrap();
+        stream.write_all(body).unwrap();
+        read_reply(stream)
+    }
+
+    /// Asks a model by Chat Completions.
+    pub(crate) fn chat(&self, body: &Value) -> Reply {
+        self.send("POST", "/openai/chat/completions", "host: x\r\n", body.to_string().as_bytes())
+    }
+
+    /// Asks a model by Messages.
+    pub(crate) fn messages(&self, body: &Value) -> Reply {
+        self.send("POST", "/anthropic/v1/messages", "host: x\r\n", body.to_string().as_bytes())
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).unwrap()
+    }
+
+    /// Stops it as a user does, when everything is recorded; the folder is left.
+    pub(crate) fn stop(mut self) -> TempDir {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
+    }
+
+    /// Stops it, and reads its runs, the oldest first.
+    pub(crate) fn runs(self) -> Vec<Vec<TrajectoryRecord>> {
+        runs(&self.stop())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command, in folders of its own.
+pub(crate) fn command(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+    command
+        .env("HOME", folder.path())
+        .env("MIDCOURSE_HOME", folder.path().join("midcourse"))
+        .env_remove("HTTP_PROXY")
+        .env_remove("http_proxy")
+        .env_remove("ALL_PROXY")
+        .env_remove("all_proxy")
+        .env_remove("HTTPS_PROXY")
+        .env_remove("https_proxy")
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy")
+        .env_remove("OPENAI_BASE_URL")
+        .env_remove("ANTHROPIC_BASE_URL")
+        .current_dir(folder.path())
+        .stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
+    let home = Home::at(folder.path().join("midcourse"));
+    let store = Store::open(&home, quick()).unwrap();
+    assert_eq!(findings(&store), [""; 0]);
+    let mut runs = store.runs(usize::MAX).unwrap();
+    runs.sort_by_key(|run| (run.started, run.run_id.clone()));
+    runs.iter().map(|run| store.trajectory(run.run_id.as_str()).unwrap()).collect()
+}
+
+pub(crate) fn log(folder: &TempDir) -> String {
+    std::fs::read_to_string(folder.path().join("midcourse/hook.log")).unwrap_or_default()
+}
+
+/// Reads a reply to the end of its connection.
+pub(crate) fn read_reply(mut stream: TcpStream) -> Reply {
+    let mut bytes = Vec::new();
+    // A connection that is reset ends here.
+    let is_closed = stream.read_to_end(&mut bytes).is_ok();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    let Some(end) = end else {
+        return Reply { head: String::new(), body: bytes, is_whole: false };
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let body = &bytes[end + 4..];
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: Option<usize> = length.and_then(|length| length.parse().ok());
+    let (body, is_whole) = match length {
+        Some(length) => (body.to_vec(), body.len() == length),
+        None if lower.contains("transfer-encoding: chunked") => unchunked(body),
+        None => (body.to_vec(), is_closed),
+    };
+    Reply { head, body, is_whole }
+}
+
+fn unchunked(mut rest: &[u8]) -> (Vec<u8>, bool) {
+    let mut body = Vec::new();
+    loop {
+        let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else {
+            return (body, false);
+        };
+        let size = std::str::from_utf8(&rest[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return (body, true);
+        }
+        let Some(chunk) = rest.get(end + 2..end + 2 + size) else { return (body, false) };
+        body.extend_from_slice(chunk);
+        rest = &rest[end + 4 + size..];
+    }
+}
+
+/// A conversation by Chat Completions that grows.
+pub(crate) struct Chat(pub(crate) Vec<Value>);
+
+impl Chat {
+    pub(crate) fn new(task: &str) -> Self {
+        Self(vec![
+            json!({"role": "system", "content": "You work."}),
+            json!({"role": "user", "content": task}),
+        ])
+    }
+
+    /// A call that was made, and what it returned.
+    pub(crate) fn call(&mut self, id: &str, command: &str, result: &str) {
+        let arguments = json!({"command": command}).to_string();
+        let function = json!({"name": "shell", "arguments": arguments});
+        let call = json!({"id": id, "type": "function", "function": function});
+        self.0.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        self.0.push(json!({"role": "tool", "tool_call_id": id, "content": result}));
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        let tool = json!({"type": "function", "function": {"name": "shell", "parameters": {}}});
+        json!({"model": "m", "messages": self.0, "tools": [tool]})
+    }
+}
+
+/// What was said in a run, and whether it was guidance.
+pub(crate) fn words(records: &[TrajectoryRecord]) -> Vec<(bool, String)> {
+    let words = |record: &TrajectoryRecord| match &record.payload {
+        TrajectoryPayload::FeedbackDelivered { text, .. } => Some((false, text.clone())),
+        TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
+            Some((true, guidance.injection.content().to_owned()))
+        }
+        _ => None,
+    };
+    records.iter().filter_map(words).collect()
+}
+
+/// The kinds of a run's records.
+pub(crate) fn kinds(records: &[TrajectoryRecord]) -> Vec<&'static str> {
+    records.iter().map(|record| record.payload.kind()).collect()
+}

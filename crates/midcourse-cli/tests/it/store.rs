@@ -1,0 +1,467 @@
+//! The embedded store on its own: bodies, secrets, tampering, logs, old files, many runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use midcourse::{
+    Engine, Event, Goals, Redaction, RunOutcome, SearchIndex, SecretShape, Source, Standing, Store,
+    StoreError, StoreSettings, StoreWriter, Timestamp, TrajectoryPayload, TrajectorySink, Watch,
+    take_in,
+};
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::archive::everything;
+use crate::events::{Place, at, ended, findings, hook, quick, root, said, started, text_of};
+
+fn watch() -> Watch {
+    Watch::new(Engine::shipped(Goals::default())).unwrap()
+}
+
+#[test]
+fn bodies_of_any_size_come_back() {
+    let place = Place::new();
+    let mut store = place.open();
+    let limit = StoreSettings::default().body_limit;
+    for (n, length) in
+        [1, 4 << 10, (4 << 10) + 1, limit, 10_000_000, 200_000_000].iter().enumerate()
+    {
+        let pattern: String = (0..997).map(|k| char::from(b'a' + (k * 7 % 26) as u8)).collect();
+        let mut text = pattern.repeat(length / pattern.len() + 1);
+        text.truncate(*length);
+        let recorded = store.append(ended("r", &n.to_string(), &text)).unwrap();
+        let found = text_of(&store.trajectory("r").unwrap()[n]);
+        assert_eq!(found, text_of(&recorded.record), "what is returned is what is stored");
+        if *length <= limit {
+            assert!(found == text);
+        } else {
+            let hash = blake3::hash(text.as_bytes());
+            let note = format!(" of {length} bytes left out; blake3 {hash}]\n");
+            let (head, tail) = found.split_once(&note).unwrap();
+            let (head, left_out) = head.rsplit_once("\n[").unwrap();
+            assert!(text.starts_with(head) && text.ends_with(tail) && found.len() <= limit);
+            assert_eq!(left_out, (length - head.len() - tail.len()).to_string());
+        }
+    }
+    drop(store);
+    assert_eq!(place.findings(), [""; 0]);
+}
+
+#[test]
+fn a_long_text_that_comes_again_is_stored_once() {
+    let place = Place::new();
+    let mut store = place.open();
+    let text: String = (0..50_000).map(|n| format!("{:x} ", n * 7_919)).collect();
+    for call in 0..20 {
+        store.append(ended("r", &call.to_string(), &text)).unwrap();
+    }
+    let count = |what: &str| -> i64 {
+        let other = Connection::open(place.home().store_file()).unwrap();
+        other.query_row(&format!("SELECT {what} FROM bodies"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(count("count(*)"), 1);
+    assert!(count("sum(length(zstd))") < i64::try_from(text.len()).unwrap());
+}
+
+#[test]
+fn bytes_that_are_no_text_and_nul_are_kept() {
+    let place = Place::new();
+    let mut store = place.open();
+    store.append(Event::unread(root("r"), hook(), at(0), b"{\"a\0\xff\xfe")).unwrap();
+    store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap();
+    assert_eq!(
+        store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap().standing,
+        Standing::Known
+    );
+    assert_eq!(store.append(ended("r", "nul\0other", "x")).unwrap().standing, Standing::New);
+    let records = store.trajectory("r").unwrap();
+    let expected =
+        TrajectoryPayload::Unread { host: "test".into(), raw: "{\"a\0\\xff\\xfe".into() };
+    assert_eq!(records[0].payload, expected);
+    assert_eq!(text_of(&records[1]), "out\0put \u{fffd}");
+    assert_eq!(findings(&store), [""; 0]);
+}
+
+#[test]
+fn secrets_never_reach_the_disk() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let place = Place::new();
+    let home = place.home();
+    let mut store = place.open();
+    let recorded = store.append(ended("r", "c", &format!("token {secret} end"))).unwrap();
+    assert_eq!(text_of(&recorded.record), "token [redacted:github_token] end");
+    let mut event = started("r", "fields");
+    let TrajectoryPayload::ToolStarted { args, .. } = &mut event.payload else { unreachable!() };
+    *args = json!({"env": {"DB_PASSWORD": "Tr0ub4dor&3x"}, "kind": secret, "path": "src/a.rs"});
+    let recorded = store.append(event).unwrap().record;
+    let TrajectoryPayload::ToolStarted { args, .. } = &recorded.payload else { unreachable!() };
+    let expected = json!({"env": {"DB_PASSWORD": "[redacted:labelled_secret]"},
+                          "kind": "[redacted:github_token]", "path": "src/a.rs"});
+    assert_eq!(*args, expected);
+    let raw = format!("{{ \"broken\": \"{secret}");
+    store.append(Event::unread(root("r"), hook(), at(0), raw.as_bytes())).unwrap();
+    midcourse::spill(&home, said("r", &secret), &StoreSettings::default()).unwrap();
+    let spilled = fs::read_dir(home.spill_folder()).unwrap().next().unwrap().unwrap().path();
+    assert!(!fs::read_to_string(spilled).unwrap().contains(&secret));
+    store.take_in_spilled().unwrap();
+    let records = store.records("r", 0, 9).unwrap();
+    assert_eq!(records.iter().map(|record| record.redactions).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    assert!(records[3].value.to_string().contains("[redacted:github_token]"));
+    let mut index = SearchIndex::open(&store).unwrap();
+    index.catch_up(&store, |_| ()).unwrap();
+    drop((store, index));
+    for entry in fs::read_dir(home.folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{}", path.display());
+        }
+    }
+    let settings = StoreSettings {
+        redaction: Redaction::default().without(SecretShape::GithubToken),
+        ..quick()
+    };
+    let mut store = Store::open(&home, settings).unwrap();
+    let recorded = store.append(ended("r", "d", &secret)).unwrap();
+    assert_eq!(text_of(&recorded.record), secret, "it is the user's to decide");
+}
+
+#[test]
+fn files_are_their_owners_alone() {
+    let place = Place::new();
+    let home = place.home();
+    let mut store = place.open();
+    store.append(said("r", "x")).unwrap();
+    midcourse::spill(&home, said("r", "y"), &quick()).unwrap();
+    SearchIndex::open(&store).unwrap();
+    let mut seen = 0;
+    for folder in [home.folder().to_owned(), home.spill_folder()] {
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+                assert_eq!(mode, 0o600, "{}", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 5, "{seen}");
+}
+
+/// Every way to change what was stored is found.
+#[test]
+fn tampering_is_found() {
+    for (change, expected) in [
+        (
+            "UPDATE records SET payload = replace(payload, 'make', 'fake') WHERE seq = 1",
+            "record 1 was changed",
+        ),
+        ("UPDATE records SET at = at + 1 WHERE seq = 2", "record 2 was changed"),
+        ("UPDATE records SET fact = 'other' WHERE seq = 1", "record 1 was changed"),
+        ("UPDATE records SET source = 'x/y' WHERE seq = 0", "record 0 was changed"),
+        ("UPDATE records SET redactions = 5 WHERE seq = 0", "record 0 was changed"),
+        (
+            "DELETE FROM record_bodies; DELETE FROM records WHERE seq = 2",
+            "record 2 is missing: 3 follows",
+        ),
+        (
+            "DELETE FROM record_bodies; DELETE FROM records WHERE seq = 4",
+            "the run ends at 4 records, but 5 were stored",
+        ),
+        (
+            "UPDATE bodies SET zstd = x'00'",
+            "record 2: the text at /result/content/0/text: it does not unpack",
+        ),
+        ("UPDATE bodies SET hash = x'0102'", "record 2 was changed"),
+        ("UPDATE reports SET hash = x'00'", "a report about record 3 was changed"),
+        ("DELETE FROM reports", "the end of the run is not what was stored last"),
+        ("UPDATE runs SET calls = 7", "its counts of calls, errors and deliveries are not those"),
+        ("UPDATE runs SET outcome = 'completed', ended = 5", "its times or its end are not those"),
+        ("UPDATE runs SET started = 5", "its times or its end are not those"),
+        ("UPDATE records SET link = x'00' WHERE seq = 1", "Conversion error"),
+        ("DELETE FROM runs", "rows of records belong to nothing"),
+        ("UPDATE runs SET run_id = 's'", "record 0 was changed"),
+        ("UPDATE runs SET parent_run_id = 'nobody'", "its parent run nobody is not in the store"),
+    ] {
+        let place = Place::new();
+        let mut store = place.open();
+        store.append(said("r", "go")).unwrap();
+        store.append(started("r", "a")).unwrap();
+        store.append(ended("r", "a", &"long ".repeat(2_000))).unwrap();
+        store.append(ended("r", "b", "short")).unwrap();
+        store.append(said("r", "end")).unwrap();
+        store.append(ended("r", "b", "told differently")).unwrap();
+        assert_eq!(findings(&store), [""; 0]);
+        let other = Connection::open(place.home().store_file()).unwrap();
+        other.execute_batch(&format!("PRAGMA foreign_keys=OFF; {change};")).unwrap();
+        let found = findings(&store);
+        assert!(found.iter().any(|finding| finding.contains(expected)), "{change}: {found:?}");
+    }
+}
+
+#[test]
+fn a_run_that_grows_while_it_is_checked_is_whole() {
+    let place = Place::new();
+    place.open().append(said("r", "first")).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut store = place.open();
+            for n in 0..400 {
+                store.append(ended("r", &(n / 3).to_string(), &n.to_string())).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let store = place.open();
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            assert_eq!(store.verify_run(&"r".into()).unwrap(), []);
+        }
+    });
+}
+
+#[test]
+fn what_is_lost_or_still_waits_is_a_finding() {
+    let place = Place::new();
+    let home = place.home();
+    drop(place.open());
+    midcourse::spill(&home, said("r", "waits"), &quick()).unwrap();
+    let store = place.open();
+    let found = findings(&store);
+    assert!(found[0].contains("a spilled event waits and was not taken in"), "{found:?}");
+}
+
+#[test]
+fn numbers_come_back_as_they_were() {
+    let place = Place::new();
+    let mut store = place.open();
+    for n in 0..300_u32 {
+        let number = f64::from(n).sqrt() * 1e-7 + f64::from(n) / 3.0;
+        let mut event = started("r", &n.to_string());
+        let TrajectoryPayload::ToolStarted { args, .. } = &mut event.payload else {
+            unreachable!()
+        };
+        *args = json!({ "number": number });
+        store.append(event.clone()).unwrap();
+        assert_eq!(store.append(event).unwrap().standing, Standing::Known);
+    }
+}
+
+#[test]
+fn the_log_stays_short_while_somebody_reads() {
+    let place = Place::new();
+    let home = place.home();
+    drop(place.open());
+    let reader = Store::open_to_read(&home).unwrap().unwrap();
+    let log = || fs::metadata(home.folder().join("store.db-wal")).map_or(0, |file| file.len());
+    let mut longest = 0;
+    let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
+    for n in 0..400_u64 {
+        // A fresh connection for each event, as hooks have, beside a reader that stays.
+        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+        assert!(!reader.records("r", n.saturating_sub(5), 9).unwrap().is_empty());
+        longest = longest.max(log());
+    }
+    assert!(longest < 700 * 1024, "{longest}");
+    // One that holds on to an old view puts it off, and no longer than it holds.
+    let holder = Connection::open(home.store_file()).unwrap();
+    holder.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
+    let view: i64 = holder.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+    for n in 400..500 {
+        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+    }
+    assert!(log() > 700 * 1024);
+    let still: i64 =
+        holder.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+    assert_eq!(view, still);
+    holder.execute_batch("COMMIT").unwrap();
+    for n in 500..510 {
+        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+    }
+    assert!(log() < 700 * 1024, "{}", log());
+}
+
+#[test]
+fn a_writer_leaves_an_empty_log_behind() {
+    let place = Place::new();
+    let writer = StoreWriter::open(&place.home(), quick()).unwrap();
+    writer.record_blocking(said("r", "x")).unwrap();
+    drop(writer);
+    assert_eq!(fs::metadata(place.home().folder().join("store.db-wal")).unwrap().len(), 0);
+}
+
+#[test]
+fn a_store_may_be_made_by_many_at_once() {
+    for _ in 0..40 {
+        let place = Place::new();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let place = &place;
+                scope.spawn(move || {
+                    place.open().append(ended("r", &writer.to_string(), "x")).unwrap();
+                });
+            }
+        });
+        assert_eq!(place.open().run("r").unwrap().unwrap().calls, 4);
+    }
+}
+
+/// Steps are worked out before their transactions: then another may have been faster.
+#[test]
+fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
+    let place = Place::new();
+    drop(place.open());
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let place = &place;
+            scope.spawn(move || {
+                let (mut store, mut watch) = (place.open(), watch());
+                for n in 0..60 {
+                    let call = format!("{writer}-{n}");
+                    store.step(ended("r", &call, "error: no rule"), &mut watch, None).unwrap();
+                }
+            });
+        }
+    });
+    let store = place.open();
+    assert_eq!(findings(&store), [""; 0]);
+    let records = store.trajectory("r").unwrap();
+    assert_eq!(store.run("r").unwrap().unwrap().calls, 240);
+    let mut engine = Engine::shipped(Goals::default());
+    records.iter().for_each(|record| drop(engine.take_in(record)));
+    let (folded, saved) = store.checkpoint("r").unwrap().unwrap();
+    assert_eq!(folded, records.len() as u64);
+    assert!(engine.checkpoint().unwrap() == saved, "what was folded is what was recorded");
+}
+
+/// A fold that is missing, old or damaged is made again, over several steps if it is long.
+#[test]
+fn a_fold_is_made_again_when_it_cannot_be_read() {
+    let place = Place::new();
+    let mut store = place.open();
+    for batch in 0..21 {
+        let events = (0..1_000).map(|n| ended("r", &format!("{batch}-{n}"), "same"));
+        store.append_all(events).unwrap();
+    }
+    let other = Connection::open(place.home().store_file()).unwrap();
+    let step = |store: &mut Store, call: &str| {
+        store.step(ended("r", call, "same"), &mut watch(), None).unwrap();
+        store.checkpoint("r").unwrap().unwrap()
+    };
+    assert_eq!(step(&mut store, "x").0, 20_000, "as far as one step goes");
+    assert_eq!(step(&mut store, "y").0, 21_002, "and the rest with the next");
+    other.execute("UPDATE checkpoints SET zstd = x'00', next_seq = 21002", []).unwrap();
+    step(&mut store, "z");
+    let (folded, saved) = {
+        step(&mut store, "w");
+        store.checkpoint("r").unwrap().unwrap()
+    };
+    let mut engine = Engine::shipped(Goals::default());
+    for record in store.trajectory("r").unwrap() {
+        engine.take_in(&record);
+    }
+    assert_eq!(folded, 21_004);
+    assert!(engine.checkpoint().unwrap() == saved);
+}
+
+#[test]
+fn a_run_ends_goes_on_and_ends_again() {
+    let place = Place::new();
+    let mut store = place.open();
+    let mut add = |seconds, payload| {
+        store.append(Event::new(root("r"), hook(), at(seconds), payload)).unwrap();
+        let run = store.run("r").unwrap().unwrap();
+        (run.ended.map(Timestamp::unix_ms), run.outcome)
+    };
+    let end = |outcome| TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
+    assert_eq!(add(0, TrajectoryPayload::TurnStarted), (None, None));
+    assert_eq!(add(5, end(RunOutcome::Failed)), (Some(at(5).unix_ms()), Some("failed".to_owned())));
+    assert_eq!(add(9, TrajectoryPayload::Resumed), (None, None));
+    assert_eq!(
+        add(12, end(RunOutcome::Completed)),
+        (Some(at(12).unix_ms()), Some("completed".to_owned()))
+    );
+}
+
+#[test]
+fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
+    let place = Place::new();
+    let home = place.home();
+    let mut said = 0;
+    for call in 0..4 {
+        let mut event = ended("r", &call.to_string(), "error: no rule");
+        let TrajectoryPayload::ToolEnded { is_error, .. } = &mut event.payload else {
+            unreachable!()
+        };
+        *is_error = true;
+        let point = Some(midcourse::DecisionPoint::PreToolSelection);
+        // The same event by two sources, as with installed hooks and those of a wrapper.
+        for source in ["hook", "wrapper"] {
+            event.source = Source::new("test", source);
+            let taken = take_in(&home, &quick(), event.clone(), &mut watch(), point).unwrap();
+            let midcourse::Taken::Stored(step) = taken else { unreachable!() };
+            said += step.said.len();
+        }
+    }
+    assert_eq!(said, 1);
+    let store = place.open();
+    let kinds: Vec<_> =
+        store.trajectory("r").unwrap().iter().map(|record| record.payload.kind()).collect();
+    assert_eq!(
+        kinds,
+        ["tool_ended", "tool_ended", "tool_ended", "guidance_delivered", "tool_ended"]
+    );
+    assert_eq!(store.run("r").unwrap().unwrap().deliveries, 1);
+}
+
+#[test]
+fn words_are_found_in_all_runs() {
+    let place = Place::new();
+    let mut store = place.open();
+    everything(&mut store);
+    let mut index = SearchIndex::open(&store).unwrap();
+    index.catch_up(&store, |_| ()).unwrap();
+    let places = |index: &SearchIndex, store: &Store, words: &str| -> Vec<(String, u64)> {
+        let hits = index.search(store, words, 9).unwrap();
+        hits.iter().map(|hit| (hit.run_id.to_string(), hit.seq)).collect()
+    };
+    assert_eq!(places(&index, &store, "make build"), [("r".to_owned(), 1)]);
+    assert_eq!(places(&index, &store, "\"odd OR"), []);
+    store.append(said("s", "something new to build")).unwrap();
+    index.catch_up(&store, |_| ()).unwrap();
+    assert_eq!(places(&index, &store, "build").len(), 2);
+    // It is a cache: a damaged one is made again.
+    drop(index);
+    fs::write(place.home().search_file(), "not a database at all, but long enough".repeat(50))
+        .unwrap();
+    let mut index = SearchIndex::open(&store).unwrap();
+    index.catch_up(&store, |_| ()).unwrap();
+    assert_eq!(places(&index, &store, "build").len(), 2);
+}
+
+#[test]
+fn a_hundred_thousand_runs_are_listed_newest_first() {
+    let place = Place::new();
+    let mut store = place.open();
+    for batch in 0..20_u64 {
+        let events = (0..5_000).map(|n| {
+            let n = batch * 5_000 + n;
+            Event::new(root(&format!("run-{n}")), hook(), at(n), TrajectoryPayload::TurnStarted)
+        });
+        store.append_all(events).unwrap();
+    }
+    let runs = store.runs(usize::MAX).unwrap();
+    assert_eq!(runs.len(), 100_000);
+    assert_eq!(runs[0].run_id.as_str(), "run-99999");
+    assert!(runs.is_sorted_by(|a, b| a.started >= b.started));
+}
+
+#[test]
+fn a_time_beyond_the_calendar_is_rejected() {
+    let place = Place::new();
+    let mut event = said("r", "x");
+    event.at = Timestamp::from_unix_ms(u64::MAX);
+    let error = place.open().append(event).unwrap_err();
+    assert!(matches!(error, StoreError::Rejected(_)), "{error}");
+}

@@ -1,6 +1,0 @@
-//! Formats: how runs look in files, read into events.
-//!
-//! One file per format. A format knows nothing of hosts, stores or settings.
-
-pub(crate) mod events;
-pub(crate) mod records;
