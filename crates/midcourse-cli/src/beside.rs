@@ -9,7 +9,7 @@ use crate::hosts::Host;
 use midcourse::{AgentMessage, DecisionPoint, Event, Home, Source, Store, TrajectoryPayload};
 
 /// The kind and the key of the fact by which hooks know that the proxy sees a run.
-pub(crate) const FACT: (&str, &str) = ("external_answer", "proxied");
+pub(crate) const FACT: (&str, &str) = ("proxy_attached", "run");
 
 /// What the paths of all proxies begin with.
 pub(crate) const PREFIX: &str = "midcourse-";

@@ -115,9 +115,14 @@ pub(crate) fn told(record: &TrajectoryRecord) -> (&'static str, String) {
         }
         TrajectoryPayload::ConfigApplied { config, .. } => ("config", config.clone()),
         TrajectoryPayload::FileCreated { path } => ("file", path.clone()),
-        TrajectoryPayload::ExternalAnswer { source, question, answer } => {
-            ("answer", format!("{source}: {question} = {answer}"))
+        TrajectoryPayload::UsageReported { usage } => (
+            "usage",
+            format!("{} tokens in, {} tokens out", usage.input_tokens, usage.output_tokens),
+        ),
+        TrajectoryPayload::CostReported { total_micro_usd } => {
+            ("cost", format!("{total_micro_usd} dollars so far"))
         }
+        TrajectoryPayload::ProxyAttached => ("proxy", "attached".to_owned()),
         TrajectoryPayload::Resumed => ("goes on", String::new()),
         TrajectoryPayload::ContextCompacted { trigger } => {
             ("compacted", trigger.clone().unwrap_or_default())

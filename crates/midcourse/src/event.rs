@@ -144,10 +144,13 @@ impl From<&str> for Source {
 pub struct FactKey(CompactString);
 
 impl FactKey {
-    /// The key that the payload itself carries: a call's id; a run begins once.
+    /// The key that the payload itself carries: a call's id; a run begins once, and a proxy
+    /// attaches to it once.
     pub fn of(payload: &TrajectoryPayload) -> Option<Self> {
         match payload {
-            TrajectoryPayload::RunStarted { .. } => Some("run".into()),
+            TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::ProxyAttached => {
+                Some("run".into())
+            }
             // An empty id names no call.
             other => {
                 let id = other.call_id().filter(|id| !id.as_str().is_empty());

@@ -84,7 +84,9 @@ pub(super) fn payload(payload: &TrajectoryPayload) -> Option<ClarkPayload> {
         | Ours::DeadlineSet { .. }
         | Ours::ConfigApplied { .. }
         | Ours::FileCreated { .. }
-        | Ours::ExternalAnswer { .. }
+        | Ours::UsageReported { .. }
+        | Ours::CostReported { .. }
+        | Ours::ProxyAttached
         | Ours::Resumed
         | Ours::Denied { .. }
         | Ours::ContextCompacted { .. }

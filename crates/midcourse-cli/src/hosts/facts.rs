@@ -68,11 +68,7 @@ const ANSWERS_MAX: usize = 4;
 pub(super) fn used(event: &Event, way: &str, answers: Vec<(String, Usage)>) -> Vec<Event> {
     let older = answers.len().saturating_sub(ANSWERS_MAX);
     let fact = |(answer, usage): (String, Usage)| {
-        let payload = TrajectoryPayload::ExternalAnswer {
-            source: "host".to_owned(),
-            question: "usage".to_owned(),
-            answer: serde_json::to_value(usage).unwrap_or_default(),
-        };
+        let payload = TrajectoryPayload::UsageReported { usage };
         let source = Source::new(event.source.host(), way);
         Event::new(event.run.clone(), source, event.at, payload)
             .with_fact(format!("usage:{answer}"))

@@ -13,7 +13,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::spoken::Spoken;
-use crate::beside;
 
 /// Records at the end of a run among which lies what was said and not yet carried.
 const RECENT: u64 = 64;
@@ -272,13 +271,7 @@ impl Talk {
             }
         }
         if self.is_hooked && self.requests == 0 {
-            let (_, fact) = beside::FACT;
-            let marker = TrajectoryPayload::ExternalAnswer {
-                source: "midcourse".to_owned(),
-                question: "who_speaks".to_owned(),
-                answer: "proxy".into(),
-            };
-            events.push(self.event(Way::Late, at, marker).with_fact(fact));
+            events.push(self.event(Way::Late, at, TrajectoryPayload::ProxyAttached));
         }
         events
     }
@@ -316,11 +309,7 @@ impl Talk {
         answer: &crate::apis::Answer,
         at: Timestamp,
     ) -> Option<Event> {
-        let used = TrajectoryPayload::ExternalAnswer {
-            source: "host".to_owned(),
-            question: "usage".to_owned(),
-            answer: serde_json::to_value(answer.usage?).ok()?,
-        };
+        let used = TrajectoryPayload::UsageReported { usage: answer.usage? };
         Some(self.event(Way::Side, at, used))
     }
 

@@ -3,12 +3,10 @@
 //! Every kind of payload is named here, so that a new kind does not compile until somebody has
 //! decided what it means to the analysis.
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{CALL_ID_MAX, CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
 use crate::digest::Digest;
-use crate::money::MicroUsd;
 use crate::record::{
     AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
 };
@@ -65,17 +63,9 @@ impl TrajectoryAnalysis {
                 self.totals.compactions += 1;
                 self.turns.compacted_at_call = self.totals.calls;
             }
-            TrajectoryPayload::ExternalAnswer { source, question, answer } => {
-                if source == "host" && question == "cost_usd" {
-                    let cost = answer.as_f64().and_then(|dollars| MicroUsd::try_from(dollars).ok());
-                    self.cost = cost.or(self.cost);
-                }
-                if source == "host"
-                    && question == "usage"
-                    && let Ok(usage) = Usage::deserialize(answer)
-                {
-                    self.use_up(&usage);
-                }
+            TrajectoryPayload::UsageReported { usage } => self.use_up(usage),
+            TrajectoryPayload::CostReported { total_micro_usd } => {
+                self.cost = Some(*total_micro_usd);
             }
             TrajectoryPayload::Gap { lost, .. } => {
                 self.totals.lost_records = self.totals.lost_records.saturating_add(*lost);
@@ -91,7 +81,8 @@ impl TrajectoryAnalysis {
             | TrajectoryPayload::Outcome { .. }
             | TrajectoryPayload::DeadlineSet { .. }
             | TrajectoryPayload::ConfigApplied { .. }
-            | TrajectoryPayload::FileCreated { .. } => {}
+            | TrajectoryPayload::FileCreated { .. }
+            | TrajectoryPayload::ProxyAttached => {}
         }
     }
 

@@ -7,9 +7,10 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentMessage, CallId, RunIdentity, RunOutcome, ToolResult};
+use super::{AgentMessage, CallId, RunIdentity, RunOutcome, ToolResult, Usage};
 use crate::feedback::Feedback;
 use crate::guidance::GuidanceDelivered;
+use crate::money::MicroUsd;
 use crate::session::OutcomeVerdict;
 use crate::time::Timestamp;
 
@@ -172,15 +173,19 @@ pub enum TrajectoryPayload {
         /// Where.
         path: String,
     },
-    /// Somebody outside answered a question: a command, a price list, a model.
-    ExternalAnswer {
-        /// Who answered.
-        source: String,
-        /// What was asked.
-        question: String,
-        /// The answer.
-        answer: Value,
+    /// The host reported the tokens of one model response that is not recorded as a message with
+    /// its usage, for example from a transcript or for a request outside the conversation.
+    UsageReported {
+        /// Tokens of that response alone.
+        usage: Usage,
     },
+    /// The host reported what the run has cost.
+    CostReported {
+        /// Cost of the run so far.
+        total_micro_usd: MicroUsd,
+    },
+    /// A proxy sees the model requests of this run, so hooks leave deliveries to it.
+    ProxyAttached,
     /// A run that had stopped goes on.
     Resumed,
     /// A tool call was refused before it ran.
@@ -229,7 +234,7 @@ pub enum GapReason {
 
 impl TrajectoryPayload {
     /// All kinds, as they stand in records.
-    pub const KINDS: [&'static str; 24] = [
+    pub const KINDS: [&'static str; 26] = [
         "run_started",
         "run_ended",
         "turn_started",
@@ -248,7 +253,9 @@ impl TrajectoryPayload {
         "deadline_set",
         "config_applied",
         "file_created",
-        "external_answer",
+        "usage_reported",
+        "cost_reported",
+        "proxy_attached",
         "resumed",
         "denied",
         "context_compacted",
@@ -277,7 +284,9 @@ impl TrajectoryPayload {
             Self::DeadlineSet { .. } => "deadline_set",
             Self::ConfigApplied { .. } => "config_applied",
             Self::FileCreated { .. } => "file_created",
-            Self::ExternalAnswer { .. } => "external_answer",
+            Self::UsageReported { .. } => "usage_reported",
+            Self::CostReported { .. } => "cost_reported",
+            Self::ProxyAttached => "proxy_attached",
             Self::Resumed => "resumed",
             Self::Denied { .. } => "denied",
             Self::ContextCompacted { .. } => "context_compacted",

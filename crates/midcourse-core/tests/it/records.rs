@@ -2,7 +2,7 @@
 
 use midcourse_core::{
     AgentMessage, GapReason, RunIdentity, RunOutcome, TRAJECTORY_SCHEMA_VERSION, Timestamp,
-    TrajectoryPayload, TrajectoryRecord,
+    TrajectoryPayload, TrajectoryRecord, Usage,
 };
 use serde_json::{Value, json};
 
@@ -67,14 +67,18 @@ fn the_kinds_of_this_product() {
             json!({"kind": "file_created", "path": "a.md"}),
         ),
         (
-            TrajectoryPayload::ExternalAnswer {
-                source: "host".into(),
-                question: "cost_usd".into(),
-                answer: json!(1.5),
+            TrajectoryPayload::UsageReported {
+                usage: Usage { input_tokens: 7, output_tokens: 2, ..Usage::default() },
             },
-            json!({"kind": "external_answer", "source": "host", "question": "cost_usd",
-                   "answer": 1.5}),
+            json!({"kind": "usage_reported",
+                   "usage": {"input_tokens": 7, "output_tokens": 2,
+                             "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}}),
         ),
+        (
+            TrajectoryPayload::CostReported { total_micro_usd: 1.5.try_into().unwrap() },
+            json!({"kind": "cost_reported", "total_micro_usd": 1_500_000}),
+        ),
+        (TrajectoryPayload::ProxyAttached, json!({"kind": "proxy_attached"})),
         (TrajectoryPayload::Resumed, json!({"kind": "resumed"})),
         (
             TrajectoryPayload::Denied {

@@ -3,9 +3,8 @@
 use midcourse_core::{
     Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Goals, Mode, Prompt,
     PromptTemplate, StaticFeedback, Timestamp, ToolResult, TrajectoryAnalysisConfig,
-    TrajectoryPayload, TrajectoryRecord, parse_notation,
+    TrajectoryPayload, TrajectoryRecord, Usage, parse_notation,
 };
-use serde_json::{Value, json};
 
 use crate::replay::{Said, replay};
 
@@ -60,14 +59,9 @@ fn a_budget_of_calls_counts_from_where_the_terms_begin_to_hold() {
     );
 }
 
-/// What the host says about a run, followed by a call.
-fn used(engine: &mut Engine, seq: u64, question: &str, answer: Value) -> Vec<String> {
+/// The messages after a report of the host and a call.
+fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> Vec<String> {
     let at = Timestamp::from_unix_ms(seq);
-    let payload = TrajectoryPayload::ExternalAnswer {
-        source: "host".into(),
-        question: question.into(),
-        answer,
-    };
     engine.take_in(&TrajectoryRecord::new(seq, at, payload));
     let ended = TrajectoryPayload::ToolEnded {
         tool_call_id: format!("c{seq}").into(),
@@ -88,18 +82,22 @@ fn terms(engine: &mut Engine) {
 fn tokens_and_cost_count_from_there_too() {
     let budget = Budget::default().with_tokens(1_000).unwrap().with_cost_usd(2.0).unwrap();
     let mut engine = budgeted(budget);
-    let tokens = |n: u64| json!({"input_tokens": n, "output_tokens": 0});
-    assert_eq!(used(&mut engine, 0, "usage", tokens(900)), ["You have used 900 of 1000 tokens."]);
-    assert_eq!(
-        used(&mut engine, 2, "cost_usd", json!(1.8)),
-        ["You have used 1.80 of 2.00 dollars."]
-    );
+    let tokens = |input_tokens: i64| TrajectoryPayload::UsageReported {
+        usage: Usage { input_tokens, ..Usage::default() },
+    };
+    let cost = |dollars: f64| TrajectoryPayload::CostReported {
+        total_micro_usd: dollars.try_into().unwrap(),
+    };
+    let first = messages_after(&mut engine, 0, tokens(900));
+    assert_eq!(first, ["You have used 900 of 1000 tokens."]);
+    assert_eq!(messages_after(&mut engine, 2, cost(1.8)), ["You have used 1.80 of 2.00 dollars."]);
     terms(&mut engine);
-    assert!(used(&mut engine, 4, "usage", tokens(400)).is_empty());
-    assert_eq!(used(&mut engine, 6, "usage", tokens(500)), ["You have used 900 of 1000 tokens."]);
-    assert!(used(&mut engine, 8, "cost_usd", json!(2.7)).is_empty());
+    assert!(messages_after(&mut engine, 4, tokens(400)).is_empty());
+    let second = messages_after(&mut engine, 6, tokens(500));
+    assert_eq!(second, ["You have used 900 of 1000 tokens."]);
+    assert!(messages_after(&mut engine, 8, cost(2.7)).is_empty());
     assert_eq!(
-        used(&mut engine, 10, "cost_usd", json!(3.9)),
+        messages_after(&mut engine, 10, cost(3.9)),
         ["You have used the budget of 2.00 dollars."]
     );
 }

@@ -130,7 +130,8 @@ fn told_before(
     // What the engine concluded, terms, and what else was read stand between a fact and its echo.
     let latest_of_all = "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND \
                          kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
-                         'config_applied', 'deadline_set', 'external_answer') \
+                         'config_applied', 'deadline_set', 'usage_reported', \
+                         'cost_reported', 'proxy_attached') \
                          ORDER BY seq DESC LIMIT 1";
     let latest: Option<(i64, bool)> = connection
         .prepare_cached(if are_terms(&draft.payload) { latest_of_kind } else { latest_of_all })?

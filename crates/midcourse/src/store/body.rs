@@ -146,7 +146,7 @@ pub(super) fn each_text(payload: &mut Value, call: &mut dyn FnMut(&Place<'_>, &m
 }
 
 const IDS: [&str; 6] = ["kind", "role", "tool_call_id", "run_id", "parent_run_id", "type"];
-const FREE: [&str; 5] = ["args", "arguments", "details", "answer", "payload"];
+const FREE: [&str; 4] = ["args", "arguments", "details", "payload"];
 
 fn walk(
     value: &mut Value,

@@ -40,7 +40,7 @@ fn budgets_are_told(client: Client) {
     assert_eq!(about("of 6000 tokens."), 1, "half of it: {told:?}");
     assert_eq!(session.told().last(), Some(&told.len()), "{told:?}");
     let main = &session.runs()[0];
-    let counted = main.iter().filter(|record| record.payload.kind() == "external_answer").count();
+    let counted = main.iter().filter(|record| record.payload.kind() == "usage_reported").count();
     assert_eq!(counted, session.asked_by(Asker::Main).len(), "each answer's tokens, once");
     session.replays_as_it_was();
 }
