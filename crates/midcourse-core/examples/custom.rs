@@ -3,11 +3,12 @@
 //! Run it with `cargo run -p midcourse-core --example custom`.
 
 use midcourse_core::{
-    Belief, Cause, ClassificationResult, Classifier, Confidence, DecisionPoint, Engine, Feedback,
-    FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceContext,
-    GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetail, PatternDetector,
-    PatternType, Prompt, PromptTemplate, ProviderError, SafeName, Severity, TrajectoryAnalysis,
-    TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryRecord, not, parse_notation,
+    Cause, ClassificationResult, Classifier, Confidence, DecisionPoint, Detection, Engine,
+    Feedback, FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
+    GuidanceContext, GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetail,
+    PatternDetector, PatternType, Prompt, PromptTemplate, ProviderError, SafeName, Severity,
+    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryRecord, not,
+    parse_notation,
 };
 
 /// Feedback on how many calls were made.
@@ -50,20 +51,20 @@ impl PatternDetector for EditedAgainAndAgain {
         EDITED_AGAIN
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        let Some(call) = trajectory.call_just_ended() else { return Detection::Unchanged };
         let before = trajectory.recent_tool_calls(2).next();
         let same_file = call.writes()
             && call.target().is_some()
             && before.is_some_and(|before| before.target() == call.target());
         self.edits = if same_file { self.edits.saturating_add(1) } else { 1 };
         if self.edits < 4 {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let (Some(file), Some(digest)) = (call.target_name(), call.target()) else {
-            return Belief::Gone;
+            return Detection::Absent;
         };
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Custom { name: SafeName::of(EDITED_AGAIN), subject: Some(file.clone()) },
             Confidence::clamped(0.7),
             Cause::new(EDITED_AGAIN, digest),

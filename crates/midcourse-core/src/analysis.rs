@@ -19,10 +19,10 @@ pub(crate) use builder::Noticed;
 pub use builder::TrajectoryBuilder;
 pub use call::{CallStatus, ToolInvoked};
 pub use config::{InvalidWindow, TrajectoryAnalysisConfig, WindowSize};
-pub use frequency::{ErrorCount, FREQUENCY_MAX_NAMES, Frequency};
+pub use frequency::{ErrorCount, Frequency, MAX_COUNTED_NAMES};
 pub(crate) use open_call::OpenCall;
 pub use open_call::PendingToolCall;
-pub use pattern::{EVIDENCE_MAX, PatternDetail, PatternType, TrajectoryPattern};
+pub use pattern::{MAX_EVIDENCE_SEQS, PatternDetail, PatternType, TrajectoryPattern};
 use tools::KnownNames;
 pub use tools::{ToolSetting, ToolSettings};
 
@@ -40,10 +40,10 @@ use crate::time::Timestamp;
 use frequency::ErrorMemory;
 
 /// The most calls that are known to be running at once; beyond it the oldest is forgotten.
-pub const OPEN_CALLS_MAX: usize = 16;
+pub const MAX_OPEN_CALLS: usize = 16;
 
 /// The latest calls whose ids are known, so that a call reported twice counts once.
-pub const CALL_IDS_MAX: usize = 64;
+pub const MAX_REMEMBERED_CALL_IDS: usize = 64;
 
 /// The longest id of a call that is kept, in bytes.
 pub(crate) const CALL_ID_MAX: usize = 128;
@@ -71,7 +71,7 @@ pub struct TrajectoryAnalysis {
     last_call: Option<CallId>,
     /// The latest record is a word of the person.
     #[serde(skip)]
-    person_just_spoke: bool,
+    user_just_spoke: bool,
     /// The latest record is a word of the model.
     #[serde(skip)]
     model_just_spoke: bool,
@@ -224,7 +224,7 @@ impl TrajectoryAnalysis {
         self.totals.lost_records + self.totals.unread
     }
 
-    /// Different tools called, exact up to [`FREQUENCY_MAX_NAMES`].
+    /// Different tools called, exact up to [`MAX_COUNTED_NAMES`].
     pub fn unique_tools(&self) -> usize {
         self.tool_frequency.len()
     }
@@ -306,29 +306,29 @@ impl TrajectoryAnalysis {
     }
 
     /// Whether the latest record is a word of the person, which begins things anew.
-    pub const fn person_just_spoke(&self) -> bool {
-        self.person_just_spoke
+    pub const fn user_just_spoke(&self) -> bool {
+        self.user_just_spoke
     }
 
     /// Whether the person's last word asks for the same several times, so that repeating it is work.
-    pub const fn is_asked_to_repeat(&self) -> bool {
+    pub const fn user_asked_to_repeat(&self) -> bool {
         self.turns.asked_to_repeat
     }
 
     /// Whether the latest record is something that was done or said.
     const fn has_news(&self) -> bool {
-        self.call_just_ended || self.person_just_spoke || self.model_just_spoke
+        self.call_just_ended || self.user_just_spoke || self.model_just_spoke
     }
 
     /// The kept calls since a person last spoke, newest first.
-    pub fn calls_since_spoken_to(&self) -> impl Iterator<Item = &ToolInvoked> {
+    pub fn calls_since_user_message(&self) -> impl Iterator<Item = &ToolInvoked> {
         self.calls.iter().rev().take_while(|call| call.call_index > self.turns.spoken_to_at_call)
     }
 
     /// The kept calls since a person last spoke, without the latest one and without repeats
     /// within a round, newest first.
     pub fn earlier_distinct_calls(&self) -> impl Iterator<Item = &ToolInvoked> {
-        self.calls_since_spoken_to().skip(1).filter(|call| !call.is_duplicate())
+        self.calls_since_user_message().skip(1).filter(|call| !call.is_duplicate())
     }
 
     /// Calls that have begun and not ended.
@@ -366,17 +366,17 @@ impl TrajectoryAnalysis {
     }
 
     /// Answers of the model without a tool call, since the last call or word of a person.
-    pub const fn answers_without_call(&self) -> u32 {
+    pub const fn responses_without_call(&self) -> u32 {
         self.speech.without_call
     }
 
     /// Answers of the model with text, over the whole run.
-    pub const fn answer_count(&self) -> u64 {
+    pub const fn response_count(&self) -> u64 {
         self.totals.answers
     }
 
     /// How often the model has said nearly the same thing without calling a tool in between.
-    pub const fn same_answer_count(&self) -> u32 {
+    pub const fn repeated_response_count(&self) -> u32 {
         self.speech.same_text
     }
 
@@ -386,7 +386,7 @@ impl TrajectoryAnalysis {
     }
 
     /// Whether the model's latest message repeats itself over and over.
-    pub const fn is_chanting(&self) -> bool {
+    pub const fn response_repeats_itself(&self) -> bool {
         self.speech.is_chant
     }
 

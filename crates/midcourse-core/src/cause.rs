@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::analysis::EVIDENCE_MAX;
+use crate::analysis::MAX_EVIDENCE_SEQS;
 use crate::digest::Digest;
 use crate::text::SafeName;
 
@@ -97,6 +97,6 @@ pub struct Why {
 /// As much evidence as is ever given; a stored word may claim more.
 fn newest<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
     let mut evidence = Vec::deserialize(evidence)?;
-    evidence.drain(..evidence.len().saturating_sub(EVIDENCE_MAX));
+    evidence.drain(..evidence.len().saturating_sub(MAX_EVIDENCE_SEQS));
     Ok(evidence)
 }

@@ -2,7 +2,7 @@
 //!
 //! A detector sees the analysis after each record and says what it believes. It keeps little state
 //! of its own, all of it saved in the checkpoint. To add a built-in one: a file, a field in
-//! [`BuiltIn`], a variant in [`PatternDetail`](crate::PatternDetail) and its words in [`words`].
+//! [`BuiltIn`], a variant in [`PatternDetail`](crate::PatternDetail) and its words in [`message_text`].
 
 #[cfg(test)]
 mod check;
@@ -21,7 +21,7 @@ mod tool_avoidance;
 mod waiting;
 mod write_thrash;
 
-pub use doom_loop::LONGEST_CYCLE;
+pub use doom_loop::MAX_CYCLE_LEN;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,22 +32,22 @@ use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
 /// The most that a detector's own state may take in a checkpoint, in bytes.
-pub const DETECTOR_STATE_MAX: usize = 1024;
+pub const MAX_DETECTOR_STATE_BYTES: usize = 1024;
 
 /// What a detector says after a record.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Belief {
+pub enum Detection {
     /// This record changes nothing.
     Unchanged,
     /// The pattern holds. Saying so again is not news, unless the cause is another.
-    Holds(TrajectoryPattern),
+    Present(TrajectoryPattern),
     /// The pattern does not hold, or no longer.
-    Gone,
+    Absent,
 }
 
-impl From<Option<TrajectoryPattern>> for Belief {
+impl From<Option<TrajectoryPattern>> for Detection {
     fn from(pattern: Option<TrajectoryPattern>) -> Self {
-        pattern.map_or(Self::Gone, Self::Holds)
+        pattern.map_or(Self::Absent, Self::Present)
     }
 }
 
@@ -61,12 +61,12 @@ pub trait PatternDetector: Send + Sync {
     fn name(&self) -> &str;
 
     /// Looks at what the latest record made of the run.
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection;
 
     /// Forgets everything.
     fn reset(&mut self);
 
-    /// Its state, at most [`DETECTOR_STATE_MAX`] bytes; a larger one is not saved, and the detector
+    /// Its state, at most [`MAX_DETECTOR_STATE_BYTES`] bytes; a larger one is not saved, and the detector
     /// begins anew in the next process.
     fn save(&self) -> Vec<u8> {
         Vec::new()
@@ -86,7 +86,7 @@ pub(crate) struct SavedDetector {
 impl SavedDetector {
     pub(crate) fn of(detector: &dyn PatternDetector) -> Self {
         let mut state = guard_mut(|| detector.save()).unwrap_or_default();
-        if state.len() > DETECTOR_STATE_MAX {
+        if state.len() > MAX_DETECTOR_STATE_BYTES {
             state.clear();
         }
         Self { name: detector.name().to_owned(), state }
@@ -196,21 +196,21 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
 ///
 /// The words name a diagnosis and something else to do. They hold no byte of tool output and do
 /// not quote the repeated call, which would only keep it in mind.
-pub(crate) fn words(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
+pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     let ladder = match pattern.detail() {
-        PatternDetail::DoomLoop { .. } => doom_loop::words,
-        PatternDetail::RepeatedError { .. } => repeated_error::words,
-        PatternDetail::ProgressStall { idle: true, .. } => churn::words,
-        PatternDetail::ProgressStall { .. } => progress_stall::words,
-        PatternDetail::ToolAvoidance { .. } => tool_avoidance::words,
-        PatternDetail::ContextDegradation { file: Some(_), .. } => sweep::words,
-        PatternDetail::ContextDegradation { .. } => context_degradation::words,
-        PatternDetail::ErrorCascade { .. } => error_cascade::words,
-        PatternDetail::Stagnation { .. } => stagnation::words,
-        PatternDetail::WriteThrash { .. } => write_thrash::words,
-        PatternDetail::Outage { .. } => outage::words,
-        PatternDetail::Monologue { .. } => monologue::words,
-        PatternDetail::Drift { .. } => drift::words,
+        PatternDetail::DoomLoop { .. } => doom_loop::message_text,
+        PatternDetail::RepeatedError { .. } => repeated_error::message_text,
+        PatternDetail::ProgressStall { idle: true, .. } => churn::message_text,
+        PatternDetail::ProgressStall { .. } => progress_stall::message_text,
+        PatternDetail::ToolAvoidance { .. } => tool_avoidance::message_text,
+        PatternDetail::ContextDegradation { file: Some(_), .. } => sweep::message_text,
+        PatternDetail::ContextDegradation { .. } => context_degradation::message_text,
+        PatternDetail::ErrorCascade { .. } => error_cascade::message_text,
+        PatternDetail::Stagnation { .. } => stagnation::message_text,
+        PatternDetail::WriteThrash { .. } => write_thrash::message_text,
+        PatternDetail::Outage { .. } => outage::message_text,
+        PatternDetail::Monologue { .. } => monologue::message_text,
+        PatternDetail::Drift { .. } => drift::message_text,
         PatternDetail::Waiting { .. } | PatternDetail::Custom { .. } => return None,
     };
     ladder(pattern.detail(), rung)
@@ -224,20 +224,20 @@ mod tests {
     use super::*;
     use crate::confidence::Confidence;
     use crate::digest::Digest;
-    use crate::text::{ErrorSignature, SAFE_NAME_MAX, SafeName};
+    use crate::text::{ErrorSignature, MAX_SAFE_NAME_CHARS, SafeName};
 
     /// The most characters of one word about trouble.
     const WORDS_MAX: usize = 300;
 
     /// Every pattern there are words about, with the longest names and numbers.
     fn patterns() -> Vec<PatternDetail> {
-        let name = || SafeName::of(&"n".repeat(2 * SAFE_NAME_MAX));
+        let name = || SafeName::of(&"n".repeat(2 * MAX_SAFE_NAME_CHARS));
         let n = u32::MAX;
         let mut all = vec![
-            PatternDetail::ToolAvoidance { answers: n },
+            PatternDetail::ToolAvoidance { responses: n },
             PatternDetail::ErrorCascade { failures: u64::MAX, tools: 1 },
             PatternDetail::ErrorCascade { failures: u64::MAX, tools: n },
-            PatternDetail::Stagnation { tool: name(), questions: n },
+            PatternDetail::Stagnation { tool: name(), calls: n },
             PatternDetail::WriteThrash { file: Some(name()), returns: n },
             PatternDetail::WriteThrash { file: None, returns: n },
             PatternDetail::Outage { failures: n },
@@ -249,7 +249,7 @@ mod tests {
             all.push(PatternDetail::DoomLoop {
                 cycle_length,
                 repetitions: n,
-                cycle_actions: vec![name(); LONGEST_CYCLE],
+                cycle_actions: vec![name(); MAX_CYCLE_LEN],
                 similarity: Confidence::clamped(1.0),
             });
         }
@@ -273,8 +273,8 @@ mod tests {
             Resource,
             Other,
         ] {
-            let (digest, form) = (Digest::default(), Digest::default());
-            let signature = ErrorSignature { digest, form, line: None, class };
+            let (digest, template) = (Digest::default(), Digest::default());
+            let signature = ErrorSignature { digest, template, line: None, class };
             all.push(PatternDetail::RepeatedError { signature, count: n, tool: name() });
         }
         all
@@ -291,7 +291,7 @@ mod tests {
                 [],
             );
             let ladder: Vec<String> =
-                (1..=4).map_while(|rung| words(&pattern, Rung(rung))).collect();
+                (1..=4).map_while(|rung| message_text(&pattern, Rung(rung))).collect();
             assert!(!ladder.is_empty(), "nothing to say about {:?}", pattern.detail());
             for text in &ladder {
                 let length = text.chars().count();

@@ -28,10 +28,10 @@ mod text;
 mod time;
 
 pub use analysis::{
-    CALL_IDS_MAX, CallStatus, EVIDENCE_MAX, ErrorCount, FREQUENCY_MAX_NAMES, Frequency,
-    InvalidWindow, OPEN_CALLS_MAX, PatternDetail, PatternType, PendingToolCall, ToolInvoked,
-    ToolSetting, ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder,
-    TrajectoryPattern, WindowSize,
+    CallStatus, ErrorCount, Frequency, InvalidWindow, MAX_COUNTED_NAMES, MAX_EVIDENCE_SEQS,
+    MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, PatternDetail, PatternType, PendingToolCall,
+    ToolInvoked, ToolSetting, ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig,
+    TrajectoryBuilder, TrajectoryPattern, WindowSize,
 };
 pub use cause::{Cause, Rung, Why};
 pub use classify::{
@@ -41,7 +41,7 @@ pub use classify::{
     Threshold, all_of, any_of, not, threshold,
 };
 pub use confidence::{Confidence, InvalidConfidence};
-pub use detect::{Belief, DETECTOR_STATE_MAX, LONGEST_CYCLE, PatternDetector};
+pub use detect::{Detection, MAX_CYCLE_LEN, MAX_DETECTOR_STATE_BYTES, PatternDetector};
 pub use digest::Digest;
 pub use engine::{
     Asked, Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
@@ -80,7 +80,7 @@ pub use session::{
     OutcomeVerdict, PROMPTS_MAX, Session, SessionEvent, Slice, SliceItem, Spent,
 };
 pub use text::{
-    EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt, InvalidText, SAFE_NAME_MAX, SafeName,
-    Text, likeness, looks_failed,
+    ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_SAFE_NAME_CHARS,
+    SafeName, Text, looks_failed, similarity,
 };
 pub use time::{InvalidSeconds, Seconds, Timestamp};

@@ -359,7 +359,7 @@ impl Session {
         calls: impl IntoIterator<Item = &'a ToolInvoked>,
     ) -> Why {
         let rung = self.state.ledger.next_rung(&cause);
-        let newest = calls.into_iter().take(crate::analysis::EVIDENCE_MAX);
+        let newest = calls.into_iter().take(crate::analysis::MAX_EVIDENCE_SEQS);
         let mut evidence: Vec<u64> = newest.map(ToolInvoked::ended_seq).collect();
         evidence.sort_unstable();
         Why { cause, rung, evidence }
@@ -373,7 +373,7 @@ impl Session {
     /// What a cause is paced by: calls, or the model's answers if it shows in those.
     fn steps(&self, cause: &Cause) -> u64 {
         if is_about_speech(cause) {
-            self.trajectory().answer_count()
+            self.trajectory().response_count()
         } else {
             self.trajectory().tool_call_count()
         }

@@ -1,35 +1,36 @@
-//! Looking at text without believing it: excerpts, canonical arguments, stripped forms, error
-//! signatures, likeness, and names that are safe to say.
+//! Reads untrusted text: canonical arguments, normalized results, error signatures, shell commands,
+//! similarity, excerpts, and names that are safe to put in a message. `analysis` is the main caller.
 //!
-//! All of it is hand-written byte scanning: compiling regular expressions costs a fresh hook
-//! process more than everything else it does. Nothing here fails on any input.
+//! Everything is hand-written byte scanning: compiling regular expressions, or building a search
+//! automaton, costs a fresh hook process more than all the rest of its work. No function here can
+//! fail, whatever the input.
 
-mod answer;
 mod bounded;
 mod byte;
 mod canonical;
 mod command;
 mod error;
+mod error_keywords;
 mod excerpt;
 mod failure;
-mod likeness;
+mod message;
 mod name;
 mod phrases;
 mod scan;
-mod speech;
+mod short_result;
+mod similarity;
 mod token;
-mod words;
 
-pub(crate) use answer::AnswerView;
 pub use bounded::{InvalidText, Text};
 pub(crate) use canonical::{ArgsView, write_canonical, write_without_layout};
 pub(crate) use command::CommandView;
 pub use error::{ErrorClass, ErrorSignature};
-pub use excerpt::{EXCERPT_MAX_BYTES, Excerpt};
+pub use excerpt::{Excerpt, MAX_EXCERPT_BYTES};
 pub use failure::looks_failed;
-pub(crate) use failure::says_failing_exit;
-pub use likeness::likeness;
-pub(crate) use likeness::likeness_of_change;
-pub use name::{SAFE_NAME_MAX, SafeName};
+pub(crate) use failure::reports_failing_exit;
+pub(crate) use message::{asks_to_repeat, is_announcement, repeats_itself};
+pub use name::{MAX_SAFE_NAME_CHARS, SafeName};
 pub(crate) use scan::strip_volatile;
-pub(crate) use speech::{asks_to_repeat, is_announcement, is_chant};
+pub(crate) use short_result::ShortResult;
+pub use similarity::similarity;
+pub(crate) use similarity::similarity_of_change;

@@ -9,7 +9,7 @@ use midcourse::{
 };
 use midcourse_clark::{Midcourse, Trouble};
 use midcourse_core::{
-    Belief, ClassificationResult, Engine, Feedback, FeedbackContext, FeedbackProvider,
+    ClassificationResult, Detection, Engine, Feedback, FeedbackContext, FeedbackProvider,
     FeedbackProviderConfig, FeedbackTrigger, GapReason, GuidanceContext, GuidanceInjection,
     GuidanceProvider, GuidanceProviderConfig, PatternDetector, Prompt, PromptTemplate,
     ProviderError, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPayload,
@@ -183,7 +183,7 @@ impl PatternDetector for Panics {
         "Panics as well"
     }
 
-    fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+    fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         panic!("on purpose")
     }
 

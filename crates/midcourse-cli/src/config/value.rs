@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use midcourse::{
-    Confidence, FeedbackTrigger, LONGEST_CYCLE, Mode, SAFE_NAME_MAX, SafeName, WindowSize,
+    Confidence, FeedbackTrigger, MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS, Mode, SafeName, WindowSize,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -68,7 +68,7 @@ fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
 
 /// The length of a cycle.
 pub(super) fn cycle<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
-    counted(value, u32::try_from(LONGEST_CYCLE).unwrap_or(u32::MAX))
+    counted(value, u32::try_from(MAX_CYCLE_LEN).unwrap_or(u32::MAX))
 }
 
 /// A number of calls that are kept.
@@ -152,7 +152,10 @@ impl Visitor<'_> for PlainName {
     type Value = SafeName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a tool's name of up to {SAFE_NAME_MAX} letters, digits, `.`, `_`, `/` and `-`")
+        write!(
+            f,
+            "a tool's name of up to {MAX_SAFE_NAME_CHARS} letters, digits, `.`, `_`, `/` and `-`"
+        )
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<SafeName, E> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern};
-use crate::detect::{Belief, BuiltIn, PatternDetector, SavedDetector};
+use crate::detect::{BuiltIn, Detection, PatternDetector, SavedDetector};
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
@@ -100,9 +100,9 @@ impl TrajectoryBuilder {
             }
             let looked = guard_mut(|| detector.detect(analysis, record));
             match looked {
-                Ok(Belief::Unchanged) => {}
-                Ok(Belief::Gone) => analysis.forget_pattern(number),
-                Ok(Belief::Holds(pattern)) => {
+                Ok(Detection::Unchanged) => {}
+                Ok(Detection::Absent) => analysis.forget_pattern(number),
+                Ok(Detection::Present(pattern)) => {
                     if let Some(begun) = analysis.believe(number, pattern) {
                         noticed.begun.push(begun);
                     }

@@ -116,12 +116,12 @@ pub struct ToolInvoked {
     pub(super) took_ms: u64,
     pub(super) status: CallStatus,
     pub(super) marks: Marks,
-    pub(super) raw: Digest,
-    pub(super) question: Digest,
-    pub(super) answer: Digest,
+    pub(super) exact_digest: Digest,
+    pub(super) call_digest: Digest,
+    pub(super) result_digest: Digest,
     pub(super) target: Option<Digest>,
     pub(super) aim: Option<Aim>,
-    pub(super) answer_bytes: u64,
+    pub(super) result_bytes: u64,
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
     pub(super) target_name: Option<SafeName>,
@@ -248,18 +248,18 @@ impl ToolInvoked {
     }
 
     /// Tool and arguments to the letter.
-    pub const fn raw(&self) -> Digest {
-        self.raw
+    pub const fn exact_digest(&self) -> Digest {
+        self.exact_digest
     }
 
     /// Tool and arguments without what changes by itself.
-    pub const fn question(&self) -> Digest {
-        self.question
+    pub const fn call_digest(&self) -> Digest {
+        self.call_digest
     }
 
     /// The result without what changes by itself.
-    pub const fn answer(&self) -> Digest {
-        self.answer
+    pub const fn result_digest(&self) -> Digest {
+        self.result_digest
     }
 
     /// What it works on.
@@ -288,7 +288,7 @@ impl ToolInvoked {
     }
 
     /// Whether its answer is another one each time, by its nature.
-    pub const fn asks_the_clock(&self) -> bool {
+    pub const fn prints_clock(&self) -> bool {
         self.marks.any(Marks::CLOCK)
     }
 
@@ -363,8 +363,8 @@ impl ToolInvoked {
     }
 
     /// The length of the result in bytes.
-    pub const fn answer_bytes(&self) -> u64 {
-        self.answer_bytes
+    pub const fn result_bytes(&self) -> u64 {
+        self.result_bytes
     }
 
     /// The beginning of the arguments, while it is remembered. Hostile: never to be said.
@@ -384,10 +384,10 @@ impl ToolInvoked {
     }
 
     /// Whether two calls ended the same way: the same answer, or the same error.
-    pub fn same_answer(&self, other: &Self) -> bool {
+    pub fn same_result(&self, other: &Self) -> bool {
         match (self.status.error(), other.status.error()) {
             (Some(a), Some(b)) => a.digest == b.digest,
-            (None, None) => self.answer == other.answer,
+            (None, None) => self.result_digest == other.result_digest,
             _ => false,
         }
     }

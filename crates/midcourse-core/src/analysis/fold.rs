@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 
-use super::{CALL_ID_MAX, CALL_IDS_MAX, OPEN_CALLS_MAX, OpenCall, ToolInvoked, TrajectoryAnalysis};
+use super::{
+    CALL_ID_MAX, MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, OpenCall, ToolInvoked, TrajectoryAnalysis,
+};
 use crate::digest::Digest;
 use crate::record::{
     AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
@@ -95,7 +97,7 @@ impl TrajectoryAnalysis {
 
     fn advance(&mut self, seq: u64, at: Timestamp) {
         self.call_just_ended = false;
-        self.person_just_spoke = false;
+        self.user_just_spoke = false;
         self.model_just_spoke = false;
         self.speech.is_chant = false;
         self.latest_seq = seq;
@@ -126,7 +128,7 @@ impl TrajectoryAnalysis {
         }
         let mut open = OpenCall::new(id, tool, args, at, &self.config, &mut self.scratch);
         open.turn = self.enter_turn();
-        if self.open.len() == OPEN_CALLS_MAX {
+        if self.open.len() == MAX_OPEN_CALLS {
             self.open.remove(0);
         }
         self.open.push(open);
@@ -164,7 +166,7 @@ impl TrajectoryAnalysis {
     /// Takes in a call that has ended. This is the one place where calls are counted.
     pub(crate) fn push_call(&mut self, mut call: ToolInvoked) {
         self.mark(&mut call);
-        if self.call_ids.len() == CALL_IDS_MAX {
+        if self.call_ids.len() == MAX_REMEMBERED_CALL_IDS {
             self.call_ids.pop_front();
         }
         self.call_ids.push_back(call.call_id);
@@ -277,7 +279,7 @@ impl TrajectoryAnalysis {
                     UserContent::Blocks(blocks) => blocks.is_empty(),
                 };
                 if !is_empty {
-                    self.person_just_spoke = true;
+                    self.user_just_spoke = true;
                     self.turns.asked_to_repeat = text.is_some_and(asks_to_repeat);
                     self.spoken_to();
                 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::{ErrorClass, ErrorSignature};
 
 /// Names that are counted one by one; the calls of all later names are counted together.
-pub const FREQUENCY_MAX_NAMES: usize = 64;
+pub const MAX_COUNTED_NAMES: usize = 64;
 
 /// How often each name came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Frequency {
                     *count += 1;
                 }
             }
-            Err(at) if self.names.len() < FREQUENCY_MAX_NAMES => {
+            Err(at) if self.names.len() < MAX_COUNTED_NAMES => {
                 self.names.insert(at, (CompactString::from(name), 1));
             }
             Err(_) => self.other += 1,
@@ -86,7 +86,7 @@ impl ErrorMemory {
                     *count += 1;
                 }
             }
-            Err(at) if self.known.len() < FREQUENCY_MAX_NAMES => {
+            Err(at) if self.known.len() < MAX_COUNTED_NAMES => {
                 self.known.insert(at, (signature, 1));
             }
             Err(_) => self.other += 1,
@@ -103,7 +103,7 @@ impl ErrorMemory {
         if self.other > 0 {
             let signature = ErrorSignature {
                 digest: Default::default(),
-                form: Default::default(),
+                template: Default::default(),
                 line: None,
                 class: ErrorClass::Other,
             };

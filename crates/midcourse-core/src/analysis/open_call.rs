@@ -11,8 +11,8 @@ use super::tools::NameKinds;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
-    AnswerView, ArgsView, CommandView, EXCERPT_MAX_BYTES, ErrorClass, ErrorSignature, Excerpt,
-    SafeName, looks_failed, says_failing_exit, strip_volatile, write_canonical,
+    ArgsView, CommandView, ErrorClass, ErrorSignature, Excerpt, MAX_EXCERPT_BYTES, SafeName,
+    ShortResult, looks_failed, reports_failing_exit, strip_volatile, write_canonical,
     write_without_layout,
 };
 use crate::time::Timestamp;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// Results up to this length are stripped as a whole.
 const ANSWER_BYTES: usize = 2048;
 
-/// What is looked at of a longer result for its stripped form: its beginning and its end.
+/// What is looked at of a longer result for its stripped template: its beginning and its end.
 const ANSWER_HEAD_BYTES: usize = 512;
 const ANSWER_TAIL_BYTES: usize = 512;
 
@@ -44,8 +44,8 @@ const WRITTEN_ANSWER_BYTES: usize = 240;
 pub(crate) struct OpenCall {
     pub(super) call_id: Digest,
     tool: CompactString,
-    raw: Digest,
-    question: Digest,
+    exact_digest: Digest,
+    call_digest: Digest,
     target: Option<Digest>,
     target_name: Option<SafeName>,
     aim: Option<Aim>,
@@ -73,29 +73,31 @@ impl OpenCall {
         marks.set(Marks::WRITES, tools.writes(tool, kinds, &view, command));
         marks.set(Marks::WAITS, tools.waits(tool, kinds, &view, command));
         marks.set(Marks::SHELL, command.is_some());
-        marks
-            .set(Marks::IDLE, kinds.has(NameKinds::PLANS) || command.is_some_and(|c| c.only_talks));
+        marks.set(
+            Marks::IDLE,
+            kinds.has(NameKinds::PLANS) || command.is_some_and(|c| c.only_prints),
+        );
         marks.set(
             Marks::UNDOES,
-            command.is_some_and(|c| c.undoes) || view.command.as_deref() == Some("undo_edit"),
+            command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit"),
         );
-        marks.set(Marks::CLOCK, command.is_some_and(|c| c.asks_the_clock));
-        marks.set(Marks::MEASURES, command.is_some_and(|c| c.measures));
+        marks.set(Marks::CLOCK, command.is_some_and(|c| c.prints_clock));
+        marks.set(Marks::MEASURES, command.is_some_and(|c| c.is_benchmark));
         marks.set(Marks::PROCESSES, command.is_some_and(|c| c.lists_processes));
         let is_address = view.target.is_some_and(|target| target.contains("://"));
-        marks.set(Marks::REMOTE, is_address || command.is_some_and(|c| c.asks_elsewhere));
-        marks.set(Marks::LOOKS, command.is_some_and(|c| c.only_looks));
+        marks.set(Marks::REMOTE, is_address || command.is_some_and(|c| c.is_remote));
+        marks.set(Marks::LOOKS, command.is_some_and(|c| c.only_reads));
         marks.set(Marks::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
         let target = view.target.or(command.and_then(|command| command.file));
 
         scratch.text.clear();
         write_canonical(args, |key| tools.is_volatile(tool, &view, key), &mut scratch.text);
         let name = Digest::of(tool.as_bytes());
-        let raw = name.then(&scratch.text);
-        let question = match command {
-            Some(command) => name.with(command.essence),
+        let exact_digest = name.then(&scratch.text);
+        let call_digest = match command {
+            Some(command) => name.with(command.normalized),
             // Another change is another step, and long arguments are content: to the letter.
-            None if marks.any(Marks::WRITES) || scratch.text.len() > QUESTION_BYTES => raw,
+            None if marks.any(Marks::WRITES) || scratch.text.len() > QUESTION_BYTES => exact_digest,
             None => {
                 scratch.plain.clear();
                 write_without_layout(&scratch.text, &mut scratch.plain);
@@ -104,15 +106,15 @@ impl OpenCall {
                 name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
             }
         };
-        let aim = aim_of(kinds, &view, command, marks, question);
+        let aim = aim_of(kinds, &view, command, marks, call_digest);
         if let Some(Aim::Change(Change { from: Some(from), to })) = aim {
             marks.set(Marks::IDLE, from == to);
         }
         Self {
             call_id: Digest::of(call_id.as_str().as_bytes()),
             tool: bounded_name(tool),
-            raw,
-            question,
+            exact_digest,
+            call_digest,
             target: target.map(|target| Digest::of(target.as_bytes())),
             target_name: target.map(SafeName::of),
             aim,
@@ -133,8 +135,8 @@ impl OpenCall {
     ) -> Self {
         let mut open = Self::new(call_id, tool, &Value::Null, at, config, scratch);
         // What it was asked is not known, so it is no repetition of anything.
-        open.raw = open.raw.with(open.call_id);
-        open.question = open.raw;
+        open.exact_digest = open.exact_digest.with(open.call_id);
+        open.call_digest = open.exact_digest;
         open
     }
 
@@ -155,13 +157,13 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> ToolInvoked {
         let seeks = matches!(self.aim, Some(Aim::Seek(_)));
-        let said = AnswerView::of(result, seeks);
+        let said = ShortResult::of(result, seeks);
         // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
         // something failed.
         let finds_nothing = seeks && self.marks.any(Marks::SHELL) && is_bare_exit(result);
         let is_hidden = self.marks.any(Marks::HIDES_FAILURE) && self.asks_no_file();
         let is_told =
-            self.marks.any(Marks::SHELL) && self.asks_no_file() && says_failing_exit(result);
+            self.marks.any(Marks::SHELL) && self.asks_no_file() && reports_failing_exit(result);
         let is_error =
             (is_error || is_told || (is_hidden && looks_failed(result))) && !finds_nothing;
         let status = if is_error && said.refused {
@@ -172,15 +174,15 @@ impl OpenCall {
         } else {
             CallStatus::Ok
         };
-        let found_nothing = seeks && !is_error && (said.nothing || is_bare_exit(result));
+        let found_nothing = seeks && !is_error && (said.nothing_found || is_bare_exit(result));
         self.marks.set(Marks::NOTHING, found_nothing);
         self.marks.set(Marks::PENDING, said.pending && !is_error);
         self.marks.set(Marks::NEGATIVE, said.negative && !is_error);
         // What a file or a search shows about a service is content.
-        self.marks.set(Marks::DOWN, said.down && !is_error && self.asks_a_service());
+        self.marks.set(Marks::DOWN, said.service_down && !is_error && self.asks_a_service());
         self.marks.set(Marks::IDLE, said.unchanged && self.marks.any(Marks::WRITES));
         let text = result.as_bytes();
-        let answer = if found_nothing {
+        let result_digest = if found_nothing {
             Digest::of(b"nothing")
         } else if self.marks.any(Marks::CLOCK) && !is_error {
             Digest::of(b"a clock's")
@@ -208,12 +210,12 @@ impl OpenCall {
             took_ms: u64::try_from(at.since(self.started_at).as_millis()).unwrap_or(u64::MAX),
             status,
             marks: self.marks,
-            raw: self.raw,
-            question: self.question,
-            answer,
+            exact_digest: self.exact_digest,
+            call_digest: self.call_digest,
+            result_digest,
             target: self.target,
             aim: self.aim,
-            answer_bytes: text.len() as u64,
+            result_bytes: text.len() as u64,
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
@@ -283,7 +285,7 @@ fn bounded_name(tool: &str) -> CompactString {
 }
 
 fn excerpt_of(bytes: &[u8]) -> Excerpt {
-    let end = bytes.len().min(2 * EXCERPT_MAX_BYTES);
+    let end = bytes.len().min(2 * MAX_EXCERPT_BYTES);
     match std::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
         Ok(text) => Excerpt::of(text),
         // Cut within a character, far behind what an excerpt takes.
@@ -318,7 +320,7 @@ fn aim_of(
     view: &ArgsView<'_>,
     command: Option<&CommandView<'_>>,
     marks: Marks,
-    question: Digest,
+    call_digest: Digest,
 ) -> Option<Aim> {
     let digest = |text: &str| Digest::of(text.as_bytes());
     if marks.any(Marks::UNDOES) {
@@ -330,15 +332,15 @@ fn aim_of(
     }
     if let Some(command) = command {
         let shown = || command.lines.map(|(from, to)| Aim::Show(from, to));
-        let sought = command.sought.map_or(question, digest);
+        let sought = command.search_term.map_or(call_digest, digest);
         return if command.searches { Some(Aim::Seek(sought)) } else { shown() };
     }
     if let Some((from, to)) = view.lines().filter(|_| view.target.is_some()) {
         return Some(Aim::Show(from, to));
     }
-    match view.sought {
+    match view.search_term {
         Some(sought) => Some(Aim::Seek(digest(sought))),
-        None if name.has(NameKinds::SEEKS) => Some(Aim::Seek(question)),
+        None if name.has(NameKinds::SEEKS) => Some(Aim::Seek(call_digest)),
         None if view.target.is_some() && name.has(NameKinds::SHOWS) => Some(Aim::Show(1, u32::MAX)),
         None => None,
     }
@@ -347,7 +349,7 @@ fn aim_of(
 /// Refusals of one tool are one thing, in whatever words.
 fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
     let digest = Digest::of(b"denied").then(tool.as_bytes());
-    ErrorSignature { digest, form: digest, line: None, class }
+    ErrorSignature { digest, template: digest, line: None, class }
 }
 
 /// Whether a failure says nothing but that something ended with 1.

@@ -10,7 +10,7 @@ use crate::text::{ErrorSignature, SafeName};
 use crate::time::Timestamp;
 
 /// The most records that are named as evidence.
-pub const EVIDENCE_MAX: usize = 16;
+pub const MAX_EVIDENCE_SEQS: usize = 16;
 
 /// The type of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +105,7 @@ pub enum PatternDetail {
     /// Answers without tool calls.
     ToolAvoidance {
         /// How many.
-        answers: u32,
+        responses: u32,
     },
     /// Questions asked again.
     ContextDegradation {
@@ -128,7 +128,7 @@ pub enum PatternDetail {
         /// The tool.
         tool: SafeName,
         /// How many questions.
-        questions: u32,
+        calls: u32,
     },
     /// A file that returns to an earlier state.
     WriteThrash {
@@ -203,7 +203,7 @@ pub struct TrajectoryPattern {
 }
 
 impl TrajectoryPattern {
-    /// A belief with the records that show it, of which the newest [`EVIDENCE_MAX`] are kept.
+    /// A belief with the records that show it, of which the newest [`MAX_EVIDENCE_SEQS`] are kept.
     ///
     /// `cause` tells this one from the next of its type: a loop over other calls is another loop.
     pub fn new(
@@ -216,7 +216,7 @@ impl TrajectoryPattern {
         let mut evidence: Vec<u64> = evidence.into_iter().collect();
         evidence.sort_unstable();
         evidence.dedup();
-        evidence.drain(..evidence.len().saturating_sub(EVIDENCE_MAX));
+        evidence.drain(..evidence.len().saturating_sub(MAX_EVIDENCE_SEQS));
         Self {
             detail,
             confidence,

@@ -24,16 +24,16 @@ impl TrajectoryAnalysis {
         let error = call.status.error();
         for kept in self.calls.iter().filter(|kept| !self.is_forgotten(kept)) {
             seen_target |= kept.target == call.target;
-            let same_answer = kept.answer == call.answer && !kept.is_error();
-            seen_answer |= same_answer;
+            let same_result = kept.result_digest == call.result_digest && !kept.is_error();
+            seen_answer |= same_result;
             // What was asked before a change is worth asking again after it.
             repeats &= !kept.marks.any(Marks::LANDED);
-            duplicate |= kept.raw == call.raw && kept.turn == call.turn;
-            if kept.raw == call.raw {
+            duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
+            if kept.exact_digest == call.exact_digest {
                 asked = true;
                 same_write |= kept.is_error() == call.is_error();
             }
-            repeats |= kept.question == call.question && kept.same_answer(call);
+            repeats |= kept.call_digest == call.call_digest && kept.same_result(call);
             if let Some(kept_error) = kept.status.error() {
                 any_error = true;
                 seen_error |= error.is_some_and(|error| error.digest == kept_error.digest);
@@ -51,7 +51,7 @@ impl TrajectoryAnalysis {
         // "Done" is news about a thing that was not done before, and so is any short answer about
         // another one; of a search it is none.
         let seeks = matches!(call.aim, Some(Aim::Seek(_)));
-        let is_another = !asked && !seeks && call.answer_bytes <= SHORT_ANSWER_BYTES;
+        let is_another = !asked && !seeks && call.result_bytes <= SHORT_ANSWER_BYTES;
         let is_new = is_another || !seen_answer;
         marks.set(Marks::NEW_ANSWER, counts && is_new);
         marks.set(Marks::LANDED, counts && marks.any(Marks::WRITES) && !same_write);
@@ -63,7 +63,8 @@ impl TrajectoryAnalysis {
         if call.waits() {
             return true;
         }
-        let asked = |kept: &&ToolInvoked| kept.question == call.question && !kept.is_duplicate();
+        let asked =
+            |kept: &&ToolInvoked| kept.call_digest == call.call_digest && !kept.is_duplicate();
         let mut before = self.calls.iter().rev().filter(asked);
         let Some(last) = before.next() else { return false };
         let gap = call.started_at().since(last.ended_at());

@@ -2,7 +2,7 @@
 
 use super::{SAME_WORDS, Speech, TEXTS_MAX};
 use crate::digest::Digest;
-use crate::text::{Excerpt, is_announcement, is_chant, likeness};
+use crate::text::{Excerpt, is_announcement, repeats_itself, similarity};
 
 impl Speech {
     /// A call was made or a person spoke: what was said before that is settled.
@@ -18,11 +18,11 @@ impl Speech {
     pub(super) fn heard(&mut self, text: &str, has_calls: bool) {
         let (digest, excerpt) = (Digest::of(text.as_bytes()), Excerpt::of(text));
         let is_alike = self.text == Some(digest)
-            || likeness(self.excerpt.as_str(), excerpt.as_str()) >= SAME_WORDS;
+            || similarity(self.excerpt.as_str(), excerpt.as_str()) >= SAME_WORDS;
         let in_a_row = if is_alike { self.same_text.saturating_add(1) } else { 1 };
         let before = self.recent.iter().filter(|known| **known == digest).count();
         self.same_text = in_a_row.max(u32::try_from(before).unwrap_or(0) + 1);
-        self.is_chant = is_chant(text);
+        self.is_chant = repeats_itself(text);
         self.text = Some(digest);
         self.excerpt = excerpt;
         if self.recent.len() == TEXTS_MAX {

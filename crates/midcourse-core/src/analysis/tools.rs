@@ -91,7 +91,7 @@ impl ToolSettings {
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
             _ => {
                 command.is_some_and(|command| command.writes)
-                    || args.sought.is_some_and(changes_a_table)
+                    || args.search_term.is_some_and(changes_a_table)
                     || (name.has(NameKinds::WRITES) && !name.has(NameKinds::PLANS))
             }
         })

@@ -258,7 +258,7 @@ impl Classifier for LargeOutputClassifier {
 
     fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
         let latest = context.trajectory().latest_call();
-        let length = latest.map_or(0, |call| call.answer_bytes());
+        let length = latest.map_or(0, |call| call.result_bytes());
         if length < u64::from(self.chars.get()) {
             return Ok(ClassificationResult::no());
         }

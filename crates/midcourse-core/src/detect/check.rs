@@ -29,15 +29,15 @@ fn describe(detail: &PatternDetail) -> String {
             format!("{name} of {cycle_length}, {repetitions} times")
         }
         PatternDetail::RepeatedError { signature, count, .. } => {
-            format!("{name} of class {}, {count} times", signature.class.words())
+            format!("{name} of class {}, {count} times", signature.class.label())
         }
         PatternDetail::ProgressStall { actions, .. } => format!("{name} of {actions} calls"),
-        PatternDetail::ToolAvoidance { answers } => format!("{name} of {answers}"),
+        PatternDetail::ToolAvoidance { responses } => format!("{name} of {responses}"),
         PatternDetail::ContextDegradation { repeated, of, .. } => {
             format!("{name} of {repeated} in {of}")
         }
         PatternDetail::ErrorCascade { failures, .. } => format!("{name} of {failures}"),
-        PatternDetail::Stagnation { questions, .. } => format!("{name} of {questions}"),
+        PatternDetail::Stagnation { calls, .. } => format!("{name} of {calls}"),
         PatternDetail::WriteThrash { file, .. } => {
             format!("{name} of {}", file.as_ref().map_or("?", |file| file.as_str()))
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, Rounds};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -21,22 +21,22 @@ impl PatternDetector for Churn {
         "churn"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
-        let idle = || trajectory.calls_since_spoken_to().take_while(|call| call.is_idle());
+        let Some(call) = trajectory.call_just_ended() else { return Detection::Unchanged };
+        let idle = || trajectory.calls_since_user_message().take_while(|call| call.is_idle());
         let mut rounds = Rounds::default();
         idle().for_each(|call| {
             rounds.add(call);
         });
         let rounds = rounds.count();
         if rounds < ROUNDS {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let since = idle().last().map_or(call.started_at(), ToolInvoked::started_at);
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::ProgressStall {
                 duration: trajectory.latest_at().since(since),
                 actions: u64::from(rounds),
@@ -52,7 +52,7 @@ impl PatternDetector for Churn {
     fn reset(&mut self) {}
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ProgressStall { actions, .. } = detail else { return None };
     match rung.0 {
         1 => Some(format!(

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -27,12 +27,12 @@ impl PatternDetector for ContextDegradation {
         "context_degradation"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            return Detection::Absent;
         }
         if trajectory.distinct_call_just_ended().is_none() {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
         let forgotten = |call: &&ToolInvoked| {
             call.repeats()
@@ -41,11 +41,11 @@ impl PatternDetector for ContextDegradation {
                 && !call.writes()
                 && !call.polls()
         };
-        let latest = || trajectory.calls_since_spoken_to().take(LATEST).filter(forgotten);
+        let latest = || trajectory.calls_since_user_message().take(LATEST).filter(forgotten);
         if latest().count() < REPEATED {
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        let mut questions: Vec<_> = latest().map(ToolInvoked::question).collect();
+        let mut questions: Vec<_> = latest().map(ToolInvoked::call_digest).collect();
         let repeated = questions.len();
         questions.sort_unstable();
         questions.dedup();
@@ -53,13 +53,13 @@ impl PatternDetector for ContextDegradation {
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::Waiting)
         {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::ContextDegradation {
                 repeated: narrow(repeated),
-                of: narrow(trajectory.calls_since_spoken_to().take(LATEST).count()),
+                of: narrow(trajectory.calls_since_user_message().take(LATEST).count()),
                 file: None,
             },
             Confidence::clamped(0.6),
@@ -72,7 +72,7 @@ impl PatternDetector for ContextDegradation {
     fn reset(&mut self) {}
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ContextDegradation { repeated, of, .. } = detail else { return None };
     match rung.0 {
         1 => Some(format!(

@@ -10,16 +10,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector, repeated_error};
+use super::{Detection, PatternDetector, repeated_error};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::likeness_of_change;
+use crate::text::similarity_of_change;
 
 /// The longest cycle that is looked for, in calls.
-pub const LONGEST_CYCLE: usize = 8;
+pub const MAX_CYCLE_LEN: usize = 8;
 
 /// Rounds that are named as evidence.
 const ROUNDS_SHOWN: usize = 3;
@@ -57,7 +57,7 @@ struct Lag {
 /// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DoomLoop {
-    lags: [Lag; LONGEST_CYCLE],
+    lags: [Lag; MAX_CYCLE_LEN],
 }
 
 impl PatternDetector for DoomLoop {
@@ -65,12 +65,12 @@ impl PatternDetector for DoomLoop {
         "doom_loop"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
             let old = earlier.next();
@@ -103,9 +103,9 @@ impl DoomLoop {
         let config = trajectory.config();
         let shortest = config.shortest_cycle.get();
         let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
-        let is_wanted = trajectory.is_asked_to_repeat()
+        let is_wanted = trajectory.user_asked_to_repeat()
             && trajectory.latest_call().is_some_and(|call| !call.is_error());
-        let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::asks_the_clock);
+        let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::prints_clock);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
@@ -133,21 +133,21 @@ impl DoomLoop {
 
 /// How alike two calls are, if they count as the same.
 fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalysis) -> Option<f64> {
-    if call.tool() != old.tool() || !call.same_answer(old) {
+    if call.tool() != old.tool() || !call.same_result(old) {
         return None;
     }
     // Trying again is what one does while a service is down; that has a detector of its own.
     if call.says_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
-    if call.raw() == old.raw() {
+    if call.exact_digest() == old.exact_digest() {
         return Some(1.0);
     }
     // Another change, another id or another file is another step even where the answer is "ok".
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
     }
-    if call.question() == old.question() {
+    if call.call_digest() == old.call_digest() {
         return Some(1.0);
     }
     // However a file is shown, it is the same file.
@@ -164,16 +164,18 @@ fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalys
     if !call.is_error() && digits(asked) != digits(asked_before) {
         return None;
     }
-    let alike = likeness_of_change(asked, asked_before);
+    let alike = similarity_of_change(asked, asked_before);
     (alike >= trajectory.config().similarity.value()).then_some(alike)
 }
 
 /// A question that keeps coming back between other calls, nothing having been changed.
 fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<TrajectoryPattern> {
     // "ok" is no answer to a question; a number is.
-    let is_empty = call.is_bare() && !(call.is_shell() && call.answer_bytes() > 0);
-    let is_wait =
-        call.polls() || call.is_pending() || call.says_outage() || trajectory.is_asked_to_repeat();
+    let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
+    let is_wait = call.polls()
+        || call.is_pending()
+        || call.says_outage()
+        || trajectory.user_asked_to_repeat();
     if call.is_error() || is_empty || is_wait || call.is_idle() {
         return None;
     }
@@ -184,8 +186,8 @@ fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<Tra
         if old.landed() || trajectory.is_forgotten(old) {
             break;
         }
-        if old.question() == call.question() {
-            if !old.same_answer(call) {
+        if old.call_digest() == call.call_digest() {
+            if !old.same_result(call) {
                 break;
             }
             evidence.push(old.ended_seq());
@@ -248,8 +250,8 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
         .map(|call| {
             let what = match call.status().error() {
                 Some(error) => error.digest,
-                None if call.is_bare() => call.question(),
-                None => call.answer(),
+                None if call.is_bare() => call.call_digest(),
+                None => call.result_digest(),
             };
             Digest::of(call.tool().as_bytes()).with(what)
         })
@@ -259,7 +261,7 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
     Cause::new("doom_loop", id)
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::DoomLoop { cycle_length, repetitions, .. } = detail else { return None };
     match (rung.0, cycle_length) {
         (1, 1) => Some(format!(

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -29,18 +29,18 @@ impl PatternDetector for Drift {
         "drift"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         if !trajectory.config().watch_drift {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
-        if trajectory.person_just_spoke() {
+        if trajectory.user_just_spoke() {
             // A new word may mean a new place.
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let Some(name) = trajectory.distinct_call_just_ended().and_then(|call| call.target_name())
         else {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         };
         let folder = name.as_str().rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = Digest::of(folder.as_bytes());
@@ -50,14 +50,14 @@ impl PatternDetector for Drift {
             if !is_home {
                 self.home.push(folder);
             }
-            return Belief::Gone;
+            return Detection::Absent;
         }
         self.away = if is_home { 0 } else { self.away.saturating_add(1) };
         if self.away < AWAY_CALLS {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let away = trajectory.calls().rev().filter(|call| call.target().is_some());
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Drift { calls: self.away },
             Confidence::clamped(0.55),
             Cause::only("drift"),
@@ -71,7 +71,7 @@ impl PatternDetector for Drift {
     }
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Drift { calls } = detail else { return None };
     match rung.0 {
         1 => Some(format!(

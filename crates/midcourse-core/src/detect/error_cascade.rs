@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, Rounds};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -29,31 +29,31 @@ impl PatternDetector for ErrorCascade {
         "error_cascade"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.call_just_ended() else { return Detection::Unchanged };
         let has_a_better_name = trajectory.has_pattern(&PatternType::RepeatedError)
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::Outage);
         if !call.is_error() || has_a_better_name {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let threshold = trajectory.config().cascade_threshold.get();
         let red_is_output = trajectory.config().failing_exit_is_output;
-        let in_a_row = trajectory.calls_since_spoken_to().take_while(|call| call.is_error());
+        let in_a_row = trajectory.calls_since_user_message().take_while(|call| call.is_error());
         let row = Failures::among(red_is_output, in_a_row);
         let lately =
-            Failures::among(red_is_output, trajectory.calls_since_spoken_to().take(LATEST));
+            Failures::among(red_is_output, trajectory.calls_since_user_message().take(LATEST));
         let failures = if row.rounds >= threshold {
             row
         } else if lately.rounds >= MOSTLY {
             lately
         } else {
-            return Belief::Gone;
+            return Detection::Absent;
         };
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::ErrorCascade {
                 failures: u64::from(failures.rounds),
                 tools: u32::try_from(failures.tools.len()).unwrap_or(u32::MAX),
@@ -101,7 +101,7 @@ fn is_failure(red_is_output: bool, call: &ToolInvoked) -> bool {
     }
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ErrorCascade { failures, tools } = detail else { return None };
     match rung.0 {
         1 if *tools > 1 => Some(format!(

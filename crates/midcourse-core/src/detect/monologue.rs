@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -21,14 +21,14 @@ impl PatternDetector for Monologue {
         "monologue"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
-        let same = trajectory.same_answer_count().min(trajectory.answers_without_call());
-        let chants = trajectory.is_chanting();
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
+        let same = trajectory.repeated_response_count().min(trajectory.responses_without_call());
+        let chants = trajectory.response_repeats_itself();
         if same < REPETITIONS && !chants {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let repetitions = if chants { 0 } else { same };
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Monologue { repetitions },
             Confidence::clamped(0.9),
             Cause::only("monologue"),
@@ -40,7 +40,7 @@ impl PatternDetector for Monologue {
     fn reset(&mut self) {}
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Monologue { repetitions } = detail else { return None };
     match (rung.0, repetitions) {
         (1, 0) => Some(

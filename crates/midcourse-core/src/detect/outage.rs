@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -25,7 +25,7 @@ pub(crate) struct Outage {
     tool: Digest,
     turn: u64,
     /// The question that failed last, and its call.
-    question: Digest,
+    call_digest: Digest,
     call: u64,
     evidence: [u64; FAILURES as usize],
 }
@@ -35,12 +35,12 @@ impl PatternDetector for Outage {
         "outage"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if !call.says_outage() {
             // What works beside it does not say that the service is back; others that answer do.
             let is_kin = call.is_remote()
@@ -48,18 +48,18 @@ impl PatternDetector for Outage {
             self.answers += u32::from(!call.is_error() && is_kin && self.failures > 0);
             let is_over = self.answers > self.failures || self.is_over(trajectory, call);
             if call.is_error() || !is_over {
-                return Belief::Unchanged;
+                return Detection::Unchanged;
             }
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
         // What fails together fails once.
         if self.failures > 0 && self.turn == call.turn() {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
-        self.question = call.question();
+        self.call_digest = call.call_digest();
         self.call = call.call_index();
         self.failures = self.failures.saturating_add(1);
         self.evidence.rotate_left(1);
@@ -69,9 +69,9 @@ impl PatternDetector for Outage {
         // Whoever takes longer and longer pauses has understood.
         let enough = if call.polls() { PATIENT_FAILURES } else { FAILURES };
         if self.failures < enough {
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Outage { failures: self.failures },
             Confidence::clamped(0.85),
             Cause::only("outage"),
@@ -89,11 +89,12 @@ impl Outage {
     /// Whether the failed question has succeeded, or has not been asked for long.
     fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
-        call.question() == self.question || call.call_index().saturating_sub(self.call) > window
+        call.call_digest() == self.call_digest
+            || call.call_index().saturating_sub(self.call) > window
     }
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Outage { failures } = detail else { return None };
     match rung.0 {
         1 => Some(format!(

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -34,7 +34,7 @@ impl PatternDetector for ProgressStall {
         "progress_stall"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         let config = trajectory.config();
         let (calls, time) = (trajectory.calls_since_progress(), trajectory.time_since_progress());
         let by_time = calls >= CALLS_IN_A_TIMED_STALL && time >= config.stall_after;
@@ -43,10 +43,10 @@ impl PatternDetector for ProgressStall {
         let by_calls = calls >= if is_waiting { enough.max(PATIENCE) } else { enough }
             || sleeps_in_a_row(trajectory) >= SLEEPS;
         if !(by_time || by_calls) || has_better_name(trajectory) {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let stalled = usize::try_from(calls).unwrap_or(usize::MAX);
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::ProgressStall { duration: time, actions: calls, idle: false },
             Confidence::clamped(if by_time { 0.8 } else { 0.65 }),
             Cause::new("progress_stall", Digest::of(&trajectory.progress_seq().to_le_bytes())),
@@ -60,7 +60,7 @@ impl PatternDetector for ProgressStall {
 
 fn sleeps_in_a_row(trajectory: &TrajectoryAnalysis) -> usize {
     let sleeps = |call: &&ToolInvoked| call.waits() && call.is_bare() && call.is_shell();
-    trajectory.calls_since_spoken_to().take_while(sleeps).count()
+    trajectory.calls_since_user_message().take_while(sleeps).count()
 }
 
 fn has_better_name(trajectory: &TrajectoryAnalysis) -> bool {
@@ -76,7 +76,7 @@ fn has_better_name(trajectory: &TrajectoryAnalysis) -> bool {
     })
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ProgressStall { duration, actions, .. } = detail else { return None };
     let minutes = duration.as_secs() / 60;
     match rung.0 {

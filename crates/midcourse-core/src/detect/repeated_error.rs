@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, Rounds};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -47,7 +47,7 @@ pub(crate) struct RepeatedError {
 struct Held {
     cause: Digest,
     count: u32,
-    question: Digest,
+    call_digest: Digest,
     call: u64,
 }
 
@@ -68,14 +68,14 @@ impl PatternDetector for RepeatedError {
         "repeated_error"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         match call.status().error() {
-            Some(error) if error.class == ErrorClass::Outage => Belief::Unchanged,
+            Some(error) if error.class == ErrorClass::Outage => Detection::Unchanged,
             Some(error) => self.failed(trajectory, call, error),
             None => self.succeeded(trajectory, call),
         }
@@ -92,27 +92,27 @@ impl RepeatedError {
         trajectory: &TrajectoryAnalysis,
         call: &ToolInvoked,
         error: ErrorSignature,
-    ) -> Belief {
+    ) -> Detection {
         let found = same_error(trajectory, call, error)
             .or_else(|| same_form(trajectory, call, error))
             .or_else(|| same_class(trajectory, call, error.class));
         let Some(Failures { cause, count, evidence }) = found else {
-            let moved = self.held.is_some_and(|held| held.question == call.question());
+            let moved = self.held.is_some_and(|held| held.call_digest == call.call_digest());
             return if moved || self.is_stale(trajectory, call) {
                 self.held = None;
-                Belief::Gone
+                Detection::Absent
             } else {
-                Belief::Unchanged
+                Detection::Unchanged
             };
         };
         // Of two errors that take turns, the one believed in first is the one to speak of.
         let is_rival = |held: Held| held.cause != cause.id() && held.count >= count;
         if self.held.is_some_and(is_rival) && !self.is_stale(trajectory, call) {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
-        let (question, number) = (call.question(), call.call_index());
-        self.held = Some(Held { cause: cause.id(), count, question, call: number });
-        Belief::Holds(TrajectoryPattern::new(
+        let (call_digest, number) = (call.call_digest(), call.call_index());
+        self.held = Some(Held { cause: cause.id(), count, call_digest, call: number });
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::RepeatedError { signature: error, count, tool: call.safe_tool() },
             Confidence::clamped(0.85),
             cause,
@@ -127,13 +127,13 @@ impl RepeatedError {
         self.held.is_some_and(|held| call.call_index().saturating_sub(held.call) > window)
     }
 
-    fn succeeded(&mut self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Belief {
-        let Some(held) = self.held else { return Belief::Unchanged };
-        if held.question == call.question() || self.is_stale(trajectory, call) {
+    fn succeeded(&mut self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Detection {
+        let Some(held) = self.held else { return Detection::Unchanged };
+        if held.call_digest == call.call_digest() || self.is_stale(trajectory, call) {
             self.held = None;
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        Belief::Unchanged
+        Detection::Unchanged
     }
 }
 
@@ -148,13 +148,13 @@ impl Solved {
     }
 
     fn add(&mut self, call: &ToolInvoked) {
-        self.0.push((call.question(), Self::place(call)));
+        self.0.push((call.call_digest(), Self::place(call)));
     }
 
     fn has(&self, call: &ToolInvoked) -> bool {
         let place = Self::place(call);
         let is_it = |(question, solved): &(Digest, Option<(Digest, Digest)>)| {
-            *question == call.question() || (place.is_some() && *solved == place)
+            *question == call.call_digest() || (place.is_some() && *solved == place)
         };
         self.0.iter().any(is_it)
     }
@@ -171,7 +171,7 @@ fn same_error(
     let (mut lately, mut of_question, mut costly) = (0, 0, 0);
     let (mut rounds, mut changes, mut since_failure) = (Rounds::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
-    for (back, old) in trajectory.calls_since_spoken_to().enumerate() {
+    for (back, old) in trajectory.calls_since_user_message().enumerate() {
         match old.status().error() {
             Some(found) if found.is_same_as(&error) => {}
             Some(_) => continue,
@@ -182,7 +182,7 @@ fn same_error(
             }
         }
         let is_lately = back < window;
-        let is_question = old.question() == call.question();
+        let is_question = old.call_digest() == call.call_digest();
         if !(is_lately || is_question) || solved.has(old) {
             continue;
         }
@@ -219,12 +219,13 @@ fn same_form(
     error: ErrorSignature,
 ) -> Option<Failures> {
     let is_of_form =
-        |old: &ToolInvoked| old.status().error().is_some_and(|old| old.form == error.form);
-    let cause = Cause::new("repeated_error", error.form);
+        |old: &ToolInvoked| old.status().error().is_some_and(|old| old.template == error.template);
+    let cause = Cause::new("repeated_error", error.template);
     let found = in_a_row(trajectory, call, is_of_form, cause);
     // Another error as the answer to the same question is one that moved.
-    let such = trajectory.calls_since_spoken_to().take(CLASS_WINDOW).filter(|old| is_of_form(old));
-    let mut ways: Vec<Digest> = such.map(ToolInvoked::question).collect();
+    let such =
+        trajectory.calls_since_user_message().take(CLASS_WINDOW).filter(|old| is_of_form(old));
+    let mut ways: Vec<Digest> = such.map(ToolInvoked::call_digest).collect();
     ways.sort_unstable();
     ways.dedup();
     let threshold = trajectory.config().error_threshold.get() + SAME_FORM;
@@ -245,7 +246,7 @@ fn same_class(
         ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
     };
     let threshold = trajectory.config().error_threshold.get() + more;
-    let cause = Cause::new("repeated_error", Digest::of(class.words().as_bytes()));
+    let cause = Cause::new("repeated_error", Digest::of(class.label().as_bytes()));
     let found = in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause);
     (found.count >= threshold).then_some(found)
 }
@@ -258,7 +259,7 @@ fn in_a_row(
     cause: Cause,
 ) -> Failures {
     let (mut rounds, mut evidence) = (Rounds::default(), Vec::new());
-    for old in trajectory.calls_since_spoken_to().take(CLASS_WINDOW) {
+    for old in trajectory.calls_since_user_message().take(CLASS_WINDOW) {
         if is_such(old) {
             evidence.push(old.ended_seq());
             rounds.add(old);
@@ -269,7 +270,7 @@ fn in_a_row(
     Failures { cause, count: rounds.count(), evidence }
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::RepeatedError { signature, count, .. } = detail else { return None };
     let class = signature.class;
     match (rung.0, class) {
@@ -281,7 +282,7 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
         (1, ErrorClass::UnknownTool | ErrorClass::BadArguments) => Some(format!(
             "The same {} error came {count} times. The tool's own description says which names \
              and arguments it takes.",
-            class.words()
+            class.label()
         )),
         (1, ErrorClass::Timeout) => Some(format!(
             "The same time-out came {count} times. A smaller piece of the work, or running it in \
@@ -295,7 +296,7 @@ pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
             "The same {} error came {count} times; what was tried in between did not move it. The \
              cause may be somewhere else: the full error text, read from its first line, is the \
              best lead.",
-            class.words()
+            class.label()
         )),
         (2, _) => Some(format!(
             "{count} attempts, one unchanged error. A minimal case that shows it, or undoing the \

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -36,18 +36,18 @@ impl PatternDetector for Stagnation {
         "stagnation"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if call.is_error() || call.is_bare() || call.is_idle() || call.polls() {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
         let (mut questions, mut evidence) = (Vec::new(), Vec::new());
-        let kin = trajectory.calls_since_spoken_to().filter(|old| is_kin(old, call));
+        let kin = trajectory.calls_since_user_message().filter(|old| is_kin(old, call));
         for old in kin.take(LATEST) {
-            if !old.same_answer(call) {
+            if !old.same_result(call) {
                 // Something was found: what is still missing is another story.
                 if call.found_nothing() {
                     break;
@@ -56,21 +56,21 @@ impl PatternDetector for Stagnation {
             }
             // Whatever else was varied, what counts of a search in vain is what was sought.
             let sought = old.sought().filter(|_| call.found_nothing());
-            questions.push(sought.unwrap_or(old.question()));
+            questions.push(sought.unwrap_or(old.call_digest()));
             evidence.push(old.ended_seq());
         }
         questions.sort_unstable();
         questions.dedup();
         let threshold = trajectory.config().stagnation_threshold.get() as usize;
         if questions.len() < threshold || trajectory.has_pattern(&PatternType::DoomLoop) {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let count = u32::try_from(questions.len()).unwrap_or(u32::MAX);
         let who = if call.found_nothing() { "" } else { call.tool() };
-        Belief::Holds(TrajectoryPattern::new(
-            PatternDetail::Stagnation { tool: call.safe_tool(), questions: count },
+        Detection::Present(TrajectoryPattern::new(
+            PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
             Confidence::clamped(0.8),
-            Cause::new("stagnation", Digest::of(who.as_bytes()).with(call.answer())),
+            Cause::new("stagnation", Digest::of(who.as_bytes()).with(call.result_digest())),
             count,
             evidence,
         ))
@@ -85,17 +85,17 @@ fn is_kin(old: &ToolInvoked, call: &ToolInvoked) -> bool {
         return old.sought().is_some();
     }
     let is_telling = call.is_negative()
-        || call.shown().is_some() && call.answer_bytes() >= SHOWN_BYTES
-        || call.target().is_none() && call.answer_bytes() >= BATCH_ANSWER_BYTES
-        || call.answer_bytes() >= TELLING_ANSWER_BYTES;
+        || call.shown().is_some() && call.result_bytes() >= SHOWN_BYTES
+        || call.target().is_none() && call.result_bytes() >= BATCH_ANSWER_BYTES
+        || call.result_bytes() >= TELLING_ANSWER_BYTES;
     is_telling && old.tool() == call.tool() && !old.is_bare()
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Stagnation { questions, tool } = detail else { return None };
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::Stagnation { calls, tool } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{questions} different questions got the same answer, {tool} last. The answer may \
+            "{calls} different questions got the same answer, {tool} last. The answer may \
              simply be true: what is looked for may be absent, elsewhere, or called something else."
         )),
         2 => Some(

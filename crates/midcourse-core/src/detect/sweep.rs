@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -28,18 +28,18 @@ impl PatternDetector for Sweep {
         "sweep"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
-        let Some(file) = call.target() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
+        let Some(file) = call.target() else { return Detection::Unchanged };
         if call.is_error() || call.shown().is_none() {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
         // Oldest first, since the file was last changed and the agent last lost its context.
         let mut reads: Vec<&ToolInvoked> = trajectory
-            .calls_since_spoken_to()
+            .calls_since_user_message()
             .filter(|old| !old.is_duplicate())
             .take_while(|old| !trajectory.is_forgotten(old) && !may_change(old, file))
             .filter(|old| old.target() == Some(file) && !old.is_error())
@@ -52,7 +52,7 @@ impl PatternDetector for Sweep {
             // The same lines say something else: the file has changed by itself.
             let before = reads.iter().take_while(|old| old.ended_seq() < read.ended_seq());
             let mut same_lines = before.filter(|old| old.shown() == Some(lines));
-            if same_lines.any(|old| !old.same_answer(read)) {
+            if same_lines.any(|old| !old.same_result(read)) {
                 covered.clear();
                 again.clear();
             }
@@ -63,12 +63,12 @@ impl PatternDetector for Sweep {
         }
         let is_again = again.len() >= AGAIN && again.last() == Some(&call.ended_seq());
         if !is_again && reads.len() < PIECES {
-            return Belief::Gone;
+            return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let evidence =
             if is_again { again.clone() } else { reads.iter().map(|r| r.ended_seq()).collect() };
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::ContextDegradation {
                 repeated: if is_again { narrow(again.len()) } else { 0 },
                 of: narrow(reads.len()),
@@ -113,7 +113,7 @@ fn is_mostly_within((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
     known * 2 >= all
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::ContextDegradation { repeated, of, file } = detail else { return None };
     let file = file.as_ref().map_or("one file", |name| name.as_str());
     match (rung.0, repeated) {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, PatternType, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -23,16 +23,16 @@ impl PatternDetector for ToolAvoidance {
         "tool_avoidance"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
-        let answers = trajectory.announcement_count();
-        if answers < ANSWERS || trajectory.has_pattern(&PatternType::Monologue) {
-            return Belief::Gone;
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
+        let responses = trajectory.announcement_count();
+        if responses < ANSWERS || trajectory.has_pattern(&PatternType::Monologue) {
+            return Detection::Absent;
         }
-        Belief::Holds(TrajectoryPattern::new(
-            PatternDetail::ToolAvoidance { answers },
+        Detection::Present(TrajectoryPattern::new(
+            PatternDetail::ToolAvoidance { responses },
             Confidence::clamped(0.7),
             Cause::only("tool_avoidance"),
-            answers,
+            responses,
             [record.seq],
         ))
     }
@@ -40,11 +40,11 @@ impl PatternDetector for ToolAvoidance {
     fn reset(&mut self) {}
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ToolAvoidance { answers } = detail else { return None };
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
+    let PatternDetail::ToolAvoidance { responses } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{answers} answers in a row said what comes next, and none of them did it. One tool \
+            "{responses} answers in a row said what comes next, and none of them did it. One tool \
              call takes the step; if the work is done, a final answer ends it."
         )),
         _ => None,

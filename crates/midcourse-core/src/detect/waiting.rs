@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::Cause;
 use crate::confidence::Confidence;
@@ -32,19 +32,19 @@ impl PatternDetector for Waiting {
         "waiting"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         let asked_before = trajectory
             .earlier_distinct_calls()
             .take(REACH)
-            .find(|old| old.question() == call.question());
+            .find(|old| old.call_digest() == call.call_digest());
         if !call.polls() {
             // The question between two sleeps is part of the wait.
             if asked_before.is_some() && self.polls > 0 {
-                return Belief::Unchanged;
+                return Detection::Unchanged;
             }
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
         self.polls = self.polls.saturating_add(1);
         let since = *self.since.get_or_insert_with(|| {
@@ -52,9 +52,9 @@ impl PatternDetector for Waiting {
             asked_before.map_or(call.started_at(), ToolInvoked::ended_at)
         });
         if self.polls < POLLS {
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Waiting {
                 polls: self.polls,
                 duration: trajectory.latest_at().since(since),

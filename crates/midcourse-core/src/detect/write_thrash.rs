@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Belief, PatternDetector};
+use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -30,31 +30,31 @@ impl PatternDetector for WriteThrash {
         "write_thrash"
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
-        if trajectory.person_just_spoke() {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
             self.reset();
-            return Belief::Gone;
+            return Detection::Absent;
         }
-        let Some(call) = trajectory.distinct_call_just_ended() else { return Belief::Unchanged };
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         let Some(file) = call
             .target()
             .filter(|_| call.change().is_some() && !call.is_error() && !call.is_idle())
         else {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         };
         if !returns(trajectory, call, file) {
             // A state the file was never in: this is going somewhere.
             self.returns.retain(|(known, _)| *known != file);
             let held = trajectory.pattern(&PatternType::WriteThrash);
             let is_this = held.is_some_and(|held| *held.cause() == cause_of(file));
-            return if is_this { Belief::Gone } else { Belief::Unchanged };
+            return if is_this { Detection::Absent } else { Detection::Unchanged };
         }
         let count = self.count(file);
         if count < RETURNS {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
         let writes = trajectory.calls().rev().filter(|old| is_write_to(old, file));
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::WriteThrash { file: call.target_name().cloned(), returns: count },
             Confidence::clamped(0.85),
             cause_of(file),
@@ -103,7 +103,7 @@ fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) ->
     false
 }
 
-pub(super) fn words(detail: &PatternDetail, rung: Rung) -> Option<String> {
+pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::WriteThrash { file, returns } = detail else { return None };
     let file = file.as_ref().map_or("A file", |name| name.as_str());
     match rung.0 {

@@ -57,7 +57,7 @@ impl FeedbackProvider for ErrorCascadeDetector {
         let mut feedback =
             Feedback::new(self.name(), format!("The last {failures} tool calls failed."))?;
         if let Some(class) = class {
-            let seen = format!("the latest is a {} error", class.words());
+            let seen = format!("the latest is a {} error", class.label());
             feedback = feedback.observe(Observation::new("Errors", seen)?)?;
         }
         Ok(feedback.suggest(suggestion)?.severity(Severity::Caution).about(why))

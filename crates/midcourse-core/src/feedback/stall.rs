@@ -44,8 +44,8 @@ impl FeedbackProvider for StallDetector {
             PatternDetail::WriteThrash { returns, .. } => {
                 ("Thrashing", format!("a file returned to an earlier state {returns} times"))
             }
-            PatternDetail::Stagnation { questions, .. } => {
-                ("Stagnation", format!("{questions} different questions got one answer"))
+            PatternDetail::Stagnation { calls, .. } => {
+                ("Stagnation", format!("{calls} different questions got one answer"))
             }
             _ => ("Stall", "no change landed and no answer was new".to_owned()),
         };

@@ -4,7 +4,7 @@ use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::analysis::TrajectoryPattern;
 use crate::cause::Why;
 use crate::classify::ClassificationResult;
-use crate::detect::words;
+use crate::detect::message_text;
 use crate::fault::ProviderError;
 
 /// Speaks of the trouble that the detectors are surest of and that may be spoken of now.
@@ -21,7 +21,7 @@ fn trouble<'a>(context: &GuidanceContext<'a>) -> Option<(&'a TrajectoryPattern, 
             continue;
         }
         let why = context.why(pattern);
-        if let Some(text) = words(pattern, why.rung)
+        if let Some(text) = message_text(pattern, why.rung)
             && context.session().ledger().is_news(&why, &text)
         {
             best = Some((pattern, why, text));

@@ -70,7 +70,7 @@ impl Outcomes {
         let has_ended = trajectory.outcome().is_some();
         self.0.retain(|open| {
             let steps = if open.is_speech {
-                trajectory.answer_count()
+                trajectory.response_count()
             } else {
                 trajectory.tool_call_count()
             };

@@ -1,4 +1,6 @@
-//! Text with a limit: what does not fit cannot be built, so nobody checks again.
+//! Text with a length limit.
+//!
+//! The constructor checks the length, so code that holds a [`Text`] never checks it again.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Text<const MAX: usize>(String);
 
 impl<const MAX: usize> Text<MAX> {
-    /// The text.
+    /// The text, 1 to `MAX` characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,12 +49,12 @@ impl<const MAX: usize> std::fmt::Display for Text<MAX> {
     }
 }
 
-/// A text that is empty or too long.
+/// The error for a text that is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a text of {chars} characters does not fit: give 1 to {max}")]
+#[error("text has {chars} characters; use 1 to {max}")]
 pub struct InvalidText {
-    /// What it has.
+    /// Length of the rejected text, in characters.
     pub chars: usize,
-    /// What it may have.
+    /// Longest allowed text, in characters.
     pub max: usize,
 }

@@ -1,49 +1,52 @@
-//! Kinds of bytes, looked up in a table: the scanners ask for every byte of every result.
+//! Classifies bytes for the scanners: digit, letter, slash and so on.
+//!
+//! The scanners classify every byte of every result, so the classes are a lookup table built at
+//! compile time.
 
-/// What a byte can be part of, as bits.
+/// A set of byte kinds, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+pub(super) struct ByteKinds(u8);
 
-impl Kinds {
+impl ByteKinds {
     pub(super) const NONE: Self = Self(0);
     pub(super) const DIGIT: Self = Self(1);
     /// A letter that is also a hexadecimal digit.
     pub(super) const HEX_LETTER: Self = Self(1 << 1);
-    /// Any other letter, and the bytes of other scripts.
+    /// Any other letter, and every byte of a non-ASCII character.
     pub(super) const LETTER: Self = Self(1 << 2);
     pub(super) const SLASH: Self = Self(1 << 3);
     pub(super) const COLON: Self = Self(1 << 4);
-    /// What joins the words of a name: dash, dot, underscore.
-    pub(super) const JOINT: Self = Self(1 << 5);
-    /// Other bytes of tokens.
+    /// Joins the words of a name: dash, dot, underscore.
+    pub(super) const JOINER: Self = Self(1 << 5);
+    /// Other bytes that can be part of a token.
     pub(super) const OTHER: Self = Self(1 << 6);
 
-    /// The kinds of one byte; none, if it separates tokens.
+    /// The kind of one byte; `NONE` for a byte that separates tokens.
     pub(super) fn of(byte: u8) -> Self {
-        // The table has a place for every byte.
+        // The table has an entry for every byte.
         TABLE.get(usize::from(byte)).copied().unwrap_or(Self::NONE)
     }
 
-    /// The kinds of all bytes.
+    /// The union of the kinds of `bytes`.
     pub(super) fn of_all(bytes: &[u8]) -> Self {
-        bytes.iter().fold(Self::NONE, |kinds, byte| kinds.and(Self::of(*byte)))
+        bytes.iter().fold(Self::NONE, |kinds, byte| kinds.union(Self::of(*byte)))
     }
 
-    pub(super) const fn and(self, other: Self) -> Self {
+    pub(super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) const fn has(self, any_of: Self) -> bool {
-        self.0 & any_of.0 != 0
+    pub(super) const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
     }
 
-    pub(super) const fn is_within(self, all: Self) -> bool {
-        self.0 & !all.0 == 0
+    pub(super) const fn is_subset_of(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
     }
 }
 
-static TABLE: [Kinds; 256] = {
-    let mut table = [Kinds::NONE; 256];
+static TABLE: [ByteKinds; 256] = {
+    let mut table = [ByteKinds::NONE; 256];
     let mut at = 0;
     while at < table.len() {
         #[expect(clippy::cast_possible_truncation, reason = "the index is below 256")]
@@ -51,14 +54,14 @@ static TABLE: [Kinds; 256] = {
         #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
         {
             table[at] = match byte {
-                b'0'..=b'9' => Kinds::DIGIT,
-                b'a'..=b'f' | b'A'..=b'F' => Kinds::HEX_LETTER,
-                b'g'..=b'z' | b'G'..=b'Z' | 0x80.. => Kinds::LETTER,
-                b'/' | b'\\' => Kinds::SLASH,
-                b':' => Kinds::COLON,
-                b'-' | b'.' | b'_' => Kinds::JOINT,
-                b'+' | b'~' | b'@' => Kinds::OTHER,
-                _ => Kinds::NONE,
+                b'0'..=b'9' => ByteKinds::DIGIT,
+                b'a'..=b'f' | b'A'..=b'F' => ByteKinds::HEX_LETTER,
+                b'g'..=b'z' | b'G'..=b'Z' | 0x80.. => ByteKinds::LETTER,
+                b'/' | b'\\' => ByteKinds::SLASH,
+                b':' => ByteKinds::COLON,
+                b'-' | b'.' | b'_' => ByteKinds::JOINER,
+                b'+' | b'~' | b'@' => ByteKinds::OTHER,
+                _ => ByteKinds::NONE,
             };
         }
         at += 1;
@@ -66,12 +69,12 @@ static TABLE: [Kinds; 256] = {
     table
 };
 
-/// Whether a byte is part of a token; everything else separates two.
-pub(super) fn in_token(byte: u8) -> bool {
-    Kinds::of(byte) != Kinds::NONE
+/// Whether a byte can be part of a token; every other byte separates tokens.
+pub(super) fn is_token_byte(byte: u8) -> bool {
+    ByteKinds::of(byte) != ByteKinds::NONE
 }
 
-/// How many bytes at the beginning are of a kind.
-pub(super) fn count(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
-    bytes.iter().position(|byte| !kind(*byte)).unwrap_or(bytes.len())
+/// The length of the longest prefix whose bytes all match.
+pub(super) fn prefix_len(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
 }

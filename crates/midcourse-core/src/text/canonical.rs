@@ -1,19 +1,23 @@
-//! Arguments in one form, whatever order the host wrote them in, and what they are about.
+//! A tool call's arguments: a canonical form to compare calls by, and the arguments that say what
+//! the call works on.
+//!
+//! The canonical form does not depend on the key order the host happened to use, and no argument
+//! text can imitate its structure.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Lines of a patch that name the file it changes.
+/// Prefixes of the patch lines that name the changed file.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-/// Lines that a reading tool shows where its arguments say only from where.
-const LINES_SHOWN: u32 = 2000;
+/// How many lines a reading tool is assumed to show if the arguments give only the first one.
+const DEFAULT_LINES_SHOWN: u32 = 2000;
 
-/// Writes `args` with its keys in order and without the top-level keys that `skip` names.
+/// Appends `args` to `out` with sorted keys, without the top-level keys that `skip` selects.
 pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     match args {
-        // An argument object is read as its text where it is only text.
+        // Arguments that are a bare string are compared by its text.
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Object(map) => {
             out.push(b'{');
@@ -40,8 +44,8 @@ fn write_entries(
         out.push(b':');
         write_value(value, out);
     };
-    // The map is ordered by key, unless some other crate in the build has asked serde_json to
-    // keep the written order.
+    // The map is sorted by key unless another crate in the build turns on serde_json's
+    // `preserve_order`.
     if map.keys().is_sorted() {
         map.iter().for_each(|(key, value)| write(key, value));
     } else {
@@ -79,18 +83,18 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a canonical form without what does not change its meaning: runs of blanks, blanks beside
-/// quotes, and lines that are remarks.
+/// Appends a canonical form to `out` without layout: whitespace runs become one space, whitespace
+/// next to quotes goes, and so do comment lines.
 pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some((byte, behind)) = rest.split_first() {
         rest = behind;
-        let begins_a_text = matches!(out.last(), None | Some(b'"' | b'\n'));
-        let is_remark = begins_a_text
+        let is_line_start = matches!(out.last(), None | Some(b'"' | b'\n'));
+        let is_comment = is_line_start
             && (matches!((byte, behind.first()), (b'#', Some(b' ')) | (b'/', Some(b'/'))));
-        if is_remark {
+        if is_comment {
             let end = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            // A remark that nothing follows is all there is.
+            // A comment on the last line stays: it may be the only content.
             if end > 0 {
                 rest = rest.get(end..).unwrap_or_default();
                 continue;
@@ -110,11 +114,11 @@ pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Quotes are doubled, so that no text can pass for the end of itself.
+/// Doubles quotes, so that no string can fake the end of itself.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+    while let Some(at) = memchr::memchr(b'"', rest) {
         let (head, tail) = rest.split_at(at + 1);
         out.extend_from_slice(head);
         out.push(b'"');
@@ -124,39 +128,39 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// What a call's arguments say about it.
+/// The arguments whose names are known to say what a call does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ArgsView<'a> {
     /// The command of a shell call.
     pub(crate) command: Option<Cow<'a, str>>,
-    /// The file, address or other thing the call works on.
+    /// The file, URL or other object the call works on.
     pub(crate) target: Option<&'a str>,
-    /// What a writing call replaces.
+    /// The text that an editing call replaces.
     pub(crate) old_text: Option<&'a str>,
-    /// What a writing call writes.
+    /// The text that an editing call writes.
     pub(crate) new_text: Option<&'a str>,
-    /// What a searching call looks for.
-    pub(crate) sought: Option<&'a str>,
-    /// What is put into something that runs.
+    /// The pattern or query of a search.
+    pub(crate) search_term: Option<&'a str>,
+    /// Input for a process that is already running.
     pub(crate) input: Option<&'a str>,
-    from: Option<u32>,
-    to: Option<u32>,
-    count: Option<u32>,
+    first_line: Option<u32>,
+    last_line: Option<u32>,
+    line_count: Option<u32>,
 }
 
 impl<'a> ArgsView<'a> {
-    /// Looks at every top-level argument once. What a shell is given as a mere text is a command.
+    /// Reads every top-level argument once. A bare string is the command if the tool is a shell.
     pub(crate) fn of(args: &'a Value, is_shell: bool) -> Self {
         let mut view = Self::default();
         match args {
-            Value::String(text) if is_shell => view.see("command", text),
+            Value::String(text) if is_shell => view.read_text("command", text),
             Value::String(text) => view.target = patched_file(text),
             Value::Object(map) => {
                 for (key, value) in map {
                     match value {
-                        Value::String(text) => view.see(key, text),
-                        Value::Number(number) => view.see_number(key, number.as_u64()),
-                        Value::Array(items) => view.see_list(key, items),
+                        Value::String(text) => view.read_text(key, text),
+                        Value::Number(number) => view.read_number(key, number.as_u64()),
+                        Value::Array(items) => view.read_list(key, items),
                         _ => {}
                     }
                 }
@@ -166,19 +170,19 @@ impl<'a> ArgsView<'a> {
         view
     }
 
-    /// The lines that the call shows of its target, if it says which.
+    /// The first and last line that the call asks for, if it names any.
     pub(crate) fn lines(&self) -> Option<(u32, u32)> {
-        let from = self.from.or(self.count.map(|_| 1))?;
-        let by_count = self.count.unwrap_or(LINES_SHOWN).saturating_sub(1);
-        Some((from, self.to.unwrap_or_else(|| from.saturating_add(by_count))))
+        let first = self.first_line.or(self.line_count.map(|_| 1))?;
+        let after_first = self.line_count.unwrap_or(DEFAULT_LINES_SHOWN).saturating_sub(1);
+        Some((first, self.last_line.unwrap_or_else(|| first.saturating_add(after_first))))
     }
 
-    fn see(&mut self, key: &str, text: &'a str) {
+    fn read_text(&mut self, key: &str, text: &'a str) {
         match key {
             "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
             "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
             | "url" | "uri" | "target" | "relative_path" | "absolute_path" => {
-                // The keys come in alphabetical order; the most specific one comes first.
+                // Keys come in alphabetical order, which happens to put the most specific first.
                 self.target.get_or_insert(text);
             }
             "old_string" | "old_str" | "old" => self.old_text = Some(text),
@@ -186,7 +190,7 @@ impl<'a> ArgsView<'a> {
                 self.new_text = Some(text);
             }
             "pattern" | "query" | "q" | "regex" | "search" | "search_term" | "keyword"
-            | "keywords" | "glob" | "sql" | "statement" => self.sought = Some(text),
+            | "keywords" | "glob" | "sql" | "statement" => self.search_term = Some(text),
             "chars" | "input" | "keys" => self.input = Some(text),
             _ => {}
         }
@@ -196,29 +200,30 @@ impl<'a> ArgsView<'a> {
         }
     }
 
-    fn see_number(&mut self, key: &str, number: Option<u64>) {
+    fn read_number(&mut self, key: &str, number: Option<u64>) {
         let number = number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         match key {
             "offset" | "start_line" | "line_start" | "start" | "from_line" | "line_number" => {
-                self.from = number;
+                self.first_line = number;
             }
-            "end_line" | "line_end" | "end" | "to_line" => self.to = number,
-            "limit" | "num_lines" | "lines" => self.count = number,
+            "end_line" | "line_end" | "end" | "to_line" => self.last_line = number,
+            "limit" | "num_lines" | "lines" => self.line_count = number,
             _ => {}
         }
     }
 
-    fn see_list(&mut self, key: &str, items: &'a [Value]) {
+    fn read_list(&mut self, key: &str, items: &'a [Value]) {
         match (key, items) {
-            ("view_range" | "range" | "line_range", [from, to]) => {
-                self.see_number("start", from.as_u64());
-                self.see_number("end", to.as_u64().or(Some(u64::MAX)));
+            ("view_range" | "range" | "line_range", [first, last]) => {
+                self.read_number("start", first.as_u64());
+                // Editors write -1 for the end of the file.
+                self.read_number("end", last.as_u64().or(Some(u64::MAX)));
             }
-            // `["bash", "-lc", "make"]`: the last word is what is run.
+            // `["bash", "-lc", "make"]`: the last item is the command line.
             ("command" | "cmd", [.., Value::String(flag), Value::String(command)])
                 if flag.starts_with('-') && flag.ends_with('c') =>
             {
-                self.see("command", command);
+                self.read_text("command", command);
             }
             ("command" | "cmd" | "argv", words) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
@@ -229,6 +234,7 @@ impl<'a> ArgsView<'a> {
     }
 }
 
+/// The first file that a patch in the `*** Begin Patch` format changes.
 fn patched_file(text: &str) -> Option<&str> {
     if !text.starts_with("*** Begin Patch") {
         return None;
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn key_order_and_volatile_keys_do_not_count() {
+    fn key_order_and_skipped_keys_do_not_change_the_canonical_form() {
         let a: Value =
             serde_json::from_str(r#"{"b":[1,{"y":2,"x":null}],"a":"t","description":"p"}"#)
                 .unwrap();
@@ -260,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_cannot_pass_for_structure() {
+    fn a_string_cannot_imitate_the_structure_around_it() {
         let one = json!({"a": "1\",\"b\":\"2"});
         let two = json!({"a": "1", "b": "2"});
         assert_ne!(canonical(&one), canonical(&two));
     }
 
     #[test]
-    fn layout_and_remarks_do_not_count() {
+    fn layout_and_comment_lines_are_dropped() {
         let plain = |text: &str| {
             let mut out = Vec::new();
             write_without_layout(text.as_bytes(), &mut out);
@@ -283,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn targets() {
+    fn the_target_comes_from_a_path_argument_or_a_patch() {
         let target = |args: Value| ArgsView::of(&args, false).target.map(str::to_owned);
         let some = |name: &str| Some(name.to_owned());
         assert_eq!(target(json!({"file_path": "a.rs", "content": "x"})), some("a.rs"));
@@ -293,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_lines() {
+    fn command_lists_and_line_ranges_are_read() {
         let command = |args: Value| ArgsView::of(&args, false).command.map(Cow::into_owned);
         assert_eq!(command(json!({"cmd": ["bash", "-lc", "make x"]})), Some("make x".to_owned()));
         assert_eq!(command(json!({"command": ["ls", "-l"]})), Some("ls -l".to_owned()));

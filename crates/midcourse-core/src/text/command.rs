@@ -1,206 +1,203 @@
-//! What a shell command does, as far as its words tell: whether it changes things, waits, searches,
-//! only talks, and what it comes down to without its trimmings.
+//! What a shell command does, judged by its words: whether it changes files, waits, searches or
+//! only prints, which file it shows, and a digest that ignores flags and redirections.
 //!
-//! This is reading, not parsing: quotes are honoured, everything else is a list of words. Where a
-//! command cannot be told, it is an ordinary one.
+//! This is a heuristic, not a shell parser: it honours quotes and splits the rest into words. An
+//! unknown program counts as an ordinary command that does none of the above.
 
-mod known;
 mod parts;
+mod programs;
 
 use super::scan::strip_volatile;
 use crate::digest::Digest;
-use known::{
-    ASKS_ELSEWHERE, CLOCKS, LOOKING_VERBS, LOOKS, MANY_VERBS, NEUTRAL, PREFIXES, PROCESSES,
-    SEARCHES, SHOWS, TALKS, WRITES, WRITES_WITH,
-};
 use parts::Parts;
+use programs::{Program, READING_SUBCOMMANDS};
 
-/// What is looked at of a long command, in bytes; what follows is mostly a script's text.
-const LOOKED_AT: usize = 2048;
+/// The most bytes read of a command; a longer one usually carries a script.
+const MAX_READ_BYTES: usize = 2048;
 
-/// Parts of a command line that are looked at.
-const PARTS_MAX: usize = 12;
+/// The most programs read of one command line.
+const MAX_PARTS: usize = 12;
 
-/// What the words of a command tell.
+/// What a command line does, as far as its words tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CommandView<'a> {
-    /// It changes files or what is installed, running or checked out.
+    /// Changes files, or what is installed, running or checked out.
     pub(crate) writes: bool,
-    /// It brings something back to an earlier state.
-    pub(crate) undoes: bool,
-    /// It sleeps or waits.
+    /// Restores an earlier state, as `git checkout -- FILE` does.
+    pub(crate) reverts: bool,
+    /// Sleeps or waits.
     pub(crate) waits: bool,
-    /// It says something and does nothing.
-    pub(crate) only_talks: bool,
-    /// It looks at things and leaves them as they are.
-    pub(crate) only_looks: bool,
-    /// Its answer is never the same.
-    pub(crate) asks_the_clock: bool,
-    /// It asks something that is not on this machine.
-    pub(crate) asks_elsewhere: bool,
-    /// It lists processes.
+    /// Prints text and does nothing else.
+    pub(crate) only_prints: bool,
+    /// Reads and changes nothing.
+    pub(crate) only_reads: bool,
+    /// Prints something that differs each time, such as the date.
+    pub(crate) prints_clock: bool,
+    /// Talks to another machine or to a database server.
+    pub(crate) is_remote: bool,
+    /// Lists processes.
     pub(crate) lists_processes: bool,
-    /// Its last part succeeds whatever became of the one before.
+    /// Exits with success even if an earlier part failed, as `make | tail` does.
     pub(crate) hides_failure: bool,
-    /// It measures, so that even a duration is an answer.
-    pub(crate) measures: bool,
-    /// It looks for something.
+    /// Runs a benchmark, so that durations in its output matter.
+    pub(crate) is_benchmark: bool,
     pub(crate) searches: bool,
-    /// It looks for this, where one word says it.
-    pub(crate) sought: Option<&'a str>,
-    /// It shows or changes this file.
+    /// The search term, if a single word gives it.
+    pub(crate) search_term: Option<&'a str>,
+    /// The file that it shows or changes.
     pub(crate) file: Option<&'a str>,
-    /// The lines it shows, from and to.
+    /// The first and last line that it shows.
     pub(crate) lines: Option<(u32, u32)>,
-    /// What is left without flags, quotes and where the output goes.
-    pub(crate) essence: Digest,
+    /// Digest of the command without flags, quotes and redirections.
+    pub(crate) normalized: Digest,
 }
 
 impl<'a> CommandView<'a> {
     /// Reads a command line.
     pub(crate) fn of(command: &'a str) -> Self {
-        let end = command.floor_char_boundary(LOOKED_AT);
+        let end = command.floor_char_boundary(MAX_READ_BYTES);
         let mut view =
-            Self { only_talks: true, only_looks: true, asks_the_clock: true, ..Self::default() };
-        let mut essence = Digest::of(b"command");
+            Self { only_prints: true, only_reads: true, prints_clock: true, ..Self::default() };
+        let mut normalized = Digest::of(b"command");
         let (mut programs, mut scratch) = (0, Vec::new());
-        for part in Parts::of(command.get(..end).unwrap_or_default()).take(PARTS_MAX) {
+        for part in Parts::of(command.get(..end).unwrap_or_default()).take(MAX_PARTS) {
             view.writes |= part.writes_a_file();
             let words = part.words();
-            let Some((program, arguments)) = program_of(&words) else { continue };
-            let is_aside = programs > 0 && NEUTRAL.contains(&program);
-            if program == "cd" || is_aside || program.starts_with('#') {
+            let Some((name, arguments)) = program_of(&words) else { continue };
+            let program = Program::named(name);
+            let is_aside = programs > 0 && program.is(Program::NEUTRAL);
+            if name == "cd" || is_aside || name.starts_with('#') {
                 view.hides_failure |= is_aside;
                 continue;
             }
             programs += 1;
-            view.hides_failure = programs > 1 && (part.is_piped || TALKS.contains(&program));
-            // A setting in front of a program is part of what is tried.
+            view.hides_failure = programs > 1 && (part.is_piped || program.is(Program::PRINTS));
+            // An environment variable set for the program is part of what is tried.
             for word in words.iter().take_while(|word| word.contains('=')) {
-                essence = essence.then(word.as_bytes());
+                normalized = normalized.then(word.as_bytes());
             }
-            // What only cuts the output short is not part of what was asked.
-            let cuts = part.is_piped && matches!(program, "head" | "tail" | "cat" | "less" | "tee");
-            if !cuts {
-                essence = essence.then(program.as_bytes());
-                for word in arguments.iter().filter(|word| !is_trimming(word)) {
-                    essence = essence.then(without_ids(bare(word).as_bytes(), &mut scratch));
+            // A program that only shortens the output does not make it another command.
+            let is_filter =
+                part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
+            if !is_filter {
+                normalized = normalized.then(name.as_bytes());
+                for word in arguments.iter().filter(|word| !is_flag_or_redirection(word)) {
+                    normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
                 }
             }
-            view.see(program, arguments, programs == 1, part.writes_a_file());
+            view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }
         if programs == 0 {
-            // A remark, or nothing at all, does nothing; going somewhere does.
-            view.only_talks = command.is_empty() || command.trim_start().starts_with('#');
-            view.asks_the_clock = false;
-            essence = essence.then(command.as_bytes());
+            // A comment or an empty command does nothing; `cd` alone does something.
+            view.only_prints = command.is_empty() || command.trim_start().starts_with('#');
+            view.prints_clock = false;
+            normalized = normalized.then(command.as_bytes());
         } else if end < command.len() || command.contains("<<") {
-            // A script within a command counts to the letter.
-            essence = essence.then(command.as_bytes());
+            // A script inside a command is compared byte by byte.
+            normalized = normalized.then(command.as_bytes());
         }
-        view.essence = essence;
+        view.normalized = normalized;
         view
     }
 
-    fn see(&mut self, program: &str, arguments: &[&'a str], is_first: bool, to_file: bool) {
+    fn add_part(
+        &mut self,
+        name: &str,
+        program: Program,
+        arguments: &[&'a str],
+        is_first: bool,
+        to_file: bool,
+    ) {
         let operands = || arguments.iter().copied().filter(|word| !word.starts_with('-'));
         let first = operands().next();
-        // `git stash list`, `kubectl -n x get`: a verb that looks is among the first words.
-        let looks = MANY_VERBS.contains(&program)
-            && operands().take(3).any(|verb| LOOKING_VERBS.contains(&verb));
-        self.asks_elsewhere |= ASKS_ELSEWHERE.contains(&program);
+        // `git stash list`, `kubectl -n x get`: the subcommand that reads is among the first words.
+        let reads = program.is(Program::HAS_SUBCOMMANDS)
+            && operands().take(3).any(|verb| READING_SUBCOMMANDS.contains(&verb));
+        self.is_remote |= program.is(Program::REMOTE);
         let has = |flag: &str| arguments.contains(&flag);
-        self.only_looks &= LOOKS.contains(&program)
-            || SEARCHES.contains(&program)
-            || SHOWS.contains(&program)
-            || TALKS.contains(&program)
-            || CLOCKS.contains(&program)
-            || PROCESSES.contains(&program)
-            || looks;
-        self.only_talks &= TALKS.contains(&program) && !to_file;
-        self.asks_the_clock &= CLOCKS.contains(&program) && !to_file;
-        // A count of processes is a number that means something.
-        self.lists_processes = (self.lists_processes || PROCESSES.contains(&program))
-            && !(program == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
-        self.waits |= matches!(program, "sleep" | "wait" | "watch");
-        self.measures |= matches!(program, "hyperfine" | "perf" | "wrk" | "ab" | "k6")
-            || program.contains("bench")
+        self.only_reads &= program.is(Program::CHANGES_NOTHING) || reads;
+        self.only_prints &= program.is(Program::PRINTS) && !to_file;
+        self.prints_clock &= program.is(Program::PRINTS_CLOCK) && !to_file;
+        // A count of processes means something; their ids and times do not.
+        self.lists_processes = (self.lists_processes || program.is(Program::LISTS_PROCESSES))
+            && !(name == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
+        self.waits |= matches!(name, "sleep" | "wait" | "watch");
+        self.is_benchmark |= matches!(name, "hyperfine" | "perf" | "wrk" | "ab" | "k6")
+            || name.contains("bench")
             || arguments.iter().any(|word| word.contains("bench"));
-        let in_place = matches!(program, "sed" | "perl")
+        let in_place = matches!(name, "sed" | "perl")
             && arguments.iter().any(|word| is_short_flag(word, b'i') || *word == "--in-place");
-        let with = WRITES_WITH.iter().find(|(name, _)| *name == program);
-        let undoes = match (program, first) {
+        let reverts = match (name, first) {
             ("git", Some("checkout")) => has("--") || arguments.iter().any(|word| is_file(word)),
-            ("git", Some("restore" | "revert" | "stash")) => !looks,
+            ("git", Some("restore" | "revert" | "stash")) => !reads,
             ("git", Some("reset")) => has("--hard"),
             _ => false,
         };
-        self.undoes |= undoes;
-        let finds_and_acts = program == "find" && acts_on_what_it_finds(arguments);
-        let sends = program == "curl"
+        self.reverts |= reverts;
+        let finds_and_acts = name == "find" && find_runs_an_action(arguments);
+        let sends = name == "curl"
             && arguments.iter().any(|word| {
                 matches!(*word, "POST" | "PUT" | "DELETE" | "PATCH" | "-d" | "-T" | "-F")
                     || word.starts_with("--data")
                     || ["-XPOST", "-XPUT", "-XDELETE", "-XPATCH"].contains(word)
             });
-        let with = with.is_some_and(|(_, verbs)| first.is_some_and(|verb| verbs.contains(&verb)));
+        let is_writing_subcommand =
+            first.is_some_and(|verb| program.writing_subcommands().contains(&verb));
         self.writes |= in_place
-            || undoes
+            || reverts
             || finds_and_acts
             || sends
-            || WRITES.contains(&program)
-            || (with && !looks);
+            || program.is(Program::WRITES)
+            || (is_writing_subcommand && !reads);
         let last_file = || arguments.iter().rev().copied().map(bare).find(|word| is_file(word));
-        if in_place || undoes || matches!(program, "patch" | "tee" | "touch") {
+        if in_place || reverts || matches!(name, "patch" | "tee" | "touch") {
             self.file = self.file.or_else(last_file);
         }
         if !is_first {
             return;
         }
-        (self.searches, self.sought) = sought_by(program, arguments);
-        if SHOWS.contains(&program) && !in_place {
+        (self.searches, self.search_term) = search_of(name, program, arguments);
+        if program.is(Program::SHOWS_FILE) && !in_place {
             self.file = self.file.or_else(last_file);
-            self.lines = shown_lines(program, arguments);
+            self.lines = shown_lines(name, arguments);
         }
     }
 }
 
-/// Whether `find` does more than to show what it finds.
-fn acts_on_what_it_finds(arguments: &[&str]) -> bool {
-    let mut behind = arguments.iter().skip_while(|word| !word.starts_with("-exec"));
-    let program = behind.next().and_then(|_| behind.next());
-    let looks = |program: &str| {
-        LOOKS.contains(&program) || SHOWS.contains(&program) || SEARCHES.contains(&program)
-    };
-    arguments.contains(&"-delete") || program.is_some_and(|program| !looks(program))
+/// Whether `find` does more than list what it finds.
+fn find_runs_an_action(arguments: &[&str]) -> bool {
+    let mut from_exec = arguments.iter().skip_while(|word| !word.starts_with("-exec"));
+    let executed = from_exec.next().and_then(|_| from_exec.next());
+    let reads = Program::READS.union(Program::SHOWS_FILE).union(Program::SEARCHES);
+    arguments.contains(&"-delete") || executed.is_some_and(|name| !Program::named(name).is(reads))
 }
 
-/// Whether a program looks for something, and for what where one word says it.
-fn sought_by<'a>(program: &str, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
+/// Whether a program searches, and its search term if a single word gives it.
+fn search_of<'a>(name: &str, program: Program, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
     let mut operands = arguments.iter().copied().filter(|word| !word.starts_with('-')).map(bare);
-    match program {
-        // What `find` looks for stands behind a flag; its first word is a place.
-        "find" if acts_on_what_it_finds(arguments) => (false, None),
+    match name {
+        // `find` takes its search term after a flag; its first operand is a directory.
+        "find" if find_runs_an_action(arguments) => (false, None),
         "find" => {
-            let behind = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
-            (true, behind.copied().map(bare))
+            let after_flag = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
+            (true, after_flag.copied().map(bare))
         }
         "git" => match operands.next() {
             Some("grep") => (true, operands.next()),
             Some("log") => {
                 let is_search =
                     |word: &&str| ["--grep", "-S", "-G"].iter().any(|flag| word.starts_with(flag));
-                let sought = arguments.iter().copied().find(is_search);
-                (sought.is_some(), sought)
+                let search_term = arguments.iter().copied().find(is_search);
+                (search_term.is_some(), search_term)
             }
             _ => (false, None),
         },
-        _ if SEARCHES.contains(&program) => (true, operands.next()),
+        _ if program.is(Program::SEARCHES) => (true, operands.next()),
         _ => (false, None),
     }
 }
 
-/// The lines that a program shows of a file.
+/// The first and last line that a program shows of a file.
 fn shown_lines(program: &str, arguments: &[&str]) -> Option<(u32, u32)> {
     let number = |word: &str| word.trim_start_matches('-').parse::<u32>().ok();
     match program {
@@ -240,8 +237,8 @@ fn is_file(word: &str) -> bool {
             || matches!(word, "Makefile" | "Dockerfile" | "README" | "LICENSE"))
 }
 
-/// A flag without a value, or where the output goes: nothing that changes the question.
-fn is_trimming(word: &str) -> bool {
+/// A flag without a value, or a redirection: it does not change what the command is about.
+fn is_flag_or_redirection(word: &str) -> bool {
     let is_flag = word.starts_with('-')
         && !word.contains('=')
         && word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
@@ -251,7 +248,7 @@ fn is_trimming(word: &str) -> bool {
         || matches!(word, ">" | "2>" | "&>")
 }
 
-/// A word without its quotes, and a path without what does not change it.
+/// A word without quotes, and a path without `./` in front or `/` at the end.
 fn bare(word: &str) -> &str {
     let word = word.trim_matches(['"', '\'']);
     let word = word.strip_prefix("./").unwrap_or(word);
@@ -261,33 +258,33 @@ fn bare(word: &str) -> &str {
     }
 }
 
-/// A word without the ids and clocks in it.
+/// A word without the generated ids and clock times in it.
 fn without_ids<'b>(word: &'b [u8], scratch: &'b mut Vec<u8>) -> &'b [u8] {
     scratch.clear();
     if strip_volatile(word, false, scratch) { scratch } else { word }
 }
 
-/// The program among the words of a part, by its last name, and what stands behind it.
+/// The program's file name and its arguments, without wrappers such as `sudo` and variable settings.
 fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> {
     let mut rest = words;
-    while let [first, behind @ ..] = rest {
+    while let [first, following @ ..] = rest {
         let is_setting = first.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty()
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         });
-        let is_prefixed = words.len() > rest.len();
-        let is_its_argument = is_prefixed
+        let is_wrapped = words.len() > rest.len();
+        let is_wrapper_argument = is_wrapped
             && (first.starts_with('-') || first.starts_with(|c: char| c.is_ascii_digit()));
-        // `sudo -u postgres psql`: the word behind such a flag belongs to it.
-        if is_prefixed && ["-u", "-g", "-I", "-n", "-k"].contains(first) {
-            rest = behind.get(1..).unwrap_or_default();
+        // `sudo -u postgres psql`: these flags take the next word as their value.
+        if is_wrapped && ["-u", "-g", "-I", "-n", "-k"].contains(first) {
+            rest = following.get(1..).unwrap_or_default();
             continue;
         }
-        if !(is_setting || PREFIXES.contains(first) || is_its_argument) {
+        if !(is_setting || Program::named(first).is(Program::WRAPPER) || is_wrapper_argument) {
             let name = first.trim_matches(['"', '\'', '(', ')', '{', '}']);
-            return Some((name.rsplit('/').next().unwrap_or(name), behind));
+            return Some((name.rsplit('/').next().unwrap_or(name), following));
         }
-        rest = behind;
+        rest = following;
     }
     None
 }
@@ -298,7 +295,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_writes() {
+    fn commands_that_write_are_recognized() {
         for command in [
             "sed -i 's/a/b/' src/main.rs",
             "cat > notes.txt <<'EOF'\nhello\nEOF",
@@ -339,15 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn the_same_question_in_other_clothes() {
-        let same = |a: &str, b: &str| CommandView::of(a).essence == CommandView::of(b).essence;
+    fn flags_and_redirections_do_not_change_the_normalized_command() {
+        let same =
+            |a: &str, b: &str| CommandView::of(a).normalized == CommandView::of(b).normalized;
         for (a, b) in [
             ("cargo test", "cargo test 2>&1 | tail -20"),
             ("cd /app && make", "make"),
             ("grep -rn \"foo\" src", "grep -n -r 'foo' ./src/"),
             ("pytest -q", "pytest -q -x"),
         ] {
-            assert!(same(a, b), "{a} is {b}");
+            assert!(same(a, b), "{a} should equal {b}");
         }
         for (a, b) in [
             ("cat a.rs", "cat b.rs"),
@@ -357,19 +355,19 @@ mod tests {
             ("make a && make b", "make b && make a"),
             ("FOO=1 make", "FOO=2 make"),
         ] {
-            assert!(!same(a, b), "{a} is not {b}");
+            assert!(!same(a, b), "{a} should differ from {b}");
         }
     }
 
     #[test]
-    fn what_is_sought_and_shown() {
-        let sought = |command| CommandView::of(command).sought;
-        assert_eq!(sought("grep -rn \"fn main\" src/"), Some("fn main"));
-        assert_eq!(sought("find . -type f -name '*.toml'"), Some("*.toml"));
-        assert_eq!(sought("git grep TODO"), Some("TODO"));
-        assert_eq!(sought("git log --oneline --grep=csv"), Some("--grep=csv"));
-        assert_eq!(sought("git log --oneline"), None);
-        assert_eq!(sought("cat x | grep y"), None);
+    fn search_terms_and_shown_lines_are_read() {
+        let search_term = |command| CommandView::of(command).search_term;
+        assert_eq!(search_term("grep -rn \"fn main\" src/"), Some("fn main"));
+        assert_eq!(search_term("find . -type f -name '*.toml'"), Some("*.toml"));
+        assert_eq!(search_term("git grep TODO"), Some("TODO"));
+        assert_eq!(search_term("git log --oneline --grep=csv"), Some("--grep=csv"));
+        assert_eq!(search_term("git log --oneline"), None);
+        assert_eq!(search_term("cat x | grep y"), None);
         let shown = |command| {
             let view = CommandView::of(command);
             (view.file, view.lines)
@@ -381,30 +379,30 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds() {
+    fn waiting_printing_and_other_commands_are_recognized() {
         assert!(CommandView::of("sleep 5; curl x").waits);
-        assert!(CommandView::of("echo thinking; true").only_talks);
-        assert!(!CommandView::of("echo x > f").only_talks);
-        assert!(CommandView::of("# let me think about it").only_talks);
-        assert!(CommandView::of("").only_talks);
-        assert!(!CommandView::of("cd src").only_talks);
-        assert!(CommandView::of("date +%S").asks_the_clock);
-        assert!(!CommandView::of("date; make").asks_the_clock);
-        assert!(CommandView::of("cargo bench -- parse").measures);
+        assert!(CommandView::of("echo thinking; true").only_prints);
+        assert!(!CommandView::of("echo x > f").only_prints);
+        assert!(CommandView::of("# let me think about it").only_prints);
+        assert!(CommandView::of("").only_prints);
+        assert!(!CommandView::of("cd src").only_prints);
+        assert!(CommandView::of("date +%S").prints_clock);
+        assert!(!CommandView::of("date; make").prints_clock);
+        assert!(CommandView::of("cargo bench -- parse").is_benchmark);
         assert!(CommandView::of("npm run gen 2>&1 | tail -5").hides_failure);
         assert!(CommandView::of("npm run gen || true").hides_failure);
         assert!(!CommandView::of("npm run gen && npm test").hides_failure);
         assert!(CommandView::of("ps aux | grep node").lists_processes);
         assert!(!CommandView::of("ps aux | grep -c node").lists_processes);
         assert!(!CommandView::of("ps aux | wc -l").lists_processes);
-        assert!(!CommandView::of("git config user.name x").only_looks);
-        assert!(CommandView::of("git checkout -- a.rs").undoes);
-        assert!(!CommandView::of("git checkout -b topic").undoes);
+        assert!(!CommandView::of("git config user.name x").only_reads);
+        assert!(CommandView::of("git checkout -- a.rs").reverts);
+        assert!(!CommandView::of("git checkout -b topic").reverts);
     }
 
     proptest! {
         #[test]
-        fn any_command_can_be_read(command in "[ -~é\n]{0,200}") {
+        fn reading_never_panics(command in "[ -~é\n]{0,200}") {
             CommandView::of(&command);
         }
     }

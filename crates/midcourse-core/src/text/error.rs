@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::error_says_down;
 use super::scan::{ErrorScan, plain_error};
+use super::short_result::error_reports_outage;
 use crate::digest::Digest;
 
 /// What is looked at of a long error: its beginning and, more telling, its end.
@@ -54,7 +54,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// The class in words that fit before "error".
-    pub const fn words(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Permission => "permission",
             Self::NotFound => "not-found",
@@ -77,7 +77,7 @@ pub struct ErrorSignature {
     pub digest: Digest,
     /// The digest of its longest line without what the call itself had named: equal for the same
     /// error about another thing, or met on another way.
-    pub form: Digest,
+    pub template: Digest,
     /// The first line number it names: far from the last one it is the next of its kind.
     pub line: Option<u32>,
     /// What kind of error it is.
@@ -91,10 +91,10 @@ impl ErrorSignature {
         scratch.clear();
         let scan = scan(text.as_bytes(), scratch);
         let class = scan.telling_class.or(scan.class).unwrap_or_else(|| {
-            if error_says_down(text) { ErrorClass::Outage } else { ErrorClass::Other }
+            if error_reports_outage(text) { ErrorClass::Outage } else { ErrorClass::Other }
         });
         let line = first_position(text.as_bytes());
-        Self { digest: Digest::of(scratch), form: form_of(scratch, asked), line, class }
+        Self { digest: Digest::of(scratch), template: template_of(scratch, asked), line, class }
     }
 
     /// Whether this is another's error, at the same place or nearly: lines move a little when
@@ -117,7 +117,7 @@ impl ErrorSignature {
 
 /// The digest of an error's longest line, those words left out that were asked for. Whatever started
 /// the work has its own short lines around the one that says what is wrong.
-fn form_of(plain: &[u8], asked: &str) -> Digest {
+fn template_of(plain: &[u8], asked: &str) -> Digest {
     let lines = plain.split(|byte| *byte == b'\n');
     let longest =
         lines.reduce(|longest, line| if line.len() > longest.len() { line } else { longest });
@@ -125,13 +125,13 @@ fn form_of(plain: &[u8], asked: &str) -> Digest {
         .unwrap_or_default()
         .split(|byte| !is_in_word(*byte))
         .filter(|word| !word.is_empty());
-    let mut form = Digest::default();
+    let mut template = Digest::default();
     for word in words.take(FORM_WORDS) {
         let is_asked = word.len() >= FORM_WORD_MIN
             && std::str::from_utf8(word).is_ok_and(|word| asked.contains(word));
-        form = form.then(if is_asked { b"@" } else { word });
+        template = template.then(if is_asked { b"@" } else { word });
     }
-    form
+    template
 }
 
 /// The first line number in a text: `main.rs:10`, `line 12`, `a.ts(41,22)`.
@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn the_same_about_another_thing() {
-        let form = |asked: &str| {
+        let template = |asked: &str| {
             let text = format!("ERROR: No matching distribution found for {asked}");
-            ErrorSignature::of(&text, &format!("pip install {asked}"), &mut Vec::new()).form
+            ErrorSignature::of(&text, &format!("pip install {asked}"), &mut Vec::new()).template
         };
-        assert_eq!(form("gdal==3.4"), form("pygdal"));
-        assert_ne!(signature("no such file: a").form, signature("no such folder: a").form);
+        assert_eq!(template("gdal==3.4"), template("pygdal"));
+        assert_ne!(signature("no such file: a").template, signature("no such folder: a").template);
     }
 
     #[test]

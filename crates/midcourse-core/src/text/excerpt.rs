@@ -1,29 +1,30 @@
-//! The beginning of a text: what a kept call remembers of arguments and results.
+//! The beginning of a text, kept for comparing calls. An excerpt is untrusted and never goes into a
+//! message.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// The most that is kept of one text, in bytes.
-pub const EXCERPT_MAX_BYTES: usize = 256;
+/// The most bytes kept of one text.
+pub const MAX_EXCERPT_BYTES: usize = 256;
 
-/// The first bytes of a text, at most [`EXCERPT_MAX_BYTES`] of them.
+/// The beginning of a text, at most [`MAX_EXCERPT_BYTES`] long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "CompactString")]
 pub struct Excerpt(CompactString);
 
 impl Excerpt {
-    /// The beginning of `text`, cut between two characters.
+    /// Takes the beginning of `text`, cut at a character boundary.
     pub fn of(text: &str) -> Self {
-        let end = text.floor_char_boundary(EXCERPT_MAX_BYTES);
+        let end = text.floor_char_boundary(MAX_EXCERPT_BYTES);
         Self(CompactString::from(text.get(..end).unwrap_or_default()))
     }
 
-    /// Whether the text may have gone on.
+    /// Whether the original text may be longer than the excerpt.
     pub fn is_cut(&self) -> bool {
-        self.0.len() > EXCERPT_MAX_BYTES - 4
+        self.0.len() > MAX_EXCERPT_BYTES - 4
     }
 
-    /// The excerpt as text.
+    /// The excerpt as a string. Untrusted: never put it in a message.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -73,7 +73,7 @@ static TELLING: Phrases<25> = Phrases::new([
 
 /// Whether a shell's result says itself that the command failed: a first line `Exit code: 3`, or an
 /// `"exit_code": 3` beside the output.
-pub(crate) fn says_failing_exit(text: &str) -> bool {
+pub(crate) fn reports_failing_exit(text: &str) -> bool {
     let text = text.trim_start();
     let line = text.lines().next().unwrap_or_default();
     let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line);

@@ -1,34 +1,34 @@
-//! Names that may appear in what we say.
+//! Names that are safe to put in a message.
 //!
-//! Tool and file names come from the agent's world, which an attacker may write to. What is said
-//! to an agent holds them only in this form: plain characters, and not many of them.
+//! An attacker may choose the names of tools and files. A message contains them only as a
+//! [`SafeName`]: a short string of plain ASCII characters.
 
 use std::borrow::Cow;
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// The longest name that is said, in characters.
-pub const SAFE_NAME_MAX: usize = 80;
+/// The longest safe name, in characters.
+pub const MAX_SAFE_NAME_CHARS: usize = 80;
 
-/// A name of `[A-Za-z0-9._/-]`, 1 to [`SAFE_NAME_MAX`] characters.
+/// A name of `[A-Za-z0-9._/-]`, 1 to [`MAX_SAFE_NAME_CHARS`] characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Cow<'_, str>")]
 pub struct SafeName(CompactString);
 
 impl SafeName {
-    /// The plain characters of `name`; of a long one the end, which tells files apart.
+    /// Keeps the plain characters of `name`; of a long name the last ones, which tell files apart.
     ///
-    /// A name without any plain character becomes `-`.
+    /// A name without plain characters becomes `-`.
     pub fn of(name: &str) -> Self {
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-');
-        if (1..=SAFE_NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
+        if (1..=MAX_SAFE_NAME_CHARS).contains(&name.len()) && name.bytes().all(is_plain) {
             return Self(name.into());
         }
         let plain = |c: &char| u8::try_from(*c).is_ok_and(is_plain);
         let count = name.chars().filter(plain).count();
-        let skipped = count.saturating_sub(SAFE_NAME_MAX);
+        let skipped = count.saturating_sub(MAX_SAFE_NAME_CHARS);
         let mut safe: CompactString = name.chars().filter(plain).skip(skipped).collect();
         if safe.is_empty() {
             safe.push('-');
@@ -36,7 +36,7 @@ impl SafeName {
         Self(safe)
     }
 
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,11 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_characters_are_left() {
+    fn a_safe_name_keeps_plain_characters_and_the_end_of_a_long_name() {
         assert_eq!(SafeName::of("a b\n[x](y)\u{202e}<z>").as_str(), "abxyz");
         assert_eq!(SafeName::of("\u{1f600}").as_str(), "-");
         let long = format!("{}src/main.rs", "deep/".repeat(40));
-        assert_eq!(SafeName::of(&long).as_str().len(), SAFE_NAME_MAX);
+        assert_eq!(SafeName::of(&long).as_str().len(), MAX_SAFE_NAME_CHARS);
         assert!(SafeName::of(&long).as_str().ends_with("deep/src/main.rs"));
     }
 }

@@ -1,12 +1,12 @@
 //! Going through a text once: the stripped form of arguments and results, and the plain form of
 //! an error with the words that tell its class.
 
-use super::byte::{Kinds, count, in_token};
+use super::byte::{ByteKinds, is_token_byte, prefix_len};
 use super::error::ErrorClass;
+use super::error_keywords::Keywords;
 use super::token::{
     Form, HOLE, is_decimal, is_file_name, is_unit, split_tail, token_shape, write_token,
 };
-use super::words::Words;
 
 /// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
 const TOKEN_REACH: usize = 128;
@@ -45,7 +45,7 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
     while let Some(ahead) = first_digit(span(seen, text.len())) {
         let digit = seen + ahead;
         let begun = span(seen.max(digit.saturating_sub(TOKEN_REACH)), digit);
-        let before_token = begun.iter().rposition(|byte| !in_token(*byte));
+        let before_token = begun.iter().rposition(|byte| !is_token_byte(*byte));
         let start = digit - begun.len() + before_token.map_or(0, |at| at + 1);
         let (length, shape) = token_shape(span(start, text.len()));
         let end = start + length;
@@ -61,7 +61,7 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
             written = end;
         } else if shape.may_be_volatile(token) {
             out.extend_from_slice(span(written, start));
-            write_token(token, Kinds::of_all(token), form, out);
+            write_token(token, ByteKinds::of_all(token), form, out);
             out.extend_from_slice(tail);
             written = end;
         }
@@ -114,7 +114,7 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behi
             // `0.3 seconds`
             [b' ', b's' | b'm' | b'h' | b'u' | b'n' | 0xc2, ..] => {
                 let word = behind.get(1..).unwrap_or_default();
-                let length = count(word, |byte| byte.is_ascii_alphabetic() || byte >= 0x80);
+                let length = prefix_len(word, |byte| byte.is_ascii_alphabetic() || byte >= 0x80);
                 if is_unit(word.get(..length).unwrap_or_default()) {
                     return true;
                 }
@@ -181,7 +181,7 @@ fn is_position(before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
         name = rest.split_at(rest.len() - digits).0;
     }
     let Some(name) = name.strip_suffix(b"(") else { return false };
-    let length = name.iter().rev().take_while(|byte| in_token(**byte)).count();
+    let length = name.iter().rev().take_while(|byte| is_token_byte(**byte)).count();
     is_file_name(name.split_at(name.len() - length).1)
 }
 
@@ -241,36 +241,36 @@ fn is_diagnostic(line: &[u8]) -> bool {
 }
 
 /// Writes the first line of a text; returns its telling words and its length.
-fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
-    const NOT_PLAIN: Kinds = Kinds::DIGIT.and(Kinds::SLASH);
+fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
+    const NOT_PLAIN: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let start = out.len();
-    let mut words = Words::default();
+    let mut words = Keywords::default();
     // Everything before `written` is written: what is plain is copied in long stretches.
     let skipped = step_length(text);
     let (mut written, mut at) = (skipped, skipped);
     while let Some(byte) = text.get(at) {
-        let mut kinds = Kinds::of(*byte);
+        let mut kinds = ByteKinds::of(*byte);
         let from = at;
         at += 1;
-        if kinds != Kinds::NONE {
-            while let Some(kind) = text.get(at).map(|byte| Kinds::of(*byte)) {
-                if kind == Kinds::NONE {
+        if kinds != ByteKinds::NONE {
+            while let Some(kind) = text.get(at).map(|byte| ByteKinds::of(*byte)) {
+                if kind == ByteKinds::NONE {
                     break;
                 }
-                kinds = kinds.and(kind);
+                kinds = kinds.union(kind);
                 at += 1;
             }
             let (token, tail) = split_tail(span(from, at));
-            words |= Words::at_start_of(span(from, text.len()), token.len());
-            if kinds.has(NOT_PLAIN) {
+            words |= Keywords::at_start_of(span(from, text.len()), token.len());
+            if kinds.intersects(NOT_PLAIN) {
                 out.extend_from_slice(span(written, from));
                 written = at;
                 let (before, behind) = (span(0, from), span(at, text.len()));
                 if is_volatile_number(token, Form::Error, before, tail, behind) {
                     out.push(HOLE);
                 } else {
-                    write_token(token, Kinds::of_all(token), Form::Error, out);
+                    write_token(token, ByteKinds::of_all(token), Form::Error, out);
                 }
                 out.extend_from_slice(tail);
             }
@@ -279,7 +279,9 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
             written = at;
             break;
         } else if byte.is_ascii_whitespace() {
-            at += count(span(at, text.len()), |next| next != b'\n' && next.is_ascii_whitespace());
+            at += prefix_len(span(at, text.len()), |next| {
+                next != b'\n' && next.is_ascii_whitespace()
+            });
             if at - from > 1 || *byte != b' ' || out.len() + from - written == start {
                 out.extend_from_slice(span(written, from));
                 if out.len() > start {
@@ -306,9 +308,10 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Words, usize) {
 /// The length of the step and clock with which builds of images begin their lines: `#11 2.114 `.
 fn step_length(line: &[u8]) -> usize {
     let Some(rest) = line.strip_prefix(b"#") else { return 0 };
-    let step = count(rest, |byte| byte.is_ascii_digit());
+    let step = prefix_len(rest, |byte| byte.is_ascii_digit());
     let behind = rest.get(step..).unwrap_or_default();
-    let clock = count(behind.get(1..).unwrap_or_default(), |b| b.is_ascii_digit() || b == b'.');
+    let clock =
+        prefix_len(behind.get(1..).unwrap_or_default(), |b| b.is_ascii_digit() || b == b'.');
     let is_clock = behind.get(1..=clock).is_some_and(|clock| clock.contains(&b'.'));
     if step > 0 && is_clock && behind.first() == Some(&b' ') { 1 + step + 1 + clock } else { 0 }
 }
@@ -317,7 +320,7 @@ fn step_length(line: &[u8]) -> usize {
 fn escape_length(behind: &[u8]) -> usize {
     match behind.strip_prefix(b"[") {
         Some(code) => {
-            let parameters = count(code, |byte| byte.is_ascii_digit() || byte == b';');
+            let parameters = prefix_len(code, |byte| byte.is_ascii_digit() || byte == b';');
             behind.len().min(parameters + 2)
         }
         None => 0,

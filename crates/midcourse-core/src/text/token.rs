@@ -3,7 +3,7 @@
 //! Over-normalising is as bad as not normalising: a bare number always stays, so "12 errors" and
 //! "7 errors" are different. What goes is what a machine made up: ids, addresses, clocks.
 
-use super::byte::{Kinds, count};
+use super::byte::{ByteKinds, prefix_len};
 
 /// Stands where something volatile stood.
 pub(super) const HOLE: u8 = b'#';
@@ -14,8 +14,8 @@ const ID_MIN: usize = 7;
 /// How names begin that a system makes up for files nobody keeps.
 const TEMPORARY: &[u8] = b"tmp";
 
-/// Kinds of hexadecimal digits.
-const HEX: Kinds = Kinds::DIGIT.and(Kinds::HEX_LETTER);
+/// ByteKinds of hexadecimal digits.
+const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
 /// Which text is being stripped; they differ in what is volatile in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +39,21 @@ pub(super) fn split_tail(token: &[u8]) -> (&[u8], &[u8]) {
 
 /// What one pass over a token tells about it.
 pub(super) struct Shape {
-    kinds: Kinds,
+    kinds: ByteKinds,
     longest_hex_run: usize,
 }
 
 /// The length of the token with which a text begins, and its shape.
 pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
-    let mut shape = Shape { kinds: Kinds::NONE, longest_hex_run: 0 };
+    let mut shape = Shape { kinds: ByteKinds::NONE, longest_hex_run: 0 };
     let mut run = 0;
     for (at, byte) in text.iter().enumerate() {
-        let kind = Kinds::of(*byte);
-        if kind == Kinds::NONE {
+        let kind = ByteKinds::of(*byte);
+        if kind == ByteKinds::NONE {
             return (at, shape);
         }
-        shape.kinds = shape.kinds.and(kind);
-        run = if kind.has(HEX) { run + 1 } else { 0 };
+        shape.kinds = shape.kinds.union(kind);
+        run = if kind.intersects(HEX) { run + 1 } else { 0 };
         shape.longest_hex_run = shape.longest_hex_run.max(run);
     }
     (text.len(), shape)
@@ -63,7 +63,7 @@ impl Shape {
     /// Whether a token with a digit is worth a closer look: most are short numbers and names.
     pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
         self.longest_hex_run >= ID_MIN
-            || self.kinds.has(Kinds::COLON)
+            || self.kinds.intersects(ByteKinds::COLON)
             || matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'])
             || matches!(token, [b'0', b'x' | b'X', ..])
             || is_date(token)
@@ -72,12 +72,12 @@ impl Shape {
 }
 
 /// Writes a token as it looks without what is volatile in it.
-pub(super) fn write_token(token: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
-    if !kinds.has(Kinds::SLASH) {
+pub(super) fn write_token(token: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
+    if !kinds.intersects(ByteKinds::SLASH) {
         return write_component(token, kinds, form, out);
     }
     // `3/10` is a count, not a path.
-    if kinds.is_within(Kinds::DIGIT.and(Kinds::SLASH)) {
+    if kinds.is_subset_of(ByteKinds::DIGIT.union(ByteKinds::SLASH)) {
         out.extend_from_slice(token);
         return;
     }
@@ -85,18 +85,18 @@ pub(super) fn write_token(token: &[u8], kinds: Kinds, form: Form, out: &mut Vec<
     let is_url = token.windows(3).any(|three| three == b"://");
     if form == Form::Error && !is_url {
         let name = token.rsplit(is_slash).next().unwrap_or(token);
-        return write_component(name, Kinds::of_all(name), form, out);
+        return write_component(name, ByteKinds::of_all(name), form, out);
     }
     for (index, component) in token.split(is_slash).enumerate() {
         if index > 0 {
             out.push(b'/');
         }
-        write_component(component, Kinds::of_all(component), form, out);
+        write_component(component, ByteKinds::of_all(component), form, out);
     }
 }
 
 /// Writes what stands between two slashes: a name, perhaps with a position behind it.
-fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+fn write_component(component: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
     // `+0x2c` is where in a function, `0x2c` an address.
     let component = match component {
         [b'+', address @ ..] if address.starts_with(b"0x") => {
@@ -105,7 +105,7 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
         }
         other => other,
     };
-    if !kinds.has(Kinds::DIGIT) {
+    if !kinds.intersects(ByteKinds::DIGIT) {
         out.extend_from_slice(component);
         return;
     }
@@ -114,7 +114,7 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
         out.push(HOLE);
         return;
     }
-    if !kinds.has(Kinds::COLON) {
+    if !kinds.intersects(ByteKinds::COLON) {
         return write_part(component, kinds, form, out);
     }
     if is_clock(component, kinds, form) {
@@ -123,10 +123,10 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
     }
     let mut is_file = false;
     for (index, part) in component.split(|byte| *byte == b':').enumerate() {
-        let kinds = Kinds::of_all(part);
+        let kinds = ByteKinds::of_all(part);
         if index == 0 {
             is_file = form == Form::Error && is_file_name(part);
-        } else if is_file && kinds == Kinds::DIGIT {
+        } else if is_file && kinds == ByteKinds::DIGIT {
             continue;
         } else {
             out.push(b':');
@@ -135,12 +135,12 @@ fn write_component(component: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>
     }
 }
 
-fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
+fn write_part(part: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
     if part.starts_with(TEMPORARY) && part.len() >= TEMPORARY.len() + 5 {
         out.push(HOLE);
         return;
     }
-    if !kinds.has(Kinds::JOINT) {
+    if !kinds.intersects(ByteKinds::JOINER) {
         let is_hole = is_made_up(part, kinds) || (form != Form::Question && is_duration(part));
         if is_hole {
             out.push(HOLE)
@@ -158,11 +158,11 @@ fn write_part(part: &[u8], kinds: Kinds, form: Form, out: &mut Vec<u8>) {
         return;
     }
     // A name such as `job-1a2b3c4d5e.log` may hold an id between its dashes and dots.
-    let is_joint = |byte: &u8| Kinds::of(*byte) == Kinds::JOINT;
+    let is_joint = |byte: &u8| ByteKinds::of(*byte) == ByteKinds::JOINER;
     for piece in part.split_inclusive(is_joint) {
         let word = piece.strip_suffix(b"-").or_else(|| piece.strip_suffix(b"."));
         let word = word.or_else(|| piece.strip_suffix(b"_")).unwrap_or(piece);
-        if word.len() >= ID_MIN && is_made_up(word, Kinds::of_all(word)) {
+        if word.len() >= ID_MIN && is_made_up(word, ByteKinds::of_all(word)) {
             out.push(HOLE);
             out.extend_from_slice(piece.get(word.len()..).unwrap_or_default());
         } else {
@@ -179,16 +179,18 @@ pub(super) fn is_file_name(part: &[u8]) -> bool {
 }
 
 /// Ids and addresses: hexadecimal with both letters and digits, `0x…`, seconds since the epoch.
-fn is_made_up(word: &[u8], kinds: Kinds) -> bool {
-    if kinds == Kinds::DIGIT {
+fn is_made_up(word: &[u8], kinds: ByteKinds) -> bool {
+    if kinds == ByteKinds::DIGIT {
         return matches!(word.len(), 10 | 13) && word.first() == Some(&b'1');
     }
-    if kinds.is_within(HEX) {
+    if kinds.is_subset_of(HEX) {
         let digits = || word.iter().filter(|byte| byte.is_ascii_digit()).count();
         return word.len() >= ID_MIN && digits() >= 2;
     }
     match word {
-        [b'0', b'x' | b'X', hex @ ..] => !hex.is_empty() && Kinds::of_all(hex).is_within(HEX),
+        [b'0', b'x' | b'X', hex @ ..] => {
+            !hex.is_empty() && ByteKinds::of_all(hex).is_subset_of(HEX)
+        }
         _ => false,
     }
 }
@@ -213,10 +215,13 @@ fn is_date(token: &[u8]) -> bool {
 }
 
 /// `08:12:34`, with or without a fraction; in an error also `12:34`, which may be a position.
-fn is_clock(component: &[u8], kinds: Kinds, form: Form) -> bool {
-    const CLOCK: Kinds =
-        Kinds::DIGIT.and(Kinds::COLON).and(Kinds::JOINT).and(Kinds::OTHER).and(Kinds::LETTER);
-    if !kinds.is_within(CLOCK) || !component.first().is_some_and(u8::is_ascii_digit) {
+fn is_clock(component: &[u8], kinds: ByteKinds, form: Form) -> bool {
+    const CLOCK: ByteKinds = ByteKinds::DIGIT
+        .union(ByteKinds::COLON)
+        .union(ByteKinds::JOINER)
+        .union(ByteKinds::OTHER)
+        .union(ByteKinds::LETTER);
+    if !kinds.is_subset_of(CLOCK) || !component.first().is_some_and(u8::is_ascii_digit) {
         return false;
     }
     let least = if form == Form::Error { 2 } else { 3 };
@@ -224,7 +229,7 @@ fn is_clock(component: &[u8], kinds: Kinds, form: Form) -> bool {
     let is_part = |(index, part): (usize, &[u8])| {
         // Only the last part can have a fraction or a zone behind it.
         let is_last = index + 1 == parts;
-        let end = count(part, |byte| byte.is_ascii_digit());
+        let end = prefix_len(part, |byte| byte.is_ascii_digit());
         (end == part.len() || (is_last && matches!(part.get(end), Some(b'.' | b'Z' | b'+'))))
             && (end == 2 || (form == Form::Error && end > 0))
     };
@@ -239,9 +244,9 @@ fn is_duration(part: &[u8]) -> bool {
     }
     let mut rest = part;
     while !rest.is_empty() {
-        let number = count(rest, |byte| byte.is_ascii_digit() || byte == b'.');
+        let number = prefix_len(rest, |byte| byte.is_ascii_digit() || byte == b'.');
         let (_, behind) = rest.split_at(number);
-        let (unit, behind) = behind.split_at(count(behind, |byte| !byte.is_ascii_digit()));
+        let (unit, behind) = behind.split_at(prefix_len(behind, |byte| !byte.is_ascii_digit()));
         if number == 0 || !is_unit(unit) {
             return false;
         }

@@ -21,10 +21,7 @@ fn guidance_has_one_to_five_hundred_characters_and_a_key() {
     for chars in [0, 501] {
         assert!(matches!(of(chars), Err(InvalidGuidance::Text(_))), "{chars}");
     }
-    assert_eq!(
-        of(501).unwrap_err().to_string(),
-        "a text of 501 characters does not fit: give 1 to 500"
-    );
+    assert_eq!(of(501).unwrap_err().to_string(), "text has 501 characters; use 1 to 500");
     for key in ["", "a key", "Key", "-key", ".key", "ké", &"k".repeat(65)] {
         assert!(
             matches!(GuidanceInjection::new(key, "text"), Err(InvalidGuidance::Key(_))),

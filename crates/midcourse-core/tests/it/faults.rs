@@ -1,7 +1,7 @@
 //! What is plugged in may fail: it is skipped and reported, and the rest still work.
 
 use midcourse_core::{
-    Belief, ClassificationResult, Classifier, DecisionPoint, Engine, Failure, Feedback,
+    ClassificationResult, Classifier, DecisionPoint, Detection, Engine, Failure, Feedback,
     FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceContext,
     GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetector, PatternType,
     Prompt, PromptTemplate, ProviderError, StaticFeedback, TrajectoryAnalysis,
@@ -92,7 +92,7 @@ impl PatternDetector for PanickingDetector {
         "panicking_detector"
     }
 
-    fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Belief {
+    fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         self.looks += 1;
         panic!("look {}", self.looks)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use midcourse_core::{
-    AgentMessage, CALL_IDS_MAX, CallId, GapReason, RunOutcome, Timestamp, ToolResult,
+    AgentMessage, CallId, GapReason, MAX_REMEMBERED_CALL_IDS, RunOutcome, Timestamp, ToolResult,
     TrajectoryPayload, TrajectoryRecord,
 };
 use proptest::collection::vec;
@@ -280,7 +280,7 @@ pub(crate) fn count(records: &[TrajectoryRecord], first_prompt: &str) -> Counts 
             }
             _ => continue,
         };
-        if ended.iter().rev().take(CALL_IDS_MAX).any(|known| *known == id) {
+        if ended.iter().rev().take(MAX_REMEMBERED_CALL_IDS).any(|known| *known == id) {
             continue;
         }
         ended.push(id);

@@ -2,7 +2,7 @@
 //! come and go.
 
 use midcourse_core::{
-    Belief, CallId, Cause, Confidence, Engine, Feedback, FeedbackContext, FeedbackPolicy,
+    CallId, Cause, Confidence, Detection, Engine, Feedback, FeedbackContext, FeedbackPolicy,
     FeedbackProviderConfig, FeedbackTrigger, Goals, OutcomeVerdict, PatternDetail, PatternDetector,
     Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp, ToolInvoked, ToolResult,
     TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
@@ -89,11 +89,11 @@ impl PatternDetector for Always {
         self.0
     }
 
-    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Belief {
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
         if trajectory.call_just_ended().is_none() {
-            return Belief::Unchanged;
+            return Detection::Unchanged;
         }
-        Belief::Holds(TrajectoryPattern::new(
+        Detection::Present(TrajectoryPattern::new(
             PatternDetail::Custom { name: SafeName::of(self.0), subject: None },
             Confidence::HALF,
             Cause::only(self.0),
@@ -133,7 +133,7 @@ fn a_word_of_the_person_ends_what_was_believed() {
     for record in parse_notation(&format!("{circle}\nuser: try the other Makefile")).unwrap() {
         engine.take_in(&record);
         let trajectory = engine.trajectory();
-        let is_loop = trajectory.tool_call_count() >= 3 && !trajectory.person_just_spoke();
+        let is_loop = trajectory.tool_call_count() >= 3 && !trajectory.user_just_spoke();
         assert_eq!(!trajectory.patterns().is_empty(), is_loop);
     }
 }

@@ -4,8 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The core is pure: these and nothing else.
-const DEPENDENCIES: [&str; 7] =
-    ["compact_str", "minijinja", "postcard", "serde", "serde_json", "thiserror", "xxhash-rust"];
+const DEPENDENCIES: [&str; 9] = [
+    "compact_str",
+    "memchr",
+    "minijinja",
+    "phf",
+    "postcard",
+    "serde",
+    "serde_json",
+    "thiserror",
+    "xxhash-rust",
+];
 
 /// What would make it impure.
 const FORBIDDEN: [&str; 12] = [

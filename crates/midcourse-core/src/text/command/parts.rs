@@ -1,6 +1,7 @@
-//! A command line cut into its programs, and those into words. Quotes and backslashes are honoured.
+//! Splits a command line into its programs, and a program into its words. Honours quotes and
+//! backslashes.
 
-/// Where a scan is between quotes.
+/// The quoting state of a scan.
 #[derive(Debug, Clone, Copy, Default)]
 struct Quotes {
     open: Option<u8>,
@@ -8,7 +9,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Goes over one byte; whether it stands outside quotes and means what it is.
+    /// Advances over one byte; returns whether the byte is unquoted and unescaped.
     fn is_plain(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.is_escaped) {
             return false;
@@ -26,7 +27,7 @@ impl Quotes {
     }
 }
 
-/// One program and its words.
+/// One program of a command line, with its words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     text: &'a str,
@@ -34,7 +35,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Its words; what stands in quotes is one.
+    /// The words; a quoted text is one word.
     pub(super) fn words(&self) -> Vec<&'a str> {
         let (mut words, mut start, mut quotes) = (Vec::new(), None, Quotes::default());
         for (at, byte) in self.text.bytes().enumerate() {
@@ -48,7 +49,7 @@ impl<'a> Part<'a> {
         words
     }
 
-    /// Whether its output goes into a file.
+    /// Whether the output is redirected to a file.
     pub(super) fn writes_a_file(&self) -> bool {
         let (bytes, mut quotes) = (self.text.as_bytes(), Quotes::default());
         bytes.iter().enumerate().any(|(at, byte)| {
@@ -59,8 +60,8 @@ impl<'a> Part<'a> {
             if matches!(before, Some(b'>' | b'-' | b'=' | b'<')) {
                 return false;
             }
-            let behind = self.text.get(at + 1..).unwrap_or_default().trim_start_matches('>');
-            let target = behind.trim_start();
+            let after = self.text.get(at + 1..).unwrap_or_default().trim_start_matches('>');
+            let target = after.trim_start();
             !target.is_empty()
                 && !target.starts_with(['&', '=', '('])
                 && !target.starts_with("/dev/")
@@ -68,15 +69,15 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The parts of a command line: between `;`, `&`, `|` and line ends, up to a here-document.
+/// Iterates over the parts of a command line, separated by `;`, `&`, `|` and line ends, up to the
+/// text of a here-document.
 pub(super) struct Parts<'a> {
     rest: Option<&'a str>,
     is_piped: bool,
 }
 
 impl<'a> Parts<'a> {
-    /// Of the text of a here-document only its first line is part of the command: it says where the
-    /// output goes.
+    /// A here-document ends the command after its first line, which may redirect the output.
     pub(super) fn of(command: &'a str) -> Self {
         let document = command.find("<<");
         let end = document.and_then(|at| command.get(at..)?.find('\n').map(|line| at + line));
@@ -97,7 +98,7 @@ impl<'a> Iterator for Parts<'a> {
             }
             let next = bytes.get(at + 1);
             let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-            // `2>&1` and `&>` are about output, not about two commands.
+            // The `&` in `2>&1` and `&>` is a redirection, not a separator.
             let is_end = match byte {
                 b';' | b'\n' | b'|' => true,
                 b'&' => !matches!(before, Some(b'>' | b'<')) && next != Some(&b'>'),

@@ -8,110 +8,110 @@ use std::ops::BitOrAssign;
 use super::error::ErrorClass;
 
 /// The words that tell something.
-const WORD_LIST: &[(&str, Words)] = &[
-    ("error", Words::ERROR),
-    ("errors", Words::ERROR),
-    ("fatal", Words::ERROR),
-    ("failed", Words::ERROR),
-    ("failure", Words::ERROR),
-    ("fails", Words::ERROR),
-    ("cannot", Words::ERROR),
-    ("unable", Words::ERROR),
-    ("exception", Words::ERROR),
-    ("panicked", Words::ERROR),
-    ("panic", Words::ERROR),
-    ("aborted", Words::ERROR),
-    ("undefined", Words::ERROR),
-    ("traceback", Words::ERROR),
-    ("denied", Words::DENIED),
-    ("forbidden", Words::DENIED),
-    ("permission", Words::DENIED),
-    ("unauthorized", Words::DENIED),
-    ("eacces", Words::DENIED),
-    ("eperm", Words::DENIED),
-    ("refusing", Words::DENIED),
-    ("disallowed", Words::DENIED),
-    ("read-only", Words::DENIED),
-    ("erofs", Words::DENIED),
-    ("enoent", Words::NO_SUCH),
-    ("missing", Words::NO_SUCH),
-    ("such", Words::NO_SUCH),
-    ("not", Words::NOT),
-    ("found", Words::FOUND),
-    ("exist", Words::FOUND),
-    ("unknown", Words::UNKNOWN),
-    ("unsupported", Words::UNKNOWN),
-    ("unrecognized", Words::UNKNOWN),
-    ("tool", Words::TOOL),
-    ("invalid", Words::INVALID),
-    ("required", Words::INVALID),
-    ("expected", Words::INVALID),
-    ("unexpected", Words::INVALID),
-    ("malformed", Words::INVALID),
-    ("validation", Words::INVALID),
-    ("argument", Words::ARGUMENT),
-    ("arguments", Words::ARGUMENT),
-    ("parameter", Words::ARGUMENT),
-    ("parameters", Words::ARGUMENT),
-    ("schema", Words::ARGUMENT),
-    ("input", Words::ARGUMENT),
-    ("option", Words::ARGUMENT),
-    ("property", Words::ARGUMENT),
-    ("timeout", Words::TIMEOUT),
-    ("timed", Words::TIMEOUT),
-    ("etimedout", Words::OUTAGE),
-    ("space", Words::SPACE),
-    ("memory", Words::SPACE),
-    ("disk", Words::SPACE),
-    ("left", Words::FULL),
-    ("full", Words::FULL),
-    ("exhausted", Words::FULL),
-    ("allocate", Words::FULL),
-    ("enospc", Words::RESOURCE),
-    ("enomem", Words::RESOURCE),
-    ("connection", Words::NETWORK),
-    ("network", Words::NETWORK),
-    ("dns", Words::NETWORK),
-    ("resolve", Words::NETWORK),
-    ("socket", Words::NETWORK),
-    ("gateway", Words::NETWORK),
-    ("upstream", Words::NETWORK),
-    ("server", Words::NETWORK),
-    ("service", Words::NETWORK),
-    ("refused", Words::DOWN),
-    ("reset", Words::DOWN),
-    ("unavailable", Words::DOWN),
-    ("overloaded", Words::DOWN),
-    ("throttled", Words::DOWN),
-    ("quota", Words::DOWN),
-    ("econnrefused", Words::OUTAGE),
-    ("econnreset", Words::OUTAGE),
-    ("enotfound", Words::OUTAGE),
-    ("unreachable", Words::OUTAGE),
-    ("http", Words::HTTP),
-    ("https", Words::HTTP),
-    ("status", Words::HTTP),
-    ("code", Words::HTTP),
-    ("response", Words::HTTP),
-    ("401", Words::CODE_DENIED),
-    ("403", Words::CODE_DENIED),
-    ("404", Words::CODE_MISSING),
-    ("429", Words::CODE_DOWN),
-    ("502", Words::CODE_DOWN),
-    ("503", Words::CODE_DOWN),
-    ("504", Words::CODE_DOWN),
-    ("529", Words::CODE_DOWN),
-    ("assert", Words::CHECK),
-    ("assertion", Words::CHECK),
-    ("assertionerror", Words::CHECK),
-    ("test", Words::CHECK),
-    ("tests", Words::CHECK),
-    ("syntax", Words::SYNTAX),
-    ("syntaxerror", Words::SYNTAX),
-    ("parse", Words::SYNTAX),
-    ("parser", Words::SYNTAX),
-    ("separator", Words::SYNTAX),
-    ("indentationerror", Words::SYNTAX),
+const KEYWORDS: &[(&str, Keywords)] = &[
+    ("error", Keywords::ERROR),
+    ("errors", Keywords::ERROR),
+    ("fatal", Keywords::ERROR),
+    ("failed", Keywords::ERROR),
+    ("failure", Keywords::ERROR),
+    ("fails", Keywords::ERROR),
+    ("cannot", Keywords::ERROR),
+    ("unable", Keywords::ERROR),
+    ("exception", Keywords::ERROR),
+    ("panicked", Keywords::ERROR),
+    ("panic", Keywords::ERROR),
+    ("aborted", Keywords::ERROR),
+    ("undefined", Keywords::ERROR),
+    ("traceback", Keywords::ERROR),
+    ("denied", Keywords::DENIED),
+    ("forbidden", Keywords::DENIED),
+    ("permission", Keywords::DENIED),
+    ("unauthorized", Keywords::DENIED),
+    ("eacces", Keywords::DENIED),
+    ("eperm", Keywords::DENIED),
+    ("refusing", Keywords::DENIED),
+    ("disallowed", Keywords::DENIED),
+    ("read-only", Keywords::DENIED),
+    ("erofs", Keywords::DENIED),
+    ("enoent", Keywords::NO_SUCH),
+    ("missing", Keywords::NO_SUCH),
+    ("such", Keywords::NO_SUCH),
+    ("not", Keywords::NOT),
+    ("found", Keywords::FOUND),
+    ("exist", Keywords::FOUND),
+    ("unknown", Keywords::UNKNOWN),
+    ("unsupported", Keywords::UNKNOWN),
+    ("unrecognized", Keywords::UNKNOWN),
+    ("tool", Keywords::TOOL),
+    ("invalid", Keywords::INVALID),
+    ("required", Keywords::INVALID),
+    ("expected", Keywords::INVALID),
+    ("unexpected", Keywords::INVALID),
+    ("malformed", Keywords::INVALID),
+    ("validation", Keywords::INVALID),
+    ("argument", Keywords::ARGUMENT),
+    ("arguments", Keywords::ARGUMENT),
+    ("parameter", Keywords::ARGUMENT),
+    ("parameters", Keywords::ARGUMENT),
+    ("schema", Keywords::ARGUMENT),
+    ("input", Keywords::ARGUMENT),
+    ("option", Keywords::ARGUMENT),
+    ("property", Keywords::ARGUMENT),
+    ("timeout", Keywords::TIMEOUT),
+    ("timed", Keywords::TIMEOUT),
+    ("etimedout", Keywords::OUTAGE),
+    ("space", Keywords::SPACE),
+    ("memory", Keywords::SPACE),
+    ("disk", Keywords::SPACE),
+    ("left", Keywords::FULL),
+    ("full", Keywords::FULL),
+    ("exhausted", Keywords::FULL),
+    ("allocate", Keywords::FULL),
+    ("enospc", Keywords::RESOURCE),
+    ("enomem", Keywords::RESOURCE),
+    ("connection", Keywords::NETWORK),
+    ("network", Keywords::NETWORK),
+    ("dns", Keywords::NETWORK),
+    ("resolve", Keywords::NETWORK),
+    ("socket", Keywords::NETWORK),
+    ("gateway", Keywords::NETWORK),
+    ("upstream", Keywords::NETWORK),
+    ("server", Keywords::NETWORK),
+    ("service", Keywords::NETWORK),
+    ("refused", Keywords::DOWN),
+    ("reset", Keywords::DOWN),
+    ("unavailable", Keywords::DOWN),
+    ("overloaded", Keywords::DOWN),
+    ("throttled", Keywords::DOWN),
+    ("quota", Keywords::DOWN),
+    ("econnrefused", Keywords::OUTAGE),
+    ("econnreset", Keywords::OUTAGE),
+    ("enotfound", Keywords::OUTAGE),
+    ("unreachable", Keywords::OUTAGE),
+    ("http", Keywords::HTTP),
+    ("https", Keywords::HTTP),
+    ("status", Keywords::HTTP),
+    ("code", Keywords::HTTP),
+    ("response", Keywords::HTTP),
+    ("401", Keywords::CODE_DENIED),
+    ("403", Keywords::CODE_DENIED),
+    ("404", Keywords::CODE_MISSING),
+    ("429", Keywords::CODE_DOWN),
+    ("502", Keywords::CODE_DOWN),
+    ("503", Keywords::CODE_DOWN),
+    ("504", Keywords::CODE_DOWN),
+    ("529", Keywords::CODE_DOWN),
+    ("assert", Keywords::CHECK),
+    ("assertion", Keywords::CHECK),
+    ("assertionerror", Keywords::CHECK),
+    ("test", Keywords::CHECK),
+    ("tests", Keywords::CHECK),
+    ("syntax", Keywords::SYNTAX),
+    ("syntaxerror", Keywords::SYNTAX),
+    ("parse", Keywords::SYNTAX),
+    ("parser", Keywords::SYNTAX),
+    ("separator", Keywords::SYNTAX),
+    ("indentationerror", Keywords::SYNTAX),
 ];
 
 /// Bit 5 tells small letters from capitals; the other bytes of words do not differ by it.
@@ -156,14 +156,14 @@ const fn place_of(word: u128) -> usize {
     (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % PLACES
 }
 
-/// Words and their bits; a word that finds its place taken stands in the next free one.
-static WORDS: [(u128, Words); PLACES] = {
-    let mut table = [(0, Words(0)); PLACES];
+/// Keywords and their bits; a word that finds its place taken stands in the next free one.
+static KEYWORD_TABLE: [(u128, Keywords); PLACES] = {
+    let mut table = [(0, Keywords(0)); PLACES];
     let mut at = 0;
-    while at < WORD_LIST.len() {
+    while at < KEYWORDS.len() {
         #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
         {
-            let (word, bit) = WORD_LIST[at];
+            let (word, bit) = KEYWORDS[at];
             let word = packed(word.as_bytes());
             let mut place = place_of(word);
             while table[place].0 != 0 {
@@ -178,9 +178,9 @@ static WORDS: [(u128, Words); PLACES] = {
 
 /// The telling words seen in a text, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Words(u32);
+pub(super) struct Keywords(u32);
 
-impl Words {
+impl Keywords {
     const ERROR: Self = Self(1);
     const DENIED: Self = Self(1 << 1);
     const NO_SUCH: Self = Self(1 << 2);
@@ -216,7 +216,7 @@ impl Words {
         let word = packed_start(text, length);
         let mut place = place_of(word);
         loop {
-            match WORDS.get(place) {
+            match KEYWORD_TABLE.get(place) {
                 Some((known, bit)) if *known == word => return *bit,
                 Some((0, _)) | None => return Self::of_ending(token),
                 Some(_) => place = (place + 1) % PLACES,
@@ -280,7 +280,7 @@ impl Words {
     }
 }
 
-impl BitOrAssign for Words {
+impl BitOrAssign for Keywords {
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
     }

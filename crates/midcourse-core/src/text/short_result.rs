@@ -1,18 +1,19 @@
-//! What a short answer says, beyond its bytes: that nothing was found, that something is still
-//! under way, that a service is down, that nothing was changed.
+//! What a short tool result says: nothing was found, something is still running, a service is
+//! down, nothing was changed, the call was refused.
 //!
-//! Only short answers are read. In a long one such words are content, not a verdict.
+//! Only short results are read. In a long result the same phrases are content, not a statement
+//! about the call. `analysis` reads each result once, when its call ends.
 
 use super::phrases::{Phrases, WHOLE};
 
-/// The longest answer that is read, in bytes.
-const SHORT: usize = 600;
+/// Longer results are not read at all.
+const MAX_READ_BYTES: usize = 600;
 
-/// The longest answer that says nothing was found, or that something is under way.
-const VERDICT: usize = 240;
+/// Longer results are not read for "nothing found", "still running", "unchanged" or "wrong".
+const MAX_STATEMENT_BYTES: usize = 240;
 
-/// Whole answers that mean that there is nothing.
-const NOTHING: [&str; 12] = [
+/// Complete results that mean "nothing found".
+const NOTHING_FOUND: [&str; 12] = [
     "",
     "[]",
     "{}",
@@ -27,8 +28,8 @@ const NOTHING: [&str; 12] = [
     "empty",
 ];
 
-/// How an answer goes on that begins with "no", "0" or "found 0".
-const NOUNS: [&str; 18] = [
+/// Nouns that make "no …", "0 …" or "found 0 …" mean "nothing found".
+const COUNTABLE_NOUNS: [&str; 18] = [
     "match",
     "result",
     "file",
@@ -49,32 +50,35 @@ const NOUNS: [&str; 18] = [
     "object",
 ];
 
-/// What a phrase means.
+// What a phrase means, as bits.
+/// Something is still running.
 const PENDING: u16 = 1;
-/// A service does not serve.
+/// A service is down or overloaded.
 const DOWN: u16 = 1 << 1;
-/// A number that is a status with which a service does not serve, beside a word for a status.
-const CODE: u16 = 1 << 2;
+/// A status code of a service that is down; counts only after a `STATUS` word.
+const DOWN_CODE: u16 = 1 << 2;
+/// A word that introduces a status code.
 const STATUS: u16 = 1 << 3;
 /// There was nothing to write.
 const UNCHANGED: u16 = 1 << 4;
-/// A person or a rule has said no.
+/// A person or a policy refused the call.
 const REFUSED: u16 = 1 << 5;
-/// It is not right.
+/// The result rejects what was tried.
 const NEGATIVE: u16 = 1 << 6;
+/// Cancels `NEGATIVE`: "0 failed" contains "failed".
 const NONE_FAILED: u16 = 1 << 7;
-/// A status that says that there is no such thing, beside a word for a status.
-const MISSING: u16 = 1 << 8;
+/// A status code for a missing resource; counts only after a `STATUS` word.
+const MISSING_CODE: u16 = 1 << 8;
 
-/// How far behind the word for a status its number may begin, in bytes.
-const STATUS_REACH: usize = 16;
+/// How many bytes after the start of a status word its code may begin.
+const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
-/// What tools, services and hosts say.
+/// Phrases of tools, services and hosts.
 static PHRASES: Phrases<95> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
-    ("404", MISSING),
+    ("404", MISSING_CODE),
     ("unknown", NEGATIVE),
     ("running", PENDING),
     ("pending", PENDING),
@@ -118,11 +122,11 @@ static PHRASES: Phrases<95> = Phrases::new([
     ("upstream connect error", DOWN | WHOLE),
     ("failed to connect", DOWN | WHOLE),
     ("internal server error", DOWN | WHOLE),
-    ("429", CODE),
-    ("502", CODE),
-    ("503", CODE),
-    ("504", CODE),
-    ("529", CODE),
+    ("429", DOWN_CODE),
+    ("502", DOWN_CODE),
+    ("503", DOWN_CODE),
+    ("504", DOWN_CODE),
+    ("529", DOWN_CODE),
     ("http", STATUS),
     ("status", STATUS),
     ("error", STATUS),
@@ -168,56 +172,56 @@ static PHRASES: Phrases<95> = Phrases::new([
     ("0 failed", NONE_FAILED),
 ]);
 
-/// What a short answer says.
+/// The statements found in a short result; all false for a long one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AnswerView {
-    /// That there is nothing.
-    pub(crate) nothing: bool,
-    /// That something is under way.
+pub(crate) struct ShortResult {
+    /// A search found nothing.
+    pub(crate) nothing_found: bool,
+    /// Something is still running.
     pub(crate) pending: bool,
-    /// That a service does not serve.
-    pub(crate) down: bool,
-    /// That nothing was changed.
+    /// A service is down or overloaded.
+    pub(crate) service_down: bool,
+    /// The call changed nothing.
     pub(crate) unchanged: bool,
-    /// That it was refused.
+    /// A person or a policy refused the call.
     pub(crate) refused: bool,
-    /// That it is not right.
+    /// The result rejects what was tried: wrong, invalid, not found.
     pub(crate) negative: bool,
 }
 
-impl AnswerView {
-    /// Reads an answer, if it is short; whether it says that there is nothing only for who `seeks`.
-    pub(crate) fn of(text: &str, seeks: bool) -> Self {
+impl ShortResult {
+    /// Reads a result. `nothing_found` is set only for the result of a search.
+    pub(crate) fn of(text: &str, is_search: bool) -> Self {
         let text = text.trim();
-        if text.len() > SHORT {
+        if text.len() > MAX_READ_BYTES {
             return Self::default();
         }
-        let is_verdict = text.len() <= VERDICT;
+        let is_statement = text.len() <= MAX_STATEMENT_BYTES;
         let meaning = meaning_of(text);
         let means = |what: u16| meaning & what != 0;
         Self {
-            nothing: seeks && is_verdict && finds_nothing(&text.to_ascii_lowercase()),
-            pending: is_verdict && means(PENDING),
-            down: means(DOWN),
-            unchanged: is_verdict && means(UNCHANGED),
-            negative: is_verdict && means(NEGATIVE) && !means(NONE_FAILED),
+            nothing_found: is_search && is_statement && finds_nothing(&text.to_ascii_lowercase()),
+            pending: is_statement && means(PENDING),
+            service_down: means(DOWN),
+            unchanged: is_statement && means(UNCHANGED),
+            negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
             refused: means(REFUSED),
         }
     }
 }
 
-/// What the phrases of a text mean; a number is a status only right behind a word for one.
+/// The meanings of all phrases in a text, or-ed. A code counts only right after a status word.
 fn meaning_of(text: &str) -> u16 {
     let (mut all, mut status) = (0, None);
     for (at, meaning) in PHRASES.find_in(text.as_bytes()) {
         if meaning & STATUS != 0 {
             status = Some(at);
         }
-        let is_status = status.is_some_and(|status| at - status <= STATUS_REACH);
+        let is_code = status.is_some_and(|status| at - status <= MAX_STATUS_DISTANCE_BYTES);
         all |= match meaning {
-            CODE if is_status => DOWN,
-            MISSING if is_status => NEGATIVE,
-            CODE | MISSING => 0,
+            DOWN_CODE if is_code => DOWN,
+            MISSING_CODE if is_code => NEGATIVE,
+            DOWN_CODE | MISSING_CODE => 0,
             other => other,
         };
     }
@@ -226,12 +230,12 @@ fn meaning_of(text: &str) -> u16 {
 
 fn finds_nothing(text: &str) -> bool {
     let plain = text.trim_end_matches(['.', '!']);
-    if NOTHING.contains(&plain) {
+    if NOTHING_FOUND.contains(&plain) {
         return true;
     }
     let is_about_finding = |rest: &str| {
         let head = rest.get(..rest.floor_char_boundary(40)).unwrap_or(rest);
-        NOUNS.iter().any(|noun| head.contains(noun))
+        COUNTABLE_NOUNS.iter().any(|noun| head.contains(noun))
     };
     let begins = ["no ", "0 ", "found 0", "(0 ", "found no", "could not find", "nothing"]
         .iter()
@@ -239,7 +243,7 @@ fn finds_nothing(text: &str) -> bool {
     begins || is_empty_list(plain)
 }
 
-/// `{"results": [], "total": 0}`: an object that holds an empty list and nothing that counts.
+/// `{"results": [], "total": 0}`: a JSON object with an empty list and no number above zero.
 fn is_empty_list(text: &str) -> bool {
     text.starts_with('{')
         && text.contains("[]")
@@ -247,9 +251,9 @@ fn is_empty_list(text: &str) -> bool {
         && text.len() <= 120
 }
 
-/// Whether the beginning of an error says that a service does not serve.
-pub(super) fn error_says_down(text: &str) -> bool {
-    let head = text.get(..text.floor_char_boundary(SHORT)).unwrap_or(text);
+/// Whether the beginning of an error says that a service is down.
+pub(super) fn error_reports_outage(text: &str) -> bool {
+    let head = text.get(..text.floor_char_boundary(MAX_READ_BYTES)).unwrap_or(text);
     meaning_of(head) & DOWN != 0
 }
 
@@ -258,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_was_found() {
+    fn empty_search_results_are_recognized() {
         for text in [
             "",
             "No matches found",
@@ -272,15 +276,15 @@ mod tests {
             "Nothing found",
             "No relevant documents were found in the index",
         ] {
-            assert!(AnswerView::of(text, true).nothing, "{text}");
+            assert!(ShortResult::of(text, true).nothing_found, "{text}");
         }
         for text in ["3 matches", "No, use b.rs instead", "0.5", "{\"ids\":[],\"n\":3}", "ok"] {
-            assert!(!AnswerView::of(text, true).nothing, "{text}");
+            assert!(!ShortResult::of(text, true).nothing_found, "{text}");
         }
     }
 
     #[test]
-    fn a_service_is_down() {
+    fn outages_are_recognized_and_plain_numbers_are_not() {
         for text in [
             "HTTP/1.1 503 Service Unavailable",
             "{\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}",
@@ -288,7 +292,7 @@ mod tests {
             "{\"status\": 429, \"message\": \"slow down\"}",
             "<title>502 Bad Gateway</title>",
         ] {
-            assert!(AnswerView::of(text, false).down, "{text}");
+            assert!(ShortResult::of(text, false).service_down, "{text}");
         }
         for text in [
             "503 files copied",
@@ -299,14 +303,14 @@ mod tests {
             "502 src/a.rs, error.rs",
             "fix rate limiter, 3 files",
         ] {
-            assert!(!AnswerView::of(text, false).down, "{text}");
+            assert!(!ShortResult::of(text, false).service_down, "{text}");
         }
     }
 
     #[test]
-    fn under_way_or_unchanged() {
-        assert!(AnswerView::of("status: in_progress", false).pending);
-        assert!(AnswerView::of("nothing to commit, working tree clean", false).unchanged);
-        assert!(!AnswerView::of("done", false).pending);
+    fn pending_and_unchanged_results_are_recognized() {
+        assert!(ShortResult::of("status: in_progress", false).pending);
+        assert!(ShortResult::of("nothing to commit, working tree clean", false).unchanged);
+        assert!(!ShortResult::of("done", false).pending);
     }
 }

@@ -84,7 +84,7 @@ static INTENTS: Phrases<21> = Phrases::new([
 ]);
 
 /// Whether a message repeats itself over and over.
-pub(crate) fn is_chant(text: &str) -> bool {
+pub(crate) fn repeats_itself(text: &str) -> bool {
     if text.len() < CHANT_BYTES {
         return false;
     }
@@ -207,22 +207,25 @@ mod tests {
 
     #[test]
     fn chants() {
-        assert!(is_chant(&"I will fix it now. ".repeat(12)));
-        assert!(is_chant(&format!("First a plan.\n{}", "check the file again\n".repeat(20))));
-        assert!(is_chant(&"the the ".repeat(60)));
-        assert!(is_chant(&"我现在就去修复这个测试。".repeat(40)));
-        assert!(is_chant(&"I will now fix the failing test in the parser… ".repeat(30)));
-        assert!(is_chant(&format!("{}Done, I think", "Let me check the output again. ".repeat(9))));
+        assert!(repeats_itself(&"I will fix it now. ".repeat(12)));
+        assert!(repeats_itself(&format!("First a plan.\n{}", "check the file again\n".repeat(20))));
+        assert!(repeats_itself(&"the the ".repeat(60)));
+        assert!(repeats_itself(&"我现在就去修复这个测试。".repeat(40)));
+        assert!(repeats_itself(&"I will now fix the failing test in the parser… ".repeat(30)));
+        assert!(repeats_itself(&format!(
+            "{}Done, I think",
+            "Let me check the output again. ".repeat(9)
+        )));
     }
 
     #[test]
     fn what_repeats_for_a_reason() {
-        assert!(!is_chant(&"-".repeat(400)));
-        assert!(!is_chant(&"| 0 | 0 | 0 |\n".repeat(40)));
+        assert!(!repeats_itself(&"-".repeat(400)));
+        assert!(!repeats_itself(&"| 0 | 0 | 0 |\n".repeat(40)));
         let table: String =
             (0..30).map(|n| format!("| file_{n}.rs | {} | ok |\n", n * 7)).collect();
-        assert!(!is_chant(&table));
-        assert!(!is_chant(
+        assert!(!repeats_itself(&table));
+        assert!(!repeats_itself(
             "A thoughtful message that goes through the options one by one, says what each of them \
              costs and which of them was chosen, and then ends. It is long enough to be looked at, \
              and nothing in it is said more than once or twice, which is quite usual."
@@ -253,7 +256,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_message_can_be_heard(text in "[ab é\n.]{0,400}") {
-            is_chant(&text);
+            repeats_itself(&text);
             is_announcement(&text);
         }
     }

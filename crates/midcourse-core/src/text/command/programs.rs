@@ -1,0 +1,142 @@
+//! The known programs and what they do.
+//!
+//! One perfect-hash table, built at compile time, so that a fresh process pays nothing for it and a
+//! command costs one lookup per program.
+
+use phf::phf_map;
+
+/// What a program is known to do, as bits; an unknown program has none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Program {
+    traits: u16,
+    writing_subcommands: &'static [&'static str],
+}
+
+impl Program {
+    /// Searches, and may find nothing.
+    pub(super) const SEARCHES: Self = Self::with_traits(1);
+    /// Prints process ids, times and other numbers that differ each time.
+    pub(super) const LISTS_PROCESSES: Self = Self::with_traits(1 << 1);
+    /// Shows a file or a part of it.
+    pub(super) const SHOWS_FILE: Self = Self::with_traits(1 << 2);
+    /// Prints something else each time.
+    pub(super) const PRINTS_CLOCK: Self = Self::with_traits(1 << 3);
+    /// Adds nothing to the command it is combined with.
+    pub(super) const NEUTRAL: Self = Self::with_traits(1 << 4);
+    /// Reads and changes nothing.
+    pub(super) const READS: Self = Self::with_traits(1 << 5);
+    /// Takes a subcommand that says whether it reads or writes.
+    pub(super) const HAS_SUBCOMMANDS: Self = Self::with_traits(1 << 6);
+    /// Talks to another machine or to a database server.
+    pub(super) const REMOTE: Self = Self::with_traits(1 << 7);
+    /// Only prints its arguments.
+    pub(super) const PRINTS: Self = Self::with_traits(1 << 8);
+    /// Changes files, processes or settings.
+    pub(super) const WRITES: Self = Self::with_traits(1 << 9);
+    /// Runs the program that follows it, as `sudo` does.
+    pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
+
+    /// Every trait of a program that leaves files as they are.
+    pub(super) const CHANGES_NOTHING: Self = Self::READS
+        .union(Self::SEARCHES)
+        .union(Self::SHOWS_FILE)
+        .union(Self::PRINTS)
+        .union(Self::PRINTS_CLOCK)
+        .union(Self::LISTS_PROCESSES);
+
+    /// The program of this file name.
+    pub(super) fn named(name: &str) -> Self {
+        PROGRAMS.get(name).copied().unwrap_or_default()
+    }
+
+    /// Whether the program has one of these traits.
+    pub(super) const fn is(self, any_of: Self) -> bool {
+        self.traits & any_of.traits != 0
+    }
+
+    /// The subcommands with which the program changes something.
+    pub(super) const fn writing_subcommands(self) -> &'static [&'static str] {
+        self.writing_subcommands
+    }
+
+    pub(super) const fn union(self, other: Self) -> Self {
+        Self::with_traits(self.traits | other.traits)
+    }
+
+    const fn with_traits(traits: u16) -> Self {
+        Self { traits, writing_subcommands: &[] }
+    }
+
+    const fn writing_with(self, writing_subcommands: &'static [&'static str]) -> Self {
+        Self { writing_subcommands, ..self }
+    }
+}
+
+const UNKNOWN: Program = Program::with_traits(0);
+
+static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
+    "grep" | "rg" | "egrep" | "fgrep" | "ag" | "ack" | "find" | "fd" | "locate" | "which"
+        | "whereis" | "pgrep" | "jq" => Program::SEARCHES,
+    "ps" | "top" | "lsof" | "pstree" => Program::LISTS_PROCESSES,
+    "cat" | "head" | "tail" | "sed" | "nl" | "less" | "more" | "bat" => Program::SHOWS_FILE,
+    "date" | "uptime" | "uuidgen" | "mktemp" => Program::PRINTS_CLOCK,
+    "sync" | "set" | "umask" | "hash" | "wait" | "jobs" => Program::NEUTRAL,
+    "true" | ":" | "echo" | "clear" => Program::NEUTRAL.union(Program::PRINTS),
+    "printf" => Program::PRINTS,
+    "ls" | "pwd" | "wc" | "stat" | "file" | "du" | "df" | "tree" | "printenv" | "whoami" | "id"
+        | "uname" | "diff" | "sort" | "uniq" | "cut" | "awk" | "tr" | "test" | "[" | "sleep"
+        | "hostname" | "strings" | "xxd" | "basename" | "dirname" => Program::READS,
+    "env" => Program::READS.union(Program::WRAPPER),
+    "curl" => Program::READS.union(Program::REMOTE),
+    "wget" | "http" | "nc" | "ping" | "dig" | "nslookup" | "ssh" | "telnet" | "psql" | "mysql"
+        | "redis-cli" => Program::REMOTE,
+    "sudo" | "time" | "nohup" | "exec" | "command" | "timeout" | "xargs" | "nice"
+        => Program::WRAPPER,
+    "mv" | "cp" | "rm" | "mkdir" | "rmdir" | "touch" | "tee" | "chmod" | "chown" | "ln" | "patch"
+        | "install" | "dd" | "truncate" | "rsync" | "unzip" | "tar" | "kill" | "pkill" | "killall"
+        | "export" | "source" | "unset" | "useradd" | "createdb" | "dropdb" => Program::WRITES,
+    "helm" | "terraform" | "aws" | "gcloud" | "gh" | "az" | "oc" | "podman"
+        => Program::HAS_SUBCOMMANDS,
+    "git" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "add", "commit", "apply", "checkout", "restore", "reset", "stash", "merge", "rebase",
+        "pull", "push", "cherry-pick", "revert", "clone", "switch", "mv", "rm", "clean", "init",
+        "tag", "am",
+    ]),
+    "npm" | "yarn" | "pnpm" | "pip" | "apt" | "brew"
+        => Program::HAS_SUBCOMMANDS.writing_with(INSTALLING_SUBCOMMANDS),
+    "pip3" | "uv" | "apt-get" | "apk" => UNKNOWN.writing_with(INSTALLING_SUBCOMMANDS),
+    "cargo" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "add", "install", "new", "init", "fix", "fmt", "update", "remove",
+    ]),
+    "go" => Program::HAS_SUBCOMMANDS.writing_with(&["get", "install", "mod"]),
+    "docker" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "run", "rm", "rmi", "build", "pull", "start", "stop", "restart", "compose",
+    ]),
+    "kubectl" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "apply", "delete", "create", "patch", "scale", "rollout", "edit",
+    ]),
+    "systemctl" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "start", "stop", "restart", "enable", "disable", "reload",
+    ]),
+};
+
+/// Subcommands of package managers that change what is installed.
+const INSTALLING_SUBCOMMANDS: &[&str] = &[
+    "install",
+    "i",
+    "add",
+    "ci",
+    "remove",
+    "uninstall",
+    "update",
+    "upgrade",
+    "sync",
+    "link",
+    "lock",
+];
+
+/// Subcommands that only read, whatever the program.
+pub(super) const READING_SUBCOMMANDS: [&str; 20] = [
+    "status", "log", "logs", "diff", "show", "blame", "grep", "ls-files", "get", "list", "ls",
+    "describe", "history", "version", "top", "info", "inspect", "view", "plan", "ps",
+];
