@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use midcourse::StoreError;
 
-use crate::terminal::{remark, say};
+use crate::terminal::{eprint_line, warn};
 
 /// Keeps unattended LLM agents on course.
 ///
@@ -194,8 +194,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Shows an error, and what to do about it.
 fn report(error: &anyhow::Error) {
-    remark(&format!("{error:#}"));
+    warn(&format!("{error:#}"));
     if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
-        say(&format!("hint: {}", error.hint()));
+        eprint_line(&format!("hint: {}", error.hint()));
     }
 }

@@ -1,15 +1,16 @@
-//! How facts read on a terminal: times, lengths of time, and one line for a record.
+//! Formats values for a terminal: times, durations, untrusted text, and records as one line.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use midcourse::{
-    AgentMessage, StoredRecord, Timestamp, TrajectoryPayload, TrajectoryRecord, UserContent,
+    AgentMessage, GapReason, OutcomeVerdict, StoredRecord, Timestamp, TrajectoryPayload,
+    TrajectoryRecord, UserContent,
 };
 
-/// A moment in the user's time zone.
-pub(crate) fn moment(at: Timestamp) -> String {
+/// Formats a time in the user's time zone.
+pub(crate) fn local_time(at: Timestamp) -> String {
     i64::try_from(at.unix_ms())
         .ok()
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
@@ -19,7 +20,7 @@ pub(crate) fn moment(at: Timestamp) -> String {
         )
 }
 
-/// A moment for programs, as RFC 3339 in UTC.
+/// Formats a time for programs: RFC 3339 in UTC.
 pub(crate) fn rfc3339(at: Timestamp) -> String {
     i64::try_from(at.unix_ms())
         .ok()
@@ -27,11 +28,11 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
         .map_or_else(|| at.unix_ms().to_string(), |at| format!("{at:.3}"))
 }
 
-/// A length of time in at most two units.
-pub(crate) fn length(time: Duration) -> String {
-    let seconds = time.as_secs();
+/// Formats a duration in at most two units.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, 0) => format!("{} ms", time.as_millis()),
+        (0, 0, 0, 0) => format!("{} ms", duration.as_millis()),
         (0, 0, 0, s) => format!("{s} s"),
         (0, 0, m, s) => format!("{m} min {s} s"),
         (0, h, m, _) => format!("{h} h {m} min"),
@@ -39,53 +40,54 @@ pub(crate) fn length(time: Duration) -> String {
     }
 }
 
-/// Text that cannot do anything to a terminal: control characters are shown, not sent.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+/// Escapes everything that could control the terminal or reorder the text on it. Newlines and tabs
+/// stay.
+pub(crate) fn escape_control_chars(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    // These turn the direction of what follows, and can make text read as what it is not.
-    let is_turning = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    if !text.contains(|c| is_control(c) || is_turning(c)) {
+    // These characters change the writing direction and can make text read as something else.
+    let is_bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    if !text.contains(|c| is_control(c) || is_bidi(c)) {
         return Cow::Borrowed(text);
     }
-    let shown = text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if is_control(c) || is_turning(c) {
-            shown.extend(c.escape_default());
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_control(c) || is_bidi(c) {
+            escaped.extend(c.escape_default());
         } else {
-            shown.push(c);
+            escaped.push(c);
         }
-        shown
-    });
-    Cow::Owned(shown)
+    }
+    Cow::Owned(escaped)
 }
 
-/// The beginning of a text, on one line.
-pub(crate) fn short(text: &str, width: usize) -> String {
-    let text = plain(text);
-    let mut words = String::new();
+/// Puts a text on one line of at most `max_chars` characters, with control characters escaped.
+pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
+    let text = escape_control_chars(text);
+    let mut line = String::new();
     for word in text.split_whitespace() {
-        if !words.is_empty() {
-            words.push(' ');
+        if !line.is_empty() {
+            line.push(' ');
         }
-        words.push_str(word);
-        if words.chars().count() > width {
-            let cut: String = words.chars().take(width.saturating_sub(1)).collect();
+        line.push_str(word);
+        if line.chars().count() > max_chars {
+            let cut: String = line.chars().take(max_chars.saturating_sub(1)).collect();
             return format!("{cut}…");
         }
     }
-    words
+    line
 }
 
-/// What a record says, in a word and a text.
-pub(crate) fn told(record: &TrajectoryRecord) -> (&'static str, String) {
+/// Describes a record by a label of at most nine characters and a text.
+pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {
-            Some(parent) => ("begins", format!("started by {parent}")),
-            None => ("begins", String::new()),
+            Some(parent) => ("started", format!("by {parent}")),
+            None => ("started", String::new()),
         },
-        TrajectoryPayload::RunEnded { outcome, .. } => ("ends", outcome.as_str().to_owned()),
+        TrajectoryPayload::RunEnded { outcome, .. } => ("ended", outcome.as_str().to_owned()),
         TrajectoryPayload::TurnStarted => ("turn", String::new()),
-        TrajectoryPayload::TurnEnded { .. } => ("turn ends", String::new()),
-        TrajectoryPayload::MessageAppended { message } => said_by(message),
+        TrajectoryPayload::TurnEnded { .. } => ("turn end", String::new()),
+        TrajectoryPayload::MessageAppended { message } => describe_message(message),
         TrajectoryPayload::ToolStarted { tool_name, args, .. } => {
             ("call", format!("{tool_name} {args}"))
         }
@@ -94,24 +96,30 @@ pub(crate) fn told(record: &TrajectoryRecord) -> (&'static str, String) {
             format!("{tool_name}: {}", result.comparable_text()),
         ),
         TrajectoryPayload::Denied { tool_name, reason, .. } => {
-            ("refused", format!("{tool_name} {}", reason.as_deref().unwrap_or_default()))
+            ("denied", format!("{tool_name} {}", reason.as_deref().unwrap_or_default()))
         }
         TrajectoryPayload::FeedbackDelivered { feedback, text, shadow, .. } => {
-            let evidence = feedback.why().map(|why| why.evidence.clone()).unwrap_or_default();
-            (spoke(*shadow), words_of(feedback.provider_name(), &evidence, text))
+            let evidence = feedback.why().map(|why| why.evidence.as_slice()).unwrap_or_default();
+            let text = describe_delivery(feedback.provider_name(), evidence, text);
+            (delivery_label(*shadow), text)
         }
         TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
             let why = guidance.injection.why();
-            let evidence = why.map(|why| why.evidence.clone()).unwrap_or_default();
-            let words = guidance.injection.content();
-            (spoke(*shadow), words_of(&guidance.provider_name, &evidence, words))
+            let evidence = why.map(|why| why.evidence.as_slice()).unwrap_or_default();
+            let content = guidance.injection.content();
+            let text = describe_delivery(&guidance.provider_name, evidence, content);
+            (delivery_label(*shadow), text)
         }
-        TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => (
-            "followed",
-            format!("what was said in {delivery_seq}: {verdict:?} after {after_calls} calls"),
-        ),
+        TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => {
+            let what = match verdict {
+                OutcomeVerdict::Cleared => "problem cleared",
+                OutcomeVerdict::Ignored => "problem still present",
+                OutcomeVerdict::RunEnded => "run ended",
+            };
+            ("outcome", format!("of delivery {delivery_seq}: {what} after {after_calls} calls"))
+        }
         TrajectoryPayload::DeadlineSet { at_unix_ms } => {
-            ("deadline", at_unix_ms.map_or_else(|| "none".to_owned(), moment))
+            ("deadline", at_unix_ms.map_or_else(|| "none".to_owned(), local_time))
         }
         TrajectoryPayload::ConfigApplied { config, .. } => ("config", config.clone()),
         TrajectoryPayload::FileCreated { path } => ("file", path.clone()),
@@ -123,12 +131,17 @@ pub(crate) fn told(record: &TrajectoryRecord) -> (&'static str, String) {
             ("cost", format!("{total_micro_usd} dollars so far"))
         }
         TrajectoryPayload::ProxyAttached => ("proxy", "attached".to_owned()),
-        TrajectoryPayload::Resumed => ("goes on", String::new()),
+        TrajectoryPayload::Resumed => ("resumed", String::new()),
         TrajectoryPayload::ContextCompacted { trigger } => {
             ("compacted", trigger.clone().unwrap_or_default())
         }
         TrajectoryPayload::Gap { lost, reason } => {
-            ("GAP", format!("{lost} records are missing here ({reason:?})"))
+            let reason = match reason {
+                GapReason::Rejected => "the store refused them",
+                GapReason::Io => "the store could not be written",
+                GapReason::Overload => "they came faster than they could be written",
+            };
+            ("GAP", format!("{lost} records were lost here: {reason}"))
         }
         TrajectoryPayload::Unread { raw, .. } => ("unread", raw.clone()),
         TrajectoryPayload::ProviderRequestPrepared { model_id, message_count, .. } => (
@@ -139,24 +152,24 @@ pub(crate) fn told(record: &TrajectoryRecord) -> (&'static str, String) {
         TrajectoryPayload::ToolGateApplied { plugin, .. } => ("gate", plugin.clone()),
         TrajectoryPayload::ToolGateConflictResolved { reason, .. } => ("gate", reason.clone()),
         TrajectoryPayload::OutputTokensEscalation { new_cap, .. } => {
-            ("again", format!("with room for {new_cap} tokens"))
+            ("retry", format!("with at most {new_cap} output tokens"))
         }
     }
 }
 
-const fn spoke(shadow: bool) -> &'static str {
-    if shadow { "would say" } else { "SAID" }
+const fn delivery_label(shadow: bool) -> &'static str {
+    if shadow { "shadow" } else { "DELIVERED" }
 }
 
-fn words_of(provider: &str, evidence: &[u64], text: &str) -> String {
-    let shown: Vec<String> = evidence.iter().map(u64::to_string).collect();
-    match shown.is_empty() {
+fn describe_delivery(provider: &str, evidence: &[u64], text: &str) -> String {
+    let seqs: Vec<String> = evidence.iter().map(u64::to_string).collect();
+    match seqs.is_empty() {
         true => format!("({provider}) {text}"),
-        false => format!("({provider}, see {}) {text}", shown.join(", ")),
+        false => format!("({provider}, see {}) {text}", seqs.join(", ")),
     }
 }
 
-fn said_by(message: &AgentMessage) -> (&'static str, String) {
+fn describe_message(message: &AgentMessage) -> (&'static str, String) {
     match message {
         AgentMessage::System { content, .. } => ("system", content.clone()),
         AgentMessage::User { content: UserContent::Text(text), .. } => ("user", text.clone()),
@@ -167,19 +180,19 @@ fn said_by(message: &AgentMessage) -> (&'static str, String) {
     }
 }
 
-/// One line for a record.
-pub(crate) fn line(stored: StoredRecord, since: Timestamp, width: usize) -> String {
-    let (seq, redactions, diverged) = (stored.seq, stored.redactions, stored.diverged.len());
+/// Formats a record as one line: seq, time since `started`, label, and text cut at `max_chars`.
+pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: usize) -> String {
+    let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.diverged.len());
     let record = stored.into_record();
-    let (word, text) = told(&record);
-    let after = length(record.at().since(since));
+    let (label, text) = describe(&record);
+    let after = duration(record.at().since(started));
     let mut notes = String::new();
     if redactions > 0 {
         notes.push_str(&format!(" [{redactions} redacted]"));
     }
-    if diverged > 0 {
-        notes.push_str(&format!(" [told differently {diverged} more time(s)]"));
+    if conflicts > 0 {
+        notes.push_str(&format!(" [conflicting reports: {conflicts}]"));
     }
-    let line = format!("{seq:>6}  {after:>12}  {word:<9}  {}{notes}", short(&text, width));
+    let line = format!("{seq:>6}  {after:>12}  {label:<9}  {}{notes}", one_line(&text, max_chars));
     line.trim_end().to_owned()
 }

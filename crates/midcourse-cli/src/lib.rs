@@ -8,10 +8,10 @@ mod blocks;
 pub mod commands;
 pub mod config;
 mod display;
+pub mod duration;
 pub mod formats;
 pub mod hosts;
 pub mod launch;
-pub mod length;
 mod log;
 #[cfg(feature = "proxy")]
 mod proxy;

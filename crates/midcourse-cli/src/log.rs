@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use midcourse::{Home, now};
 
-use crate::terminal::harmless;
+use crate::terminal::sanitized;
 
 /// Where a new log is begun, in bytes.
 const LENGTH_MAX: u64 = 1024 * 1024;
@@ -46,8 +46,8 @@ impl Log {
     pub(crate) fn write(&self, what: &str) {
         let at = i64::try_from(now().unix_ms()).ok();
         let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
-        let words: String = harmless(what).chars().take(LINE_MAX).collect();
-        let line = format!("{at:.3} {}: {}\n", harmless(&self.who), words.replace('\n', " "));
+        let words: String = sanitized(what).chars().take(LINE_MAX).collect();
+        let line = format!("{at:.3} {}: {}\n", sanitized(&self.who), words.replace('\n', " "));
         let _ = self.files.iter().find(|file| append(file, &line).is_ok());
     }
 }

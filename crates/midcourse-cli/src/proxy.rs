@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::beside;
 use crate::log::Log;
-use crate::terminal::remark;
+use crate::terminal::warn;
 use crate::terms::Terms;
 use recorder::Recorder;
 use server::Server;
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let address = listener.local_addr()?;
     if !arguments.inherited {
         if !address.ip().is_loopback() {
-            remark(&format!(
+            warn(&format!(
                 "{address} can be reached from other machines; the token is all that \
                              keeps them out"
             ));
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = std::env::current_dir().unwrap_or_default();
     let terms = Terms::in_force(home.as_ref(), arguments.launch.as_deref(), Some(&folder));
     for left_out in terms.remarks() {
-        remark(left_out);
+        warn(left_out);
     }
     let recorder = home.map(|home| Recorder::start(home, terms, Arc::clone(&log)));
     let recorder = recorder.transpose().context("the recorder cannot be started")?;

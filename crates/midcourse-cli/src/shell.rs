@@ -1,9 +1,9 @@
-//! Words as a shell reads them: for commands that somebody else runs, or types.
+//! Quotes words for a POSIX shell: for commands that a host runs or a person copies.
 
-/// A word of a shell that means nothing but itself.
-pub fn in_shell(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
+/// Quotes `word` so that the shell reads it as one literal word.
+pub fn shell_quote(word: &str) -> String {
+    let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if !word.is_empty() && word.chars().all(needs_no_quotes) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
@@ -11,13 +11,13 @@ pub fn in_shell(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::in_shell;
+    use super::shell_quote;
 
     #[test]
-    fn a_path_is_one_word_of_the_shell() {
-        assert_eq!(in_shell("/usr/bin/midcourse"), "/usr/bin/midcourse");
-        assert_eq!(in_shell("/my tools/mid'course"), r"'/my tools/mid'\''course'");
-        assert_eq!(in_shell("/a$(rm -rf x)"), "'/a$(rm -rf x)'");
-        assert_eq!(in_shell(""), "''");
+    fn the_shell_reads_any_path_as_one_word() {
+        assert_eq!(shell_quote("/usr/bin/midcourse"), "/usr/bin/midcourse");
+        assert_eq!(shell_quote("/my tools/mid'course"), r"'/my tools/mid'\''course'");
+        assert_eq!(shell_quote("/a$(rm -rf x)"), "'/a$(rm -rf x)'");
+        assert_eq!(shell_quote(""), "''");
     }
 }

@@ -1,22 +1,23 @@
-//! Messages to the person at the terminal: on standard error, redacted, without control characters.
+//! Messages to the user on standard error: redacted, with control characters escaped.
 
 use std::io::Write as _;
 
 use midcourse::Redaction;
 
-/// Says something on the side.
-pub(crate) fn remark(remark: &str) {
-    say(&format!("midcourse: {}", harmless(remark)));
+/// Prints a warning or an error, after the program's name.
+pub(crate) fn warn(message: &str) {
+    eprint_line(&format!("midcourse: {}", sanitized(message)));
 }
 
-/// Messages quote what they are about: without its secrets, and without its control characters.
-pub(crate) fn harmless(message: &str) -> String {
+/// Redacts secrets and escapes control characters: messages may quote file content or tool output.
+pub(crate) fn sanitized(message: &str) -> String {
     let redacted = Redaction::default().redact(message);
     let message = redacted.as_ref().map_or(message, |redacted| redacted.text.as_str());
-    crate::display::plain(message).into_owned()
+    crate::display::escape_control_chars(message).into_owned()
 }
 
-/// Writes a line where it disturbs no result. Nobody may be listening: then there is nobody to tell.
-pub(crate) fn say(line: &str) {
+/// Prints a line to standard error. Unlike `eprintln!` it does not panic if standard error is
+/// closed.
+pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

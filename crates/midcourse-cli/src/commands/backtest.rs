@@ -15,7 +15,7 @@ use midcourse::Delivery;
 use serde_json::{Value, json};
 
 use super::{files, open};
-use crate::terminal::remark;
+use crate::terminal::warn;
 use compare::Comparison;
 use table::Table;
 
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     ensure!(table.runs() > 0, "there are no runs in these files: give `events`, one run a line");
     if torn > 0 {
         let lines = if torn == 1 { "line is" } else { "lines are" };
-        remark(&format!("{torn} {lines} torn or foreign; read as far as that goes"));
+        warn(&format!("{torn} {lines} torn or foreign; read as far as that goes"));
     }
     match (&comparison, arguments.json) {
         (None, false) => table.print(&mut out)?,

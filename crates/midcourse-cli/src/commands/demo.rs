@@ -18,7 +18,7 @@ use midcourse::now;
 
 use super::open;
 use super::run::{child, summary};
-use crate::terminal::say;
+use crate::terminal::eprint_line;
 
 /// What the agent is asked to build.
 const BUILD: &str = "\
@@ -72,7 +72,7 @@ fn show(folder: &Path) -> Result<ExitCode> {
         "the agent was not brought back on course; {} may say why",
         home.log_file().display()
     );
-    say(
+    eprint_line(
         "               midcourse replay --run latest   (what is said, and which records show why)",
     );
     Ok(ExitCode::SUCCESS)

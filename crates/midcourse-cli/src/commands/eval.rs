@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::figures::percent;
 use super::files;
-use crate::terminal::remark;
+use crate::terminal::warn;
 use score::Score;
 
 /// Which scenarios, how the answer is shown, and which line is to be held.
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     }
     let broken = broken_lines(arguments, &score);
     for line in &broken {
-        remark(line);
+        warn(line);
     }
     Ok(broken.is_empty())
 }

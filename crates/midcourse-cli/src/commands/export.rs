@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use midcourse::Store;
 
 use super::open;
-use crate::terminal::remark;
+use crate::terminal::warn;
 
 /// Records read at a time.
 const PAGE: usize = 64;
@@ -89,7 +89,7 @@ fn write_run(
                 Ok(record) => writeln!(out, "{}", record.to_json())?,
                 Err(error) => {
                     damaged += 1;
-                    remark(&format!("record {seq} of {run_id} is left out: {error}"));
+                    warn(&format!("record {seq} of {run_id} is left out: {error}"));
                 }
             }
         }

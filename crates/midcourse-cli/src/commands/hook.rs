@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::hosts::{Decoded, Host};
 use crate::launch::{LAUNCH_VARIABLE, Launch};
-use crate::shell::in_shell;
+use crate::shell::shell_quote;
 use anyhow::Context as _;
 use midcourse::{
     Delivery, Event, Home, Mode, NoHome, StoreError, StoreSettings, Taken, Watch, now, spill,
@@ -98,7 +98,7 @@ impl Arguments {
     /// set in the environment.
     pub(super) fn command(host: Host, home: &Home, launch: &Launch) -> anyhow::Result<String> {
         let text = |path: &Path| {
-            let text = path.to_str().map(in_shell);
+            let text = path.to_str().map(shell_quote);
             text.with_context(|| format!("the path {} is not text", path.display()))
         };
         let (us, home) = (text(&std::env::current_exe()?)?, text(home.folder())?);

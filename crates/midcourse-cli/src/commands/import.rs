@@ -13,7 +13,7 @@ use midcourse::{ForeignRecord, Imported, Source, Store, Timestamp, now};
 use serde_json::json;
 
 use super::{line, open};
-use crate::terminal::remark;
+use crate::terminal::warn;
 
 /// Lines taken in with one commit.
 const PAGE: usize = 500;
@@ -146,7 +146,7 @@ fn read(
         if let Some(complaint) = complaint {
             sum.unread += 1;
             if sum.unread <= SHOWN {
-                remark(&format!("{name}: line {number} {complaint}"));
+                warn(&format!("{name}: line {number} {complaint}"));
             }
         }
     }

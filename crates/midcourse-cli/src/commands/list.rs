@@ -8,7 +8,7 @@ use midcourse::RunSummary;
 use serde_json::json;
 
 use super::{columns, open};
-use crate::display::{length, moment, rfc3339, short};
+use crate::display::{duration, local_time, one_line, rfc3339};
 
 /// Runs shown to people unless they ask for more.
 const SHOWN: usize = 30;
@@ -71,10 +71,10 @@ fn table(runs: &[RunSummary]) -> Table {
         columns::table(["RUN", "HOST", "STARTED", "LASTED", "ENDED", "CALLS", "ERRORS", "SAID"]);
     for run in runs {
         table.add_row([
-            short(run.run_id.as_str(), 80),
-            short(&run.host, 20),
-            moment(run.started),
-            length(run.latest.since(run.started)),
+            one_line(run.run_id.as_str(), 80),
+            one_line(&run.host, 20),
+            local_time(run.started),
+            duration(run.latest.since(run.started)),
             end(run),
             run.calls.to_string(),
             run.errors.to_string(),
@@ -87,7 +87,7 @@ fn table(runs: &[RunSummary]) -> Table {
 /// How a run ended, in a word.
 pub(super) fn end(run: &RunSummary) -> String {
     match (&run.ended, &run.outcome) {
-        (Some(_), Some(outcome)) => short(outcome, 20),
+        (Some(_), Some(outcome)) => one_line(outcome, 20),
         (Some(_), None) => "ended".to_owned(),
         (None, _) => "not on record".to_owned(),
     }

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use midcourse::{Home, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled};
 
-use crate::terminal::remark;
+use crate::terminal::warn;
 
 /// The user's folder for data; one on a network filesystem is said.
 pub(super) fn home() -> Result<Home> {
     let home = Home::of_user()?;
     if let Some(filesystem) = home.network_filesystem() {
-        remark(&format!(
+        warn(&format!(
             "{} is on {filesystem}: locks may not hold there, and records may be lost; set \
              MIDCOURSE_HOME to a folder on a local disk",
             home.folder().display()
@@ -39,7 +39,7 @@ pub(super) fn if_any() -> Result<Option<Store>> {
     if has_spilled(&home)
         && let Err(error) = to_write_in(&home)
     {
-        remark(&format!("spilled events are not shown yet: {error:#}"));
+        warn(&format!("spilled events are not shown yet: {error:#}"));
     }
     Store::open_to_read(&home).with_context(|| home.folder().display().to_string())
 }

@@ -3,12 +3,13 @@
 use std::io::{Write as _, stdout};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result};
 use midcourse::{Timestamp, now};
 use serde_json::json;
 
 use super::open;
-use crate::display::{moment, rfc3339, short};
+use crate::display::{local_time, one_line, rfc3339};
+use crate::duration::parse_age;
 
 /// Runs listed before it is only counted.
 const SHOWN: usize = 20;
@@ -18,7 +19,7 @@ const SHOWN: usize = 20;
 pub(super) struct Arguments {
     /// Remove runs whose latest record is older than this, such as `30d` or `12h`. A run goes only
     /// together with the runs it started.
-    #[arg(long, value_parser = parse_age)]
+    #[arg(long, value_parser = parse_older_than)]
     older_than: Duration,
     /// Remove them, instead of saying what would be removed.
     #[arg(long)]
@@ -32,14 +33,9 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-fn parse_age(text: &str) -> Result<Duration> {
-    let age = text
-        .parse::<jiff::Span>()
-        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()));
-    match age.map(Duration::try_from) {
-        Ok(Ok(age)) => Ok(age),
-        _ => bail!("it is no length of time in weeks, days or hours, such as 30d or 12h"),
-    }
+fn parse_older_than(text: &str) -> Result<Duration> {
+    let age = parse_age(text);
+    age.with_context(|| format!("invalid duration `{text}`; try `30d` or `12h`"))
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
@@ -60,8 +56,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                               "removed": is_removed});
             writeln!(out, "{line}")?;
         } else if index < SHOWN && !arguments.yes {
-            let name = short(run_id.as_str(), 80);
-            writeln!(out, "{name}  {}  {} records", moment(run.latest), run.records)?;
+            let name = one_line(run_id.as_str(), 80);
+            writeln!(out, "{name}  {}  {} records", local_time(run.latest), run.records)?;
         }
     }
     bar.finish_and_clear();

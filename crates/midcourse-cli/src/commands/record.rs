@@ -15,7 +15,7 @@ use midcourse::{
 use serde_json::{Value, json};
 
 use super::open;
-use crate::terminal::harmless;
+use crate::terminal::sanitized;
 
 /// Where the events come from.
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let mut answers = Vec::new();
         match events(&bytes, arguments) {
             Err(why) => {
-                answers.push(json!({"standing": "unread", "error": harmless(&why)}));
+                answers.push(json!({"standing": "unread", "error": sanitized(&why)}));
             }
             Ok(events) => {
                 for event in events {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::open;
-use crate::terminal::remark;
+use crate::terminal::warn;
 use crate::terms::Terms;
 
 /// Which run, and how it is shown.
@@ -134,7 +134,7 @@ impl Replay {
             // From here on it is judged like this; what it has seen stays.
             let so_far = self.engine.checkpoint()?;
             let terms = Terms::of_text(config);
-            terms.remarks().iter().for_each(|left_out| remark(left_out));
+            terms.remarks().iter().for_each(|left_out| warn(left_out));
             self.engine = terms.engine(self.host, self.is_child);
             self.engine.restore(&so_far)?;
         }

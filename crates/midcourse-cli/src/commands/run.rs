@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result};
 use midcourse::{Home, Mode, Store, StoreSettings, Timestamp, now};
 
 use super::hook;
-use crate::terminal::remark;
+use crate::terminal::warn;
 use proxied::Proxied;
 use summary::Watching;
 
@@ -94,12 +94,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let begun = now();
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let unobserved = |error: &anyhow::Error| {
-        remark(&format!("{name} runs unobserved: {error:#}"));
+        warn(&format!("{name} runs unobserved: {error:#}"));
     };
     let mut proxy = match has_proxy.then(prepare_proxy).transpose() {
         Ok(proxy) => proxy,
         Err(error) => {
-            remark(&format!("{name} runs without the proxy: {error:#}"));
+            warn(&format!("{name} runs without the proxy: {error:#}"));
             None
         }
     };
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                     prepared.put_into(&mut command);
                 }
                 Err(error) => {
-                    remark(&format!("{name} runs without the proxy: {error:#}"));
+                    warn(&format!("{name} runs without the proxy: {error:#}"));
                     proxy = None;
                 }
             }
@@ -137,7 +137,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let ended = child::run(&mut command);
     if proxy.filter(|_| watching.proxy).is_some_and(|proxy| !proxy.stop()) {
-        remark("the proxy could not be kept running: what was asked since then is not recorded");
+        warn("the proxy could not be kept running: what was asked since then is not recorded");
     }
     let ended = match ended {
         Ok(ended) => ended,
@@ -205,7 +205,7 @@ fn launch(arguments: &Arguments, home: &Home, begun: Timestamp) -> Result<Launch
     let found = InForce::find(home, arguments.config.as_deref(), &folder)?;
     let InForce { config, text, remarks } = found.with_flags(flags);
     for left_out in &remarks {
-        remark(left_out);
+        warn(left_out);
     }
     let length = arguments.deadline.or(config.deadline);
     let deadline = arguments.until.or_else(|| length.map(|length| begun.after(length)));
@@ -230,6 +230,6 @@ fn cannot_start(program: &OsString, error: &std::io::Error) -> ExitCode {
         std::io::ErrorKind::NotFound => (127, "; is it installed, and is its folder in PATH?"),
         _ => (126, ""),
     };
-    remark(&format!("{program} cannot be started: {error}{hint}"));
+    warn(&format!("{program} cannot be started: {error}{hint}"));
     ExitCode::from(code)
 }

@@ -7,7 +7,7 @@ use midcourse::SearchIndex;
 use serde_json::json;
 
 use super::open;
-use crate::display::{plain, short};
+use crate::display::{escape_control_chars, one_line};
 
 /// What is searched for.
 #[derive(clap::Args)]
@@ -40,8 +40,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                               "excerpt": hit.excerpt});
             writeln!(out, "{line}")?;
         } else {
-            let run = short(hit.run_id.as_str(), 80);
-            writeln!(out, "{run}:{}  {}  {}", hit.seq, hit.kind, plain(&hit.excerpt))?;
+            let run = one_line(hit.run_id.as_str(), 80);
+            writeln!(
+                out,
+                "{run}:{}  {}  {}",
+                hit.seq,
+                hit.kind,
+                escape_control_chars(&hit.excerpt)
+            )?;
         }
     }
     if hits.is_empty() && !arguments.json {

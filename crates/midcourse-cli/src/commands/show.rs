@@ -7,8 +7,8 @@ use midcourse::{RunSummary, Store, TrajectoryPayload};
 
 use super::list::{as_json, end};
 use super::open;
-use crate::display::{length, line, moment, plain, short, told};
-use crate::terminal::remark;
+use crate::display::{describe, duration, escape_control_chars, local_time, one_line, record_line};
+use crate::terminal::warn;
 
 /// Records read at a time.
 const PAGE: usize = 64;
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 Ok(stored) => stored,
                 Err(error) => {
                     damaged += 1;
-                    remark(&format!("record {seq} is left out: {error}"));
+                    warn(&format!("record {seq} is left out: {error}"));
                     continue;
                 }
             };
@@ -56,9 +56,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             }
             let record = stored.clone().into_record();
             note_call(&mut open_calls, &record.payload);
-            writeln!(out, "{}", line(stored, run.started, 100))?;
+            writeln!(out, "{}", record_line(stored, run.started, 100))?;
             if arguments.full {
-                for text in plain(&told(&record).1).lines() {
+                for text in escape_control_chars(&describe(&record).1).lines() {
                     writeln!(out, "        | {text}")?;
                 }
             }
@@ -73,19 +73,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn head(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result<()> {
-    writeln!(out, "run      {}", short(run.run_id.as_str(), 200))?;
+    writeln!(out, "run      {}", one_line(run.run_id.as_str(), 200))?;
     if let Some(parent) = &run.parent_run_id {
-        writeln!(out, "parent   {}", short(parent.as_str(), 200))?;
+        writeln!(out, "parent   {}", one_line(parent.as_str(), 200))?;
     }
     for child in store.children(run.run_id.as_str())? {
-        writeln!(out, "child    {} ({} calls)", short(child.run_id.as_str(), 200), child.calls)?;
+        writeln!(out, "child    {} ({} calls)", one_line(child.run_id.as_str(), 200), child.calls)?;
     }
-    writeln!(out, "host     {}", short(&run.host, 80))?;
+    writeln!(out, "host     {}", one_line(&run.host, 80))?;
     writeln!(
         out,
         "time     {}, {}, ended: {}",
-        moment(run.started),
-        length(run.latest.since(run.started)),
+        local_time(run.started),
+        duration(run.latest.since(run.started)),
         end(run)
     )?;
     writeln!(
@@ -105,10 +105,10 @@ fn foot(out: &mut impl Write, run: &RunSummary, open_calls: &[String]) -> Result
         out,
         "\nNo end is on record: the run is still going, or it was cut off after record {} ({}).",
         run.records.saturating_sub(1),
-        moment(run.latest)
+        local_time(run.latest)
     )?;
     for call in open_calls {
-        writeln!(out, "This call has no end: {}", short(call, 100))?;
+        writeln!(out, "This call has no end: {}", one_line(call, 100))?;
     }
     Ok(())
 }

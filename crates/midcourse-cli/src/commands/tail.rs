@@ -8,7 +8,7 @@ use anyhow::Result;
 use midcourse::RunId;
 
 use super::open;
-use crate::display::{moment, short, told};
+use crate::display::{describe, local_time, one_line};
 
 /// How often a followed store is looked at.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -55,15 +55,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                         writeln!(out, "{}", stored.to_json())?;
                     } else {
                         let record = stored.into_record();
-                        let (word, text) = told(&record);
+                        let (word, text) = describe(&record);
                         let run = record.run_id.as_ref().map_or("", |id| id.as_str());
                         writeln!(
                             out,
                             "{}  {}:{}  {word:<9}  {}",
-                            moment(record.at()),
-                            short(run, 36),
+                            local_time(record.at()),
+                            one_line(run, 36),
                             record.seq,
-                            short(&text, 100)
+                            one_line(&text, 100)
                         )?;
                     }
                 }

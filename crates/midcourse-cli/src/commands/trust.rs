@@ -7,7 +7,7 @@ use crate::config::{Approval, ProjectFile, Trusted};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{columns, open};
-use crate::display::plain;
+use crate::display::escape_control_chars;
 
 /// Which file, and what becomes of its approval.
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ fn approve(path: &Path, without_asking: bool) -> Result<()> {
     file.config()?;
     let home = open::home()?;
     let place = file.path().display().to_string();
-    let place = plain(&place);
+    let place = escape_control_chars(&place);
     let mut out = stdout().lock();
     if Trusted::read(&home)?.has(&file) {
         writeln!(out, "{place} is approved already.")?;
@@ -56,7 +56,7 @@ fn approve(path: &Path, without_asking: bool) -> Result<()> {
     let lines = file.text().lines().count();
     writeln!(out, "{place}, {lines} {}:\n", if lines == 1 { "line" } else { "lines" })?;
     for line in file.text().lines() {
-        writeln!(out, "  | {}", plain(line))?;
+        writeln!(out, "  | {}", escape_control_chars(line))?;
     }
     writeln!(out)?;
     if !without_asking {
@@ -92,7 +92,7 @@ fn list() -> Result<()> {
             Approval::Changed => "changed, does not count",
             Approval::Gone => "gone",
         };
-        table.add_row([stands, &plain(&path.display().to_string())]);
+        table.add_row([stands, &escape_control_chars(&path.display().to_string())]);
     }
     let mut out = stdout().lock();
     if table.is_empty() {

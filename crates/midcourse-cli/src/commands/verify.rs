@@ -7,7 +7,7 @@ use midcourse::Finding;
 use serde_json::json;
 
 use super::open;
-use crate::display::short;
+use crate::display::one_line;
 
 /// What is checked.
 #[derive(clap::Args)]
@@ -70,7 +70,7 @@ fn tell(
         return Ok(());
     }
     for finding in findings {
-        writeln!(out, "{}", short(&finding.to_string(), 500))?;
+        writeln!(out, "{}", one_line(&finding.to_string(), 500))?;
     }
     let found = match findings.len() {
         0 => "all whole".to_owned(),

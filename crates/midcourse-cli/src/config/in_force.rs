@@ -12,7 +12,7 @@ use super::file::{self, ProjectFile};
 use super::layer::Layer;
 use super::trust::Trusted;
 use super::{Config, ConfigError, InvalidConfig};
-use crate::shell::in_shell;
+use crate::shell::shell_quote;
 use midcourse::Home;
 
 /// The configuration that counts.
@@ -158,7 +158,7 @@ fn of_project(home: &Home, path: &Path) -> Result<Layer, String> {
         let place = file.path().display().to_string();
         return Err(format!(
             "{place} {why} and is left out; `midcourse trust {}` shows it and asks",
-            in_shell(&place)
+            shell_quote(&place)
         ));
     }
     Layer::of(file.text()).map_err(|problem| left_out(&ConfigError::invalid(path, problem)))

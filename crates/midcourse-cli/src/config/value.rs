@@ -11,7 +11,7 @@ use midcourse::{
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-use crate::length::parse_length;
+use crate::duration::parse_duration;
 
 /// The highest number of calls that can be waited for: a threshold that is never reached switches a
 /// detector off.
@@ -114,7 +114,7 @@ impl Visitor<'_> for UpToAYear {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-        parse_length(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        parse_duration(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -79,18 +79,18 @@ fn a_run_record_by_record() {
     time     2026-09-21 14:13:20, 1 min 0 s, ended: failed
     counts   records 12, calls 7, errors 4, said 1
 
-         0           1 s  begins
+         0           1 s  started
          1          0 ms  user       make it build
          2          0 ms  result     bash: long long long long long long long long long long long long long long long long long long lon…
          3          0 ms  result     bash: 012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012…
-         4          0 ms  result     bash: [redacted:aws_access_key] [1 redacted] [told differently 1 more time(s)]
+         4          0 ms  result     bash: [redacted:aws_access_key] [1 redacted] [conflicting reports: 1]
          5          0 ms  user       an old record
          6          0 ms  failed     bash: error: no rule
          7          0 ms  failed     bash: error: no rule
          8          0 ms  failed     bash: error: no rule
-         9          0 ms  SAID       (course_correction, see 6, 7, 8) The same thing was asked 3 times, with the same answer and nothing…
+         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) The same thing was asked 3 times, with the same answer and nothing…
         10          0 ms  failed     bash: error: no rule
-        11     1 min 0 s  ends       failed
+        11     1 min 0 s  ended      failed
     ");
     let lines = user.lines(&["show", "r", "--json"]);
     assert_eq!(lines[0]["run_id"], "r");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::table::{Table, print_both};
 use crate::commands::columns;
-use crate::display::{plain, short};
+use crate::display::{escape_control_chars, one_line};
 
 /// Runs shown before they are only counted.
 const SHOWN: usize = 20;
@@ -61,7 +61,7 @@ impl Comparison {
                 None if parting.word == 1 => "quiet".to_owned(),
                 None => "nothing more".to_owned(),
             };
-            let (run, word) = (short(&a.run_id, 60), parting.word.to_string());
+            let (run, word) = (one_line(&a.run_id, 60), parting.word.to_string());
             self.shown.push([run, word, cell(parting.a), cell(parting.b)]);
         }
         let side = |spoken: Option<&Spoken>| {
@@ -82,7 +82,7 @@ impl Comparison {
 
     pub(super) fn print(&self, out: &mut impl Write, table: &Table) -> Result<()> {
         let (a, b) = &self.names;
-        writeln!(out, "A is {}, B is {}.\n", plain(a), plain(b))?;
+        writeln!(out, "A is {}, B is {}.\n", escape_control_chars(a), escape_control_chars(b))?;
         print_both(out, table, &self.against)?;
         let (only_a, only_b, unlike) = self.differing;
         let differing = only_a + only_b + unlike;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::tally::Tally;
 use crate::commands::columns;
 use crate::commands::figures::share;
-use crate::display::{length, plain, short};
+use crate::display::{duration, escape_control_chars, one_line};
 
 /// Sources that are told apart; the runs of all later ones are counted together.
 const SOURCES_MAX: usize = 200;
@@ -63,7 +63,7 @@ impl Table {
                 first.call,
                 verdict.calls,
                 first.about(),
-                short(&first.delivery.text(), 100)
+                one_line(&first.delivery.text(), 100)
             );
             let run_id = verdict.run_id.clone();
             self.telling.push(TellingRun { run_id, calls_after, line });
@@ -111,14 +111,19 @@ impl Table {
     pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
         let mut table = columns::table(HEADINGS);
         for (source, tally) in &self.sources {
-            table.add_row(std::iter::once(short(source, 40)).chain(cells(tally)));
+            table.add_row(std::iter::once(one_line(source, 40)).chain(cells(tally)));
         }
         columns::print(out, table, 1..10)?;
         if !self.telling.is_empty() {
             writeln!(out, "\nMost was spent after the first word in:")?;
         }
         for run in &self.telling {
-            writeln!(out, "  {}\n    {}", plain(&short(&run.run_id, 100)), run.line)?;
+            writeln!(
+                out,
+                "  {}\n    {}",
+                escape_control_chars(&one_line(&run.run_id, 100)),
+                run.line
+            )?;
         }
         Ok(())
     }
@@ -130,7 +135,7 @@ pub(super) fn print_both(out: &mut impl Write, a: &Table, b: &Table) -> Result<(
     let mut table = columns::table([source, "CONFIG"].into_iter().chain(figures));
     let nothing = Tally::default();
     for (source, tally) in &a.sources {
-        table.add_row([short(source, 40), "A".to_owned()].into_iter().chain(cells(tally)));
+        table.add_row([one_line(source, 40), "A".to_owned()].into_iter().chain(cells(tally)));
         let other = b.sources.get(source).unwrap_or(&nothing);
         table.add_row([String::new(), "B".to_owned()].into_iter().chain(cells(other)));
     }
@@ -146,7 +151,7 @@ fn cells(tally: &Tally) -> [String; 9] {
         share(Some((figures.spoken, tally.runs))),
         figures.first_call.map_or_else(|| "–".into(), |call| format!("call {call}")),
         figures.calls_after.map_or_else(|| "–".into(), |calls| calls.to_string()),
-        figures.time_after.map_or_else(|| "–".into(), length),
+        figures.time_after.map_or_else(|| "–".into(), duration),
         share(figures.success),
         share(figures.equal_success),
         share(figures.quiet_success),

@@ -9,7 +9,7 @@ use midcourse::PatternType;
 use serde_json::{Value, json};
 
 use super::Judged;
-use crate::display::{plain, short};
+use crate::display::{escape_control_chars, one_line};
 
 /// Characters of a word that are shown.
 const WORDS_SHOWN: usize = 80;
@@ -25,7 +25,7 @@ pub(super) fn print(out: &mut impl Write, judged: &[Judged], all: bool) -> Resul
     for one in judged.iter().filter(|one| all || !one.judgement.is_right()) {
         let Judged { file, scenario, judgement } = one;
         let (name, verdict) = (&scenario.name, words_of(one));
-        writeln!(out, "  {}:{}  {name}  {verdict}", plain(file), scenario.line)?;
+        writeln!(out, "  {}:{}  {name}  {verdict}", escape_control_chars(file), scenario.line)?;
         writeln!(out, "    expected  {}", scenario.expected)?;
         writeln!(out, "    came      {}", came(&judgement.words))?;
     }
@@ -46,7 +46,7 @@ const fn words_of(judged: &Judged) -> &'static str {
 
 fn came(words: &[Spoken]) -> String {
     let Some((first, more)) = words.split_first() else { return "nothing".to_owned() };
-    let text = short(&first.delivery.text(), WORDS_SHOWN);
+    let text = one_line(&first.delivery.text(), WORDS_SHOWN);
     let later = match more.len() {
         0 => String::new(),
         more => format!(" (and {more} later)"),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Judged;
 use crate::commands::columns;
 use crate::commands::figures::{Share, median, percent, share, share_of};
-use crate::display::short;
+use crate::display::one_line;
 
 /// What is counted of scenarios that expect a word.
 #[derive(Default)]
@@ -132,7 +132,7 @@ impl Score {
         for (pattern, row) in &self.patterns {
             let lateness = median(row.lateness.clone());
             table.add_row([
-                short(pattern, 40),
+                one_line(pattern, 40),
                 row.scenarios.to_string(),
                 row.in_time.to_string(),
                 row.otherwise.to_string(),

@@ -10,8 +10,8 @@ use midcourse::{
 };
 
 use super::child::Ended;
-use crate::commands::{remark, say};
-use crate::display::{length, short};
+use crate::commands::{eprint_line, warn};
+use crate::display::{duration, one_line};
 use crate::log::Log;
 
 /// Things said that are shown; of more, the first and the last.
@@ -73,20 +73,20 @@ pub(crate) fn show(
                 "no question to a model came through the proxy. The command asked none, or goes \
                  another way than OPENAI_BASE_URL and ANTHROPIC_BASE_URL say"
             };
-            remark(&format!("nothing was recorded in {}: {why}{more}", length(lasted)));
+            warn(&format!("nothing was recorded in {}: {why}{more}", duration(lasted)));
         }
         Ok(runs) => {
             for line in lines(&runs, begun, lasted, ended) {
-                say(&line);
+                eprint_line(&line);
             }
             if let Some(log) = log {
-                remark(&format!("not everything went as it should: {log} says what"));
+                warn(&format!("not everything went as it should: {log} says what"));
             }
         }
-        Err(error) => remark(&format!("what was recorded cannot be read: {error}")),
+        Err(error) => warn(&format!("what was recorded cannot be read: {error}")),
     }
     if has_spilled(home) {
-        remark("some events wait in the spill folder; they come in with the next one");
+        warn("some events wait in the spill folder; they come in with the next one");
     }
 }
 
@@ -171,13 +171,13 @@ fn lines(
         counts.push_str(&format!("; {helpers} of {} runs were subagents", runs.len()));
     }
     let mut lines =
-        vec![String::new(), format!("midcourse: {}, {ended}; {counts}", length(lasted))];
+        vec![String::new(), format!("midcourse: {}, {ended}; {counts}", duration(lasted))];
     let mut said: Vec<&Said> = runs.iter().flat_map(|(_, account)| &account.said).collect();
     said.sort_by_key(|said| said.at);
     lines.extend(said_lines(&said, begun));
     let main = runs.iter().find(|(run, _)| run.parent_run_id.is_none()).or(runs.first());
     if let Some((run, _)) = main {
-        lines.push(format!("  look closer: midcourse show {}", short(run.run_id.as_str(), 80)));
+        lines.push(format!("  look closer: midcourse show {}", one_line(run.run_id.as_str(), 80)));
     }
     lines
 }
@@ -200,8 +200,8 @@ fn said_lines(said: &[&Said], begun: Timestamp) -> Vec<String> {
             Some(0) if hidden > 0 => lines.push(format!("  {:>12}  … {hidden} more …", "")),
             Some(behind) if behind < hidden => {}
             _ => {
-                let after = length(said.at.since(begun));
-                lines.push(format!("  {after:>12}  {}", short(&said.words, WIDTH)));
+                let after = duration(said.at.since(begun));
+                lines.push(format!("  {after:>12}  {}", one_line(&said.words, WIDTH)));
                 lines.push(format!("  {:>12}  ({}{})", "", said.about, followed(said)));
             }
         }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::length::parse_length;
+use crate::duration::parse_duration;
 use jiff::Zoned;
 use jiff::civil::{DateTime, Time};
 use midcourse::Timestamp;
 
 /// A length of time.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
-    parse_length(text)
+    parse_duration(text)
         .ok_or_else(|| "give a length of time such as 90m, 2h or \"1h 30m\", up to 365d".to_owned())
 }
 
