@@ -1,12 +1,12 @@
 //! Analysis: the incremental fold over a run's records that every opinion is made from.
 //!
 //! [`TrajectoryAnalysis`] takes one record at a time and keeps a bounded window of calls and exact
-//! counters. [`TrajectoryBuilder`] adds the detectors, which look at it after each record. Taking a
+//! counters; `detect` adds the detectors, which look at it after each record. Taking a
 //! record in costs the same at the first and the millionth, cannot fail, and asks no clock.
 
-mod builder;
 mod call;
 mod config;
+mod detected;
 mod fold;
 mod frequency;
 mod open_call;
@@ -15,14 +15,12 @@ mod progress;
 mod speech;
 mod tools;
 
-pub(crate) use builder::Noticed;
-pub use builder::TrajectoryBuilder;
 pub use call::{CallStatus, ToolInvoked};
 pub use config::{InvalidWindow, TrajectoryAnalysisConfig, WindowSize};
 pub use frequency::{ErrorCount, Frequency, MAX_COUNTED_NAMES};
 pub(crate) use open_call::OpenCall;
 pub use open_call::PendingToolCall;
-pub use pattern::{MAX_EVIDENCE_SEQS, PatternDetail, PatternType, TrajectoryPattern};
+pub use pattern::{PatternDetail, PatternType, TrajectoryPattern};
 use tools::KnownNames;
 pub use tools::{ToolSetting, ToolSettings};
 
@@ -316,7 +314,7 @@ impl TrajectoryAnalysis {
     }
 
     /// Whether the latest record is something that was done or said.
-    const fn has_news(&self) -> bool {
+    pub(crate) const fn has_news(&self) -> bool {
         self.call_just_ended || self.user_just_spoke || self.model_just_spoke
     }
 

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::analysis::MAX_EVIDENCE_SEQS;
 use crate::digest::Digest;
 use crate::text::SafeName;
+
+/// The most records that are named as evidence.
+pub const MAX_EVIDENCE_SEQS: usize = 16;
 
 /// What a word is about. In JSON it is `kind:digest`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@
 //! of its own, all of it saved in the checkpoint. To add a built-in one: a file, a field in
 //! [`BuiltIn`], a variant in [`PatternDetail`](crate::PatternDetail) and its words in [`message_text`].
 
+mod builder;
 #[cfg(test)]
 mod check;
 mod churn;
@@ -21,6 +22,8 @@ mod tool_avoidance;
 mod waiting;
 mod write_thrash;
 
+pub(crate) use builder::Noticed;
+pub use builder::TrajectoryBuilder;
 pub use doom_loop::MAX_CYCLE_LEN;
 
 use serde::{Deserialize, Serialize};

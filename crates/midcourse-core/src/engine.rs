@@ -10,16 +10,17 @@ mod providers;
 mod shipped;
 mod step;
 
-pub use delivery::{Asked, Delivery, LABEL, labelled};
+pub use delivery::{Delivery, LABEL, labelled};
 pub use providers::{FeedbackSetting, GuidancePace, GuidanceSetting, Providers};
 pub use shipped::{Goals, Speaking, shipped_template};
 pub use step::Step;
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};
 use crate::detect::PatternDetector;
-use crate::feedback::{Feedback, FeedbackContext, collect_feedback};
-use crate::guidance::{DecisionPoint, GuidanceContext, GuidanceDelivered, collect_guidance};
-use crate::prompt::{Prompt, RenderedPrompt};
+use crate::feedback::collect_feedback;
+use crate::guidance::collect_guidance;
+use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
+use crate::prompt::{Asked, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::{Checkpoint, CheckpointError, Intake, Session};
 use crate::time::Timestamp;

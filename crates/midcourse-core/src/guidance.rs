@@ -6,45 +6,16 @@
 
 mod collect;
 mod consultation;
-mod context;
 mod course_correction;
 mod diagnostic;
 mod doom_loop;
-mod injection;
 mod parallel;
-mod point;
-mod provider;
 mod time_limit;
 
-pub use collect::{GuidanceChoice, collect_guidance, format_guidance};
+pub use collect::collect_guidance;
 pub use consultation::ConsultationPromptProvider;
-pub use context::GuidanceContext;
 pub use course_correction::CourseCorrection;
 pub use diagnostic::DiagnosticSignalProvider;
 pub use doom_loop::DoomLoopDetector;
-pub use injection::{GuidanceInjection, GuidanceKey, GuidanceText, InvalidGuidance};
 pub use parallel::ParallelToolReminder;
-pub use point::{DecisionPoint, DecisionPoints, InjectionPosition};
-pub use provider::{GuidanceProvider, GuidanceProviderConfig};
 pub use time_limit::TimeLimit;
-
-use compact_str::CompactString;
-use serde::{Deserialize, Serialize};
-
-use crate::classify::ClassificationResult;
-use crate::time::Timestamp;
-
-/// What was said at a decision point, by whom and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuidanceDelivered {
-    /// Who said it.
-    pub provider_name: CompactString,
-    /// What was said.
-    pub injection: GuidanceInjection,
-    /// Where.
-    pub decision_point: DecisionPoint,
-    /// Why it was thought to apply.
-    pub classification: ClassificationResult,
-    /// When.
-    pub timestamp: Timestamp,
-}

@@ -19,6 +19,7 @@ mod fault;
 mod feedback;
 mod guidance;
 mod ledger;
+mod message;
 mod money;
 mod notation;
 mod prompt;
@@ -28,46 +29,51 @@ mod text;
 mod time;
 
 pub use analysis::{
-    CallStatus, ErrorCount, Frequency, InvalidWindow, MAX_COUNTED_NAMES, MAX_EVIDENCE_SEQS,
-    MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, PatternDetail, PatternType, PendingToolCall,
-    ToolInvoked, ToolSetting, ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig,
-    TrajectoryBuilder, TrajectoryPattern, WindowSize,
+    CallStatus, ErrorCount, Frequency, InvalidWindow, MAX_COUNTED_NAMES, MAX_OPEN_CALLS,
+    MAX_REMEMBERED_CALL_IDS, PatternDetail, PatternType, PendingToolCall, ToolInvoked, ToolSetting,
+    ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, WindowSize,
 };
-pub use cause::{Cause, Rung, Why};
+pub use cause::{Cause, MAX_EVIDENCE_SEQS, Rung, Why};
 pub use classify::{
-    AllOf, AnyOf, ClassificationResult, Classifier, DoomLoopClassifier, ErrorStreakClassifier,
-    HighToolCountClassifier, LargeOutputClassifier, METADATA_MAX, Not, ProgressStallClassifier,
-    SensitiveContentClassifier, SequentialWhenParallelClassifier, SingleToolRepeatedClassifier,
-    Threshold, all_of, any_of, not, threshold,
+    AllOf, AnyOf, Classifier, DoomLoopClassifier, ErrorStreakClassifier, HighToolCountClassifier,
+    LargeOutputClassifier, Not, ProgressStallClassifier, SensitiveContentClassifier,
+    SequentialWhenParallelClassifier, SingleToolRepeatedClassifier, Threshold, all_of, any_of, not,
+    threshold,
 };
 pub use confidence::{Confidence, InvalidConfidence};
-pub use detect::{Detection, MAX_CYCLE_LEN, MAX_DETECTOR_STATE_BYTES, PatternDetector};
+pub use detect::{
+    Detection, MAX_CYCLE_LEN, MAX_DETECTOR_STATE_BYTES, PatternDetector, TrajectoryBuilder,
+};
 pub use digest::Digest;
 pub use engine::{
-    Asked, Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
+    Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
     Providers, Speaking, Step, labelled, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{
-    Assessment, Budget, BudgetFeedback, Deadline, DeadlineFeedback, DeadlineObserver,
-    DriftDetector, ErrorCascadeDetector, FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES, Feedback,
-    FeedbackContext, FeedbackPolicy, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
-    InvalidBudget, InvalidFeedback, InvalidTrigger, Observation, ObserverConfig, ObserverContext,
-    ObserverTrigger, RecordAssessment, Severity, StallDetector, StaticFeedback, TrajectoryObserver,
-    collect_feedback, run_observers,
+    Assessment, Budget, BudgetFeedback, DeadlineFeedback, DeadlineObserver, DriftDetector,
+    ErrorCascadeDetector, InvalidBudget, ObserverConfig, ObserverContext, ObserverTrigger,
+    RecordAssessment, StallDetector, StaticFeedback, TrajectoryObserver, collect_feedback,
+    run_observers,
 };
 pub use guidance::{
-    ConsultationPromptProvider, CourseCorrection, DecisionPoint, DecisionPoints,
-    DiagnosticSignalProvider, DoomLoopDetector, GuidanceChoice, GuidanceContext, GuidanceDelivered,
-    GuidanceInjection, GuidanceKey, GuidanceProvider, GuidanceProviderConfig, GuidanceText,
-    InjectionPosition, InvalidGuidance, ParallelToolReminder, TimeLimit, collect_guidance,
-    format_guidance,
+    ConsultationPromptProvider, CourseCorrection, DiagnosticSignalProvider, DoomLoopDetector,
+    ParallelToolReminder, TimeLimit, collect_guidance,
 };
 pub use ledger::{CAUSES_MAX, Ledger, LedgerPolicy, WORDS_MAX};
+pub use message::{
+    ClassificationResult, DecisionPoint, DecisionPoints, FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES,
+    Feedback, GuidanceDelivered, GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition,
+    InvalidFeedback, InvalidGuidance, METADATA_MAX, Observation, Outcome, OutcomeVerdict, Severity,
+    format_guidance,
+};
 pub use money::{InvalidMoney, MicroUsd};
 pub use notation::{NotationError, parse_notation, parse_notation_events, write_notation};
 pub use prompt::{
-    DeliveryPolicy, Filesystem, InvalidPrompt, Prompt, PromptTemplate, RenderedPrompt, Resources,
+    Asked, DeliveryPolicy, FeedbackContext, FeedbackPolicy, FeedbackProvider,
+    FeedbackProviderConfig, FeedbackTrigger, Filesystem, GuidanceChoice, GuidanceContext,
+    GuidanceProvider, GuidanceProviderConfig, InvalidPrompt, InvalidTrigger, Prompt,
+    PromptTemplate, RenderedPrompt, Resources,
 };
 pub use record::{
     AgentMessage, AssistantBlock, AssistantContent, CallId, GapReason, ImageContent,
@@ -76,11 +82,11 @@ pub use record::{
     TrajectoryRecord, Usage, UserBlock, UserContent,
 };
 pub use session::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointError, FILES_MAX, Fired, Intake, Outcome,
-    OutcomeVerdict, PROMPTS_MAX, Session, SessionEvent, Slice, SliceItem, Spent,
+    CHECKPOINT_VERSION, Checkpoint, CheckpointError, FILES_MAX, Fired, Intake, PROMPTS_MAX,
+    Session, SessionEvent, Slice, SliceItem, Spent,
 };
 pub use text::{
     ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_SAFE_NAME_CHARS,
     SafeName, Text, looks_failed, similarity,
 };
-pub use time::{InvalidSeconds, Seconds, Timestamp};
+pub use time::{Deadline, InvalidSeconds, Seconds, Timestamp};

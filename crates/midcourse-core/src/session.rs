@@ -14,7 +14,6 @@ mod terms;
 pub use cadence::Fired;
 pub(crate) use cadence::ProviderId;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
-pub use outcome::{Outcome, OutcomeVerdict};
 pub use slice::{SessionEvent, Slice, SliceItem};
 pub(crate) use terms::UsedBefore;
 
@@ -22,17 +21,15 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::{
-    Noticed, ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryBuilder,
-    TrajectoryPattern,
+    ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
 };
-use crate::cause::{Cause, Why};
-use crate::detect::PatternDetector;
+use crate::cause::{Cause, MAX_EVIDENCE_SEQS, Why};
+use crate::detect::{Noticed, PatternDetector, TrajectoryBuilder};
 use crate::fault::Fault;
-use crate::feedback::{Deadline, Feedback};
-use crate::guidance::GuidanceDelivered;
 use crate::ledger::{Ledger, LedgerPolicy, is_about_speech};
+use crate::message::{Feedback, GuidanceDelivered, Outcome};
 use crate::record::{RunIdentity, TrajectoryPayload, TrajectoryRecord};
-use crate::time::Timestamp;
+use crate::time::{Deadline, Timestamp};
 use cadence::Cadence;
 use outcome::Outcomes;
 use slice::{Kept, Totals};
@@ -359,7 +356,7 @@ impl Session {
         calls: impl IntoIterator<Item = &'a ToolInvoked>,
     ) -> Why {
         let rung = self.state.ledger.next_rung(&cause);
-        let newest = calls.into_iter().take(crate::analysis::MAX_EVIDENCE_SEQS);
+        let newest = calls.into_iter().take(MAX_EVIDENCE_SEQS);
         let mut evidence: Vec<u64> = newest.map(ToolInvoked::ended_seq).collect();
         evidence.sort_unstable();
         Why { cause, rung, evidence }

@@ -60,6 +60,35 @@ impl TryFrom<f64> for Seconds {
     }
 }
 
+/// When a run has to be done. One that lies in the past has been reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    at: Timestamp,
+    set_at: Timestamp,
+}
+
+impl Deadline {
+    /// A deadline, and since when it is known.
+    pub const fn new(at: Timestamp, set_at: Timestamp) -> Self {
+        Self { at, set_at }
+    }
+
+    /// The moment.
+    pub const fn at(self) -> Timestamp {
+        self.at
+    }
+
+    /// What is left at a moment; nothing once it is reached.
+    pub const fn remaining(self, now: Timestamp) -> Duration {
+        self.at.since(now)
+    }
+
+    /// The time there was when it was set.
+    pub const fn total(self) -> Duration {
+        self.at.since(self.set_at)
+    }
+}
+
 /// A number of seconds that is not a length of time.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{0} is not a length of time: give a finite number of seconds greater than zero")]

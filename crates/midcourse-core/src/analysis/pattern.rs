@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::Cause;
+use crate::cause::{Cause, MAX_EVIDENCE_SEQS};
 use crate::confidence::Confidence;
 use crate::text::{ErrorSignature, SafeName};
 use crate::time::Timestamp;
-
-/// The most records that are named as evidence.
-pub const MAX_EVIDENCE_SEQS: usize = 16;
 
 /// The type of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use super::{ClassificationResult, Classifier};
+use super::Classifier;
 use crate::analysis::{PatternDetail, PatternType};
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
-use crate::guidance::GuidanceContext;
+use crate::message::ClassificationResult;
+use crate::prompt::GuidanceContext;
 
 type Classified = Result<ClassificationResult, ProviderError>;
 

@@ -1,9 +1,10 @@
 //! Classifiers made of classifiers.
 
-use super::{ClassificationResult, Classifier};
+use super::Classifier;
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
-use crate::guidance::GuidanceContext;
+use crate::message::ClassificationResult;
+use crate::prompt::GuidanceContext;
 
 type Classified = Result<ClassificationResult, ProviderError>;
 

@@ -1,6 +1,7 @@
 //! How the detectors' tests ask: a trajectory in, the patterns that begin out.
 
-use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig, TrajectoryBuilder};
+use super::TrajectoryBuilder;
+use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig};
 use crate::notation::parse_notation;
 
 /// The shipped detectors see these patterns begin, and no others.

@@ -1,9 +1,7 @@
 //! What is to be said, and the fact that it was.
 
 use crate::cause::Why;
-use crate::fault::Fault;
-use crate::feedback::Feedback;
-use crate::guidance::{DecisionPoint, GuidanceDelivered, format_guidance};
+use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
 /// The first line of everything that reaches a model: it says who speaks.
@@ -12,37 +10,6 @@ pub const LABEL: &str = "[midcourse run monitor]";
 /// Words as a host gets them: the label, then the words.
 pub fn labelled(words: &str) -> String {
     format!("{LABEL}\n{words}")
-}
-
-/// The answer to a question to the providers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asked<T> {
-    /// What is to be said, in order.
-    pub said: Vec<T>,
-    /// Providers that failed and were skipped.
-    pub faults: Vec<Fault>,
-}
-
-impl<T> Default for Asked<T> {
-    fn default() -> Self {
-        Self { said: Vec::new(), faults: Vec::new() }
-    }
-}
-
-impl Asked<Feedback> {
-    /// The words for the host, if there are any.
-    pub fn text(&self) -> Option<String> {
-        let texts: Vec<String> = self.said.iter().map(Feedback::render).collect();
-        (!texts.is_empty()).then(|| texts.join("\n\n"))
-    }
-}
-
-impl Asked<GuidanceDelivered> {
-    /// The words for the host, if there are any.
-    pub fn text(&self) -> Option<String> {
-        let text = format_guidance(self.said.iter().map(|piece| &piece.injection));
-        (!text.is_empty()).then_some(text)
-    }
 }
 
 /// A message for the agent, with the decision point at which it is delivered.

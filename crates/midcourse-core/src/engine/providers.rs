@@ -4,16 +4,16 @@
 use std::num::NonZeroU32;
 
 use crate::confidence::Confidence;
-use crate::feedback::{
-    DeadlineFeedback, DriftDetector, ErrorCascadeDetector, FeedbackProvider,
-    FeedbackProviderConfig, FeedbackTrigger, StallDetector,
-};
+use crate::feedback::{DeadlineFeedback, DriftDetector, ErrorCascadeDetector, StallDetector};
 use crate::guidance::{
-    ConsultationPromptProvider, CourseCorrection, DecisionPoint, DecisionPoints,
-    DiagnosticSignalProvider, DoomLoopDetector, GuidanceProvider, GuidanceProviderConfig,
+    ConsultationPromptProvider, CourseCorrection, DiagnosticSignalProvider, DoomLoopDetector,
     ParallelToolReminder,
 };
-use crate::prompt::PromptTemplate;
+use crate::message::{DecisionPoint, DecisionPoints};
+use crate::prompt::{
+    FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceProvider,
+    GuidanceProviderConfig, PromptTemplate,
+};
 
 /// A feedback provider, whether it speaks, and when it is asked.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,12 @@
 //! What midcourse ships: who speaks by default.
 
 use super::providers::{Providers, each_call};
-use crate::feedback::{Budget, BudgetFeedback, FeedbackProviderConfig};
-use crate::guidance::{DecisionPoint, DecisionPoints, GuidanceProviderConfig, TimeLimit};
-use crate::prompt::{DeliveryPolicy, PromptTemplate};
+use crate::feedback::{Budget, BudgetFeedback};
+use crate::guidance::TimeLimit;
+use crate::message::{DecisionPoint, DecisionPoints};
+use crate::prompt::{
+    DeliveryPolicy, FeedbackProviderConfig, GuidanceProviderConfig, PromptTemplate,
+};
 
 /// What a run is to meet, where its user said so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

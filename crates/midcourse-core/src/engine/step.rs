@@ -7,9 +7,9 @@
 use super::{Delivery, Engine};
 use crate::analysis::TrajectoryPattern;
 use crate::fault::Fault;
-use crate::guidance::DecisionPoint;
+use crate::message::{DecisionPoint, Outcome};
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
-use crate::session::{Intake, Outcome};
+use crate::session::Intake;
 
 /// Everything that follows from one record.
 #[derive(Debug, Clone, Default, PartialEq)]

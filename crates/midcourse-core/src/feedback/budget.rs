@@ -3,11 +3,12 @@
 //! A budget counts from where the terms in force began to hold: what an earlier launch of the run
 //! used up was that launch's.
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::fault::ProviderError;
+use crate::message::{Feedback, Severity};
 use crate::money::{InvalidMoney, MicroUsd};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
 
 /// What a run may use up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,18 +1,8 @@
 //! Asking the providers after a tool call.
 
-use super::{Feedback, FeedbackContext, FeedbackProviderConfig};
-use crate::engine::Asked;
 use crate::fault::{Fault, guard};
-
-/// Who speaks when several have something to say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FeedbackPolicy {
-    /// The first, in the order of declaration; the next one due speaks after the next call.
-    #[default]
-    FirstMatch,
-    /// All of them.
-    AllMatching,
-}
+use crate::message::Feedback;
+use crate::prompt::{Asked, FeedbackContext, FeedbackPolicy, FeedbackProviderConfig};
 
 /// Asks the providers that are due, in order, and returns what they have to say.
 ///
@@ -60,7 +50,11 @@ fn ask(
         if provider.should_run(context)? { provider.provide(context).map(Some) } else { Ok(None) }
     })
     .map_err(|failure| failure.of(provider.name()))?;
-    Ok(feedback.map(|feedback| feedback.stamp(provider.name(), context)).filter(|feedback| {
+    let stamp = |feedback: Feedback| {
+        let (now, calls) = (context.now(), context.tool_call_count());
+        feedback.stamp(provider.name(), now, calls, context.session().prompt_name())
+    };
+    Ok(feedback.map(stamp).filter(|feedback| {
         feedback.why().is_none_or(|why| {
             context.may_speak(&why.cause)
                 && context.session().ledger().is_news(why, &feedback.render())

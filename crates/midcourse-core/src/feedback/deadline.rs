@@ -7,42 +7,12 @@
 
 use std::time::Duration;
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
 use crate::cause::{Cause, Why};
 use crate::digest::Digest;
 use crate::fault::ProviderError;
-use crate::time::{InvalidSeconds, Seconds, Timestamp};
-
-use serde::{Deserialize, Serialize};
-
-/// When a run has to be done. One that lies in the past has been reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deadline {
-    at: Timestamp,
-    set_at: Timestamp,
-}
-
-impl Deadline {
-    /// A deadline, and since when it is known.
-    pub const fn new(at: Timestamp, set_at: Timestamp) -> Self {
-        Self { at, set_at }
-    }
-
-    /// The moment.
-    pub const fn at(self) -> Timestamp {
-        self.at
-    }
-
-    /// What is left at a moment; nothing once it is reached.
-    pub const fn remaining(self, now: Timestamp) -> Duration {
-        self.at.since(now)
-    }
-
-    /// The time there was when it was set.
-    pub const fn total(self) -> Duration {
-        self.at.since(self.set_at)
-    }
-}
+use crate::message::{Feedback, Severity};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
+use crate::time::{Deadline, InvalidSeconds, Seconds, Timestamp};
 
 /// Says how much time is left.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +60,7 @@ impl DeadlineFeedback {
 
 /// Another moment is another deadline.
 pub(crate) fn deadline_cause(deadline: Deadline) -> Cause {
-    Cause::new("deadline", Digest::of(&deadline.at.unix_ms().to_le_bytes()))
+    Cause::new("deadline", Digest::of(&deadline.at().unix_ms().to_le_bytes()))
 }
 
 impl FeedbackProvider for DeadlineFeedback {

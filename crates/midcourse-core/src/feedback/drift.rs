@@ -1,8 +1,9 @@
 //! Feedback on work far from where the run began.
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, Severity};
 use crate::analysis::{PatternDetail, PatternType};
 use crate::fault::ProviderError;
+use crate::message::{Feedback, Severity};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
 
 /// Speaks when the run works in other places than it began in. It needs an analysis that watches
 /// for drift ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).

@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, InvalidTrigger, Observation, Severity};
 use crate::cause::Cause;
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
+use crate::message::{Feedback, Observation, Severity};
+use crate::prompt::{FeedbackContext, FeedbackProvider, InvalidTrigger};
 
 /// Speaks when calls fail one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

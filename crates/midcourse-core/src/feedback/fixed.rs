@@ -1,7 +1,8 @@
 //! A fixed text: the thing to say when a file appears, or every so often.
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, InvalidFeedback};
 use crate::fault::ProviderError;
+use crate::message::{Feedback, InvalidFeedback};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
 use crate::text::Text;
 
 /// Says one text.

@@ -3,14 +3,14 @@
 //! Aliases and one adapter. An observer's assessments have their own heading and are otherwise
 //! feedback: one runner, one cadence, one ledger.
 
-use super::{
-    DeadlineFeedback, Feedback, FeedbackContext, FeedbackPolicy, FeedbackProvider,
-    FeedbackProviderConfig, FeedbackTrigger, Heading, collect_feedback,
-};
-use crate::engine::Asked;
+use super::{DeadlineFeedback, collect_feedback};
 use crate::fault::ProviderError;
-use crate::prompt::Prompt;
-use crate::session::Session;
+use crate::message::Feedback;
+use crate::prompt::{
+    Asked, FeedbackContext, FeedbackPolicy, FeedbackProvider, FeedbackProviderConfig,
+    FeedbackTrigger, Prompt, PromptTemplate,
+};
+use crate::session::{Session, SessionEvent};
 use crate::time::Timestamp;
 
 /// Feedback, in the words of observers.
@@ -84,9 +84,7 @@ impl<T: TrajectoryObserver> FeedbackProvider for Adapter<T> {
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        let mut assessment = self.0.observe(context.session(), context)?;
-        assessment.heading = Heading::Assessment;
-        Ok(assessment)
+        Ok(self.0.observe(context.session(), context)?.as_assessment())
     }
 }
 
@@ -147,5 +145,19 @@ impl Feedback {
     /// Who says it.
     pub fn observer_name(&self) -> &str {
         self.provider_name()
+    }
+}
+
+impl From<RecordAssessment> for SessionEvent {
+    fn from(RecordAssessment(assessment): RecordAssessment) -> Self {
+        Self::Feedback(assessment)
+    }
+}
+
+impl PromptTemplate {
+    /// Adds an observer behind the providers declared so far.
+    #[must_use]
+    pub fn with_observer(self, observer: ObserverConfig) -> Self {
+        self.with_feedback_provider(observer.into())
     }
 }

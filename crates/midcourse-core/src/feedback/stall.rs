@@ -1,8 +1,9 @@
 //! Feedback on standing still: circles, flip-flops, and calls that bring nothing new.
 
-use super::{Feedback, FeedbackContext, FeedbackProvider, Observation, Severity};
 use crate::analysis::{PatternDetail, TrajectoryPattern};
 use crate::fault::ProviderError;
+use crate::message::{Feedback, Observation, Severity};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
 
 /// Speaks when the run stands still.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,21 +1,8 @@
-//! Asking the providers at a decision point, and putting what they say into words.
+//! Asking the providers at a decision point.
 
-use super::{GuidanceContext, GuidanceDelivered, GuidanceInjection, GuidanceProviderConfig};
-use crate::engine::Asked;
 use crate::fault::{Fault, guard};
-
-/// How many pieces of guidance one decision gets at the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GuidanceChoice {
-    /// The number of pieces.
-    pub max_per_decision: usize,
-}
-
-impl Default for GuidanceChoice {
-    fn default() -> Self {
-        Self { max_per_decision: 3 }
-    }
-}
+use crate::message::GuidanceDelivered;
+use crate::prompt::{Asked, GuidanceChoice, GuidanceContext, GuidanceProviderConfig};
 
 /// Asks every provider and returns what is to be said here, most important first.
 ///
@@ -89,17 +76,4 @@ fn keep_best(kept: &mut Vec<GuidanceDelivered>, piece: GuidanceDelivered) {
         kept.retain(|other| !rivals(other));
         kept.push(piece);
     }
-}
-
-/// The words of one decision: a heading, then the pieces with a blank line between two.
-pub fn format_guidance<'a>(pieces: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
-    let mut text = String::new();
-    for piece in pieces {
-        if text.is_empty() {
-            text.push_str("[Guidance]");
-        }
-        text.push_str("\n\n");
-        text.push_str(piece.content());
-    }
-    text
 }

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 
 use super::diagnostic::{ToolMention, streak};
-use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
-use crate::classify::{ClassificationResult, Classifier, ErrorStreakClassifier};
+use crate::classify::{Classifier, ErrorStreakClassifier};
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, GuidanceInjection};
+use crate::prompt::{GuidanceContext, GuidanceProvider};
 
 /// Suggests a fresh perspective.
 #[derive(Debug, Clone, PartialEq, Eq)]

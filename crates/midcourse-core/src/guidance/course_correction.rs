@@ -1,11 +1,11 @@
 //! The shipped provider: it speaks of whatever trouble the detectors see, in the detectors' words.
 
-use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::analysis::TrajectoryPattern;
 use crate::cause::Why;
-use crate::classify::ClassificationResult;
 use crate::detect::message_text;
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, GuidanceInjection};
+use crate::prompt::{GuidanceContext, GuidanceProvider};
 
 /// Speaks of the trouble that the detectors are surest of and that may be spoken of now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::cause::{Cause, Why};
-use crate::classify::{ClassificationResult, Classifier, ErrorStreakClassifier};
+use crate::classify::{Classifier, ErrorStreakClassifier};
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, GuidanceInjection};
+use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 
 /// A tool to name: always if the user named it, else only if this run has used it.

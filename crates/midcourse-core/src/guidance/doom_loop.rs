@@ -2,11 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::analysis::PatternType;
-use crate::classify::{ClassificationResult, Classifier, DoomLoopClassifier};
+use crate::classify::{Classifier, DoomLoopClassifier};
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, GuidanceInjection};
+use crate::prompt::{GuidanceContext, GuidanceProvider};
 
 /// Points at circles.
 #[derive(Debug, Clone, PartialEq)]

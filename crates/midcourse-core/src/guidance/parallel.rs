@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use super::{GuidanceContext, GuidanceInjection, GuidanceProvider};
 use crate::cause::Cause;
-use crate::classify::{ClassificationResult, Classifier, SequentialWhenParallelClassifier};
+use crate::classify::{Classifier, SequentialWhenParallelClassifier};
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, GuidanceInjection};
+use crate::prompt::{GuidanceContext, GuidanceProvider};
 
 /// Reminds of parallel calls, once a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use minijinja::value::{Serde, merge_maps};
 use minijinja::{AutoEscape, Environment, Error, Value, context};
 
-use crate::guidance::{GuidanceInjection, format_guidance};
+use crate::message::{GuidanceInjection, format_guidance};
 
 /// The name under which sections see guidance.
 pub(super) const GUIDANCE: &str = "guidance";

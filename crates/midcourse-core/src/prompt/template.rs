@@ -9,26 +9,8 @@ use serde::Serialize;
 
 use super::resources::Resources;
 use super::section::{RenderedPrompt, Sections};
-use crate::feedback::{FeedbackPolicy, FeedbackProviderConfig, ObserverConfig};
-use crate::guidance::{
-    GuidanceChoice, GuidanceInjection, GuidanceKey, GuidanceProviderConfig, InvalidGuidance,
-};
-use crate::ledger::LedgerPolicy;
-
-/// How much is said, and who goes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DeliveryPolicy {
-    /// Who speaks when several have feedback.
-    pub feedback: FeedbackPolicy,
-    /// How much guidance one decision gets.
-    pub guidance: GuidanceChoice,
-    /// How long a cause waits before it is spoken of again.
-    pub ledger: LedgerPolicy,
-    /// The most that is said in one run, in pieces.
-    pub max_deliveries: Option<u64>,
-    /// The most that is said in one run, in characters.
-    pub max_chars: Option<u64>,
-}
+use super::{DeliveryPolicy, FeedbackProviderConfig, GuidanceProviderConfig};
+use crate::message::{GuidanceInjection, GuidanceKey, InvalidGuidance};
 
 /// A prompt that cannot be built or rendered.
 #[derive(Debug, thiserror::Error)]
@@ -103,13 +85,6 @@ impl PromptTemplate {
             Ok(false) => Err(InvalidPrompt::BehindGuidance(key.to_owned())),
             Err(error) => Err(InvalidPrompt::Section { section: key.to_owned(), error }),
         }
-    }
-
-    /// Adds an observer behind the providers declared so far.
-    #[must_use]
-    pub fn with_observer(mut self, observer: ObserverConfig) -> Self {
-        self.feedback_providers.push(observer.into());
-        self
     }
 
     /// Adds a feedback provider behind those declared so far.

@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{AgentMessage, CallId, RunIdentity, RunOutcome, ToolResult, Usage};
-use crate::feedback::Feedback;
-use crate::guidance::GuidanceDelivered;
+use crate::message::{Feedback, GuidanceDelivered, OutcomeVerdict};
 use crate::money::MicroUsd;
-use crate::session::OutcomeVerdict;
 use crate::time::Timestamp;
 
 /// What happened.

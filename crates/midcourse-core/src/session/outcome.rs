@@ -11,35 +11,13 @@ use crate::analysis::TrajectoryAnalysis;
 use crate::cause::Cause;
 use crate::digest::Digest;
 use crate::ledger::is_about_speech;
+use crate::message::{Outcome, OutcomeVerdict};
 
 /// Calls within which trouble has to be gone.
 const OUTCOME_CALLS: u64 = 5;
 
 /// Words whose outcome is open at the same time; beyond it the oldest stays without one.
 const OPEN_MAX: usize = 8;
-
-/// What followed something that was said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeVerdict {
-    /// The trouble was gone within a few calls.
-    Cleared,
-    /// The trouble was still there.
-    Ignored,
-    /// The run ended before one could tell.
-    RunEnded,
-}
-
-/// What followed one delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The record of what was said.
-    pub delivery_seq: u64,
-    /// What followed.
-    pub verdict: OutcomeVerdict,
-    /// Calls it took to tell; answers, for trouble that shows in those.
-    pub after_calls: u64,
-}
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcomes(VecDeque<Open>);

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::analysis::{ToolInvoked, TrajectoryPattern};
-use crate::feedback::{Feedback, RecordAssessment};
-use crate::guidance::GuidanceDelivered;
+use crate::message::{Feedback, GuidanceDelivered};
 
 /// Items of one type that are kept besides calls: enough to look back on, little to save.
 const KEPT_MAX: usize = 4;
@@ -105,8 +104,8 @@ pub trait SliceItem: sealed::Sealed + Sized + 'static {
 mod sealed {
     pub trait Sealed {}
     impl Sealed for crate::analysis::ToolInvoked {}
-    impl Sealed for crate::feedback::Feedback {}
-    impl Sealed for crate::guidance::GuidanceDelivered {}
+    impl Sealed for crate::message::Feedback {}
+    impl Sealed for crate::message::GuidanceDelivered {}
     impl Sealed for crate::analysis::TrajectoryPattern {}
 }
 
@@ -172,12 +171,6 @@ impl From<ToolInvoked> for SessionEvent {
 impl From<Feedback> for SessionEvent {
     fn from(feedback: Feedback) -> Self {
         Self::Feedback(feedback)
-    }
-}
-
-impl From<RecordAssessment> for SessionEvent {
-    fn from(RecordAssessment(assessment): RecordAssessment) -> Self {
-        Self::Feedback(assessment)
     }
 }
 

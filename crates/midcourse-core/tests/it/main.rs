@@ -10,6 +10,7 @@
 mod checkpoint;
 mod construction;
 mod custom;
+mod deadline;
 mod faults;
 mod guidance;
 mod model;

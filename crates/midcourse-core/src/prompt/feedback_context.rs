@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Deadline, Feedback};
+use super::{Filesystem, Prompt, Resources};
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Why};
 use crate::ledger::LedgerPolicy;
-use crate::prompt::{Filesystem, Prompt, Resources};
+use crate::message::Feedback;
 use crate::session::{ProviderId, Session};
 use crate::text::SafeName;
-use crate::time::Timestamp;
+use crate::time::{Deadline, Timestamp};
 
 /// What a feedback provider sees. Every answer costs the same however long the run is.
 #[derive(Clone, Copy)]

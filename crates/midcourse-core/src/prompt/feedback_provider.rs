@@ -1,7 +1,8 @@
 //! What a feedback provider is, and how it is put on a prompt.
 
-use super::{Feedback, FeedbackContext, FeedbackTrigger};
+use super::{FeedbackContext, FeedbackTrigger};
 use crate::fault::ProviderError;
+use crate::message::Feedback;
 use crate::session::ProviderId;
 
 /// Has something to say after tool calls.
@@ -21,10 +22,10 @@ pub trait FeedbackProvider: Send + Sync {
 
 /// A provider and when to ask it.
 pub struct FeedbackProviderConfig {
-    pub(super) provider: Box<dyn FeedbackProvider>,
-    pub(super) id: ProviderId,
-    pub(super) trigger: FeedbackTrigger,
-    pub(super) is_observer: bool,
+    pub(crate) provider: Box<dyn FeedbackProvider>,
+    pub(crate) id: ProviderId,
+    pub(crate) trigger: FeedbackTrigger,
+    pub(crate) is_observer: bool,
 }
 
 impl FeedbackProviderConfig {

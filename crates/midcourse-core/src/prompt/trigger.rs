@@ -59,7 +59,7 @@ impl FeedbackTrigger {
         self.on_file_created.as_deref()
     }
 
-    pub(super) fn is_due(&self, context: &FeedbackContext<'_>, provider: ProviderId) -> bool {
+    pub(crate) fn is_due(&self, context: &FeedbackContext<'_>, provider: ProviderId) -> bool {
         let last = context.session().last_spoke(provider);
         let by_calls = self.every_n_calls.is_some_and(|n| {
             let before = last.map_or(0, |(_, call)| call);

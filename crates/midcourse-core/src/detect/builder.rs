@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern};
-use crate::detect::{BuiltIn, Detection, PatternDetector, SavedDetector};
+use super::{BuiltIn, Detection, PatternDetector, SavedDetector};
+use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern};
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
@@ -127,15 +127,11 @@ impl TrajectoryBuilder {
     /// Goes on from what [`Self::save`] gave, with this builder's own configuration.
     pub(crate) fn restore(
         &mut self,
-        mut analysis: TrajectoryAnalysis,
+        analysis: TrajectoryAnalysis,
         built_in: BuiltIn,
         custom: &[SavedDetector],
     ) {
-        analysis.config = Arc::clone(&self.analysis.config);
-        while analysis.calls.len() > analysis.config.window.get() {
-            analysis.calls.pop_front();
-        }
-        self.analysis = analysis;
+        self.analysis = analysis.with_config_of(&self.analysis);
         self.built_in = built_in;
         // A pattern belongs to a detector by its number, which holds only for the same list.
         let is_same = |(at, saved): (usize, &SavedDetector)| {
@@ -143,7 +139,7 @@ impl TrajectoryBuilder {
         };
         let same = custom.iter().enumerate().take_while(|saved| is_same(*saved)).count();
         let known = BuiltIn::COUNT + same;
-        self.analysis.patterns.retain(|pattern| usize::from(pattern.detector) < known);
+        self.analysis.forget_patterns_from(known);
         for detector in &mut self.custom {
             if let Some(saved) = custom.iter().find(|saved| saved.is_of(&**detector)) {
                 let restored = guard_mut(|| detector.restore(saved.state()));
@@ -152,29 +148,5 @@ impl TrajectoryBuilder {
                 }
             }
         }
-    }
-}
-
-impl TrajectoryAnalysis {
-    fn forget_pattern(&mut self, detector: u8) {
-        self.patterns.retain(|pattern| pattern.detector != detector);
-    }
-
-    /// Keeps one belief per detector; returns it if it is news.
-    fn believe(&mut self, detector: u8, mut new: TrajectoryPattern) -> Option<TrajectoryPattern> {
-        new.detector = detector;
-        new.first_seen = self.latest_at;
-        new.first_seq = self.latest_seq;
-        let Some(held) = self.patterns.iter_mut().find(|held| held.detector == detector) else {
-            self.patterns.push(new.clone());
-            return Some(new);
-        };
-        let same = held.cause() == new.cause();
-        if same {
-            new.first_seen = held.first_seen;
-            new.first_seq = held.first_seq;
-        }
-        *held = new;
-        (!same).then(|| held.clone())
     }
 }

@@ -1,9 +1,9 @@
 //! What classifiers and guidance providers see.
 
+use super::{Prompt, RenderedPrompt};
 use crate::analysis::{PendingToolCall, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Why};
-use crate::guidance::DecisionPoint;
-use crate::prompt::{Prompt, RenderedPrompt};
+use crate::message::DecisionPoint;
 use crate::session::Session;
 use crate::time::Timestamp;
 

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use super::{DecisionPoints, GuidanceContext, GuidanceInjection};
-use crate::classify::ClassificationResult;
+use super::GuidanceContext;
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
+use crate::message::{ClassificationResult, DecisionPoints, GuidanceInjection};
 use crate::session::ProviderId;
 
 /// Has something to say at decision points.
@@ -31,7 +31,7 @@ pub trait GuidanceProvider: Send + Sync {
 
 /// A provider, and how often and where it may speak.
 pub struct GuidanceProviderConfig {
-    pub(super) provider: Box<dyn GuidanceProvider>,
+    pub(crate) provider: Box<dyn GuidanceProvider>,
     id: ProviderId,
     /// How often in one turn.
     pub max_per_turn: NonZeroU32,
@@ -65,7 +65,7 @@ impl GuidanceProviderConfig {
     }
 
     /// Whether the provider may speak now, as far as counts go.
-    pub(super) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
+    pub(crate) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
         let fired = context.session().fired_by(self.id);
         if fired.total == 0 {
             return true;

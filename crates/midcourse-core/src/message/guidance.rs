@@ -1,10 +1,12 @@
-//! One piece of guidance. What does not fit cannot be built.
+//! Guidance: the message that an agent gets at a decision point.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
+use super::{ClassificationResult, DecisionPoint};
 use crate::cause::Why;
 use crate::text::{InvalidText, Text};
+use crate::time::Timestamp;
 
 /// The words of guidance: 1 to 500 characters.
 pub type GuidanceText = Text<500>;
@@ -132,4 +134,32 @@ pub enum InvalidGuidance {
     /// Its words do not fit.
     #[error(transparent)]
     Text(#[from] InvalidText),
+}
+
+/// What was said at a decision point, by whom and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuidanceDelivered {
+    /// Who said it.
+    pub provider_name: CompactString,
+    /// What was said.
+    pub injection: GuidanceInjection,
+    /// Where.
+    pub decision_point: DecisionPoint,
+    /// Why it was thought to apply.
+    pub classification: ClassificationResult,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// The words of one decision: a heading, then the pieces with a blank line between two.
+pub fn format_guidance<'a>(pieces: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        if text.is_empty() {
+            text.push_str("[Guidance]");
+        }
+        text.push_str("\n\n");
+        text.push_str(piece.content());
+    }
+    text
 }

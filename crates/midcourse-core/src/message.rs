@@ -1,0 +1,21 @@
+//! Messages as data: feedback, guidance, and what is recorded about them.
+//!
+//! These types are stored in records, so they stand below `record` and know nothing of sessions,
+//! prompts or providers. Limits are part of the types: a text that is too long cannot be built.
+
+mod classification;
+mod decision_point;
+mod feedback;
+mod guidance;
+mod outcome;
+
+pub use classification::{ClassificationResult, METADATA_MAX};
+pub use decision_point::{DecisionPoint, DecisionPoints, InjectionPosition};
+pub use feedback::{
+    FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES, Feedback, InvalidFeedback, Observation, Severity,
+};
+pub use guidance::{
+    GuidanceDelivered, GuidanceInjection, GuidanceKey, GuidanceText, InvalidGuidance,
+    format_guidance,
+};
+pub use outcome::{Outcome, OutcomeVerdict};
