@@ -178,7 +178,7 @@ fn fill(home: &Path, length: u64) {
     }
     // The fold is saved with a step, so that the run is as if every event had been one.
     store.fold("run", &mut watch).unwrap();
-    store.step(Event::new(run, source, start, payload(done)), &mut watch, None).unwrap();
+    store.step(Event::new(run, source, start, payload(done)), &mut watch).unwrap();
     let last: Vec<TrajectoryRecord> =
         store.records("run", done, 5).unwrap().into_iter().map(|r| r.into_record()).collect();
     assert!(!last.is_empty());

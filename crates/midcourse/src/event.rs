@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 
 use compact_str::CompactString;
-use midcourse_core::{AgentMessage, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse_core::{
+    AgentMessage, DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload,
+};
 use serde::{Deserialize, Serialize};
 
 /// Something a host reports about a run.
@@ -28,6 +30,10 @@ pub struct Event {
     /// A run that held what came before this run was known; its records move here first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<RunId>,
+    /// The decision point at which a message about this event can still reach the agent; `None` if
+    /// none can, so the engine only takes the event in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_point: Option<DecisionPoint>,
     /// The schema the payload was written with.
     pub schema_version: u32,
     /// What happened.
@@ -44,7 +50,17 @@ impl Event {
     ) -> Self {
         let fact = FactKey::of(&payload);
         let schema_version = midcourse_core::TRAJECTORY_SCHEMA_VERSION;
-        Self { run, source, at, fact, may_echo: false, adopts: None, schema_version, payload }
+        Self {
+            run,
+            source,
+            at,
+            fact,
+            may_echo: false,
+            adopts: None,
+            decision_point: None,
+            schema_version,
+            payload,
+        }
     }
 
     /// Bytes of a host that could not be read, kept whole: bytes that are no text stand as `\xNN`.
@@ -76,6 +92,13 @@ impl Event {
     #[must_use]
     pub fn with_fact(mut self, fact: impl Into<FactKey>) -> Self {
         self.fact = Some(fact.into());
+        self
+    }
+
+    /// The same event, about which a message can be delivered at this point.
+    #[must_use]
+    pub const fn at_decision_point(mut self, point: DecisionPoint) -> Self {
+        self.decision_point = Some(point);
         self
     }
 

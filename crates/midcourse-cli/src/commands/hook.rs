@@ -297,10 +297,10 @@ fn step(
     let home = home.ok_or(NoHome)?;
     let is_child = facts.iter().any(|event| event.run.parent_run_id.is_some());
     let mut watch = Watch::new(terms.engine(Some(host), is_child))?;
-    let facts = facts.into_iter().map(|event| {
+    let facts = facts.into_iter().map(|mut event| {
         let is_child = event.run.parent_run_id.is_some();
-        let point = host.point_of(&event.source, is_child, &event.payload);
-        (event, point)
+        event.decision_point = host.point_of(&event.source, is_child, &event.payload);
+        event
     });
     // Some of the time is for the spill folder.
     let patience = deadline.left().mul_f32(0.75);

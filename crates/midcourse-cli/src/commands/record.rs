@@ -55,9 +55,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 answers.push(json!({"standing": "unread", "error": sanitized(&why)}));
             }
             Ok(events) => {
-                for event in events {
-                    let point = Some(DecisionPoint::PreToolSelection);
-                    answers.push(answer(take_in(&home, &settings, event, &mut watch, point)));
+                for mut event in events {
+                    event.decision_point.get_or_insert(DecisionPoint::PreToolSelection);
+                    answers.push(answer(take_in(&home, &settings, event, &mut watch)));
                 }
             }
         }

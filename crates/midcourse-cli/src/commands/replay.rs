@@ -42,6 +42,7 @@ struct Told {
     #[serde(flatten)]
     record: TrajectoryRecord,
     source: Option<Source>,
+    decision_point: Option<DecisionPoint>,
 }
 
 /// Replays a run of the store, a file, or standard input.
@@ -105,8 +106,9 @@ fn words_of(payload: &TrajectoryPayload) -> Option<String> {
 struct Replay {
     engine: Engine,
     host: Option<Host>,
-    is_proxied: bool,
     is_child: bool,
+    /// Whether the engine was asked while the run was recorded; the records say where.
+    was_live: bool,
 }
 
 impl Replay {
@@ -117,16 +119,17 @@ impl Replay {
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|told| told.record.parent_run_id.is_some());
         let engine = Terms::shipped().engine(host, is_child);
-        Self { engine, host, is_proxied, is_child }
+        let was_live = records.iter().any(|told| told.decision_point.is_some());
+        Self { engine, host, is_child, was_live }
     }
 
     /// Whether something was said then.
     const fn is_live(&self) -> bool {
-        self.host.is_some() || self.is_proxied
+        self.was_live
     }
 
     fn watch(&mut self, told: &Told) -> Result<Seen> {
-        let Told { record, source } = told;
+        let Told { record, source, decision_point } = told;
         // What others call a configuration is a name of theirs.
         let is_ours = source.as_ref().is_some_and(|source| source.way() == Launch::WAY);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
@@ -138,24 +141,15 @@ impl Replay {
             self.engine = terms.engine(self.host, self.is_child);
             self.engine.restore(&so_far)?;
         }
-        let point = match (self.host, source) {
-            (_, Some(source)) if self.is_proxied => self.point_of(source, &record.payload),
-            (Some(host), Some(source)) => host.point_of(source, self.is_child, &record.payload),
-            _ => Some(DecisionPoint::PreToolSelection),
+        let point = match self.was_live {
+            true => *decision_point,
+            false => Some(DecisionPoint::PreToolSelection),
         };
         let mut next = record.seq;
         Ok(watch(&mut self.engine, record, point, || {
             next = next.saturating_add(1);
             next
         }))
-    }
-}
-
-impl Replay {
-    /// Where a run was asked about that a proxy saw, and perhaps hooks before it.
-    fn point_of(&self, source: &Source, payload: &TrajectoryPayload) -> Option<DecisionPoint> {
-        Api::point_of(source, payload)
-            .or_else(|| Host::named(source.host())?.point_of(source, self.is_child, payload))
     }
 }
 
@@ -166,7 +160,8 @@ fn stored(meant: &str) -> Result<Vec<Told>> {
     let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
     let told = records.into_iter().map(|stored| {
         let source = Some(Source::from(stored.source.as_str()));
-        Told { record: stored.into_record(), source }
+        let decision_point = stored.decision_point;
+        Told { record: stored.into_record(), source, decision_point }
     });
     Ok(told.collect())
 }
@@ -180,7 +175,10 @@ fn given(file: Option<&Path>) -> Result<Vec<Told>> {
         records_of(&text).with_context(|| name.clone())?
     } else {
         let records = parse_notation(&text).with_context(|| name.clone())?;
-        records.into_iter().map(|record| Told { record, source: None }).collect()
+        records
+            .into_iter()
+            .map(|record| Told { record, source: None, decision_point: None })
+            .collect()
     };
     if records.is_empty() {
         bail!("{name} holds no records: give records as JSON lines, or notation");

@@ -4,7 +4,7 @@
 //! A line needs a payload; everything else has a default. A payload of a kind that this release
 //! does not know is kept as it came.
 
-use midcourse::{RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse::{DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -45,6 +45,7 @@ struct LineWire {
     payload: Value,
     source: Option<Source>,
     fact: Option<FactKey>,
+    decision_point: Option<DecisionPoint>,
     #[serde(default)]
     redactions: u32,
     #[serde(default)]
@@ -70,6 +71,7 @@ pub fn read_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, L
         }
         let mut event = Event::new(run.clone(), source.clone(), at, payload);
         event.schema_version = wire.schema_version;
+        event.decision_point = wire.decision_point;
         if let Some(fact) = &wire.fact {
             event.fact = Some(fact.clone());
         }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::apis::{Answer, Api, Way};
 use midcourse::{
-    DecisionPoint, Event, Home, Mode, Plan, RunId, RunIdentity, StopReason, Store, StoreError,
-    StoreSettings, Timestamp, Watch, spill,
+    Event, Home, Mode, Plan, RunId, RunIdentity, StopReason, Store, StoreError, StoreSettings,
+    Timestamp, Watch, spill,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -436,8 +436,11 @@ impl Worker {
 }
 
 /// Each event with the point at which it may be spoken about.
-fn asked_about(events: &[Event]) -> Vec<(Event, Option<DecisionPoint>)> {
-    let about = |event: &Event| (event.clone(), Api::point_of(&event.source, &event.payload));
+fn asked_about(events: &[Event]) -> Vec<Event> {
+    let about = |event: &Event| {
+        let decision_point = Api::point_of(&event.source, &event.payload);
+        Event { decision_point, ..event.clone() }
+    };
     events.iter().map(about).collect()
 }
 

@@ -57,8 +57,8 @@ pub(crate) fn everything(store: &mut Store) {
             unreachable!()
         };
         *is_error = true;
-        let point = Some(midcourse::DecisionPoint::PreToolSelection);
-        store.step(event, &mut watch, point).unwrap();
+        let event = event.at_decision_point(midcourse::DecisionPoint::PreToolSelection);
+        store.step(event, &mut watch).unwrap();
     }
     let end = TrajectoryPayload::RunEnded { outcome: RunOutcome::Failed, new_messages: Vec::new() };
     store.append(Event::new(root("r"), hook(), at(60), end)).unwrap();

@@ -26,7 +26,7 @@ fn write(durability: Durability) {
             // A fresh process for each event, as far as the store can tell.
             let mut store = Store::open(&home, settings.clone()).unwrap();
             store.take_in_spilled().unwrap();
-            store.step(event, &mut watch, None).unwrap();
+            store.step(event, &mut watch).unwrap();
         }
         ack(&format!("{run} {call}"));
         if n % 20 == 19 {

@@ -186,8 +186,8 @@ impl World {
             self.store().append(event).unwrap()
         } else {
             let Self { store, watch, .. } = self;
-            let point = Some(DecisionPoint::PreToolSelection);
-            let step = store.as_mut().unwrap().step(event.clone(), watch, point).unwrap();
+            let asked = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
+            let step = store.as_mut().unwrap().step(asked, watch).unwrap();
             // What was said became records of their own, which the model did not foresee.
             let outcomes = step.outcomes.iter().map(|outcome| TrajectoryPayload::Outcome {
                 delivery_seq: outcome.delivery_seq,

@@ -319,7 +319,7 @@ fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
                 let (mut store, mut watch) = (place.open(), watch());
                 for n in 0..60 {
                     let call = format!("{writer}-{n}");
-                    store.step(ended("r", &call, "error: no rule"), &mut watch, None).unwrap();
+                    store.step(ended("r", &call, "error: no rule"), &mut watch).unwrap();
                 }
             });
         }
@@ -346,7 +346,7 @@ fn a_fold_is_made_again_when_it_cannot_be_read() {
     }
     let other = Connection::open(place.home().store_file()).unwrap();
     let step = |store: &mut Store, call: &str| {
-        store.step(ended("r", call, "same"), &mut watch(), None).unwrap();
+        store.step(ended("r", call, "same"), &mut watch()).unwrap();
         store.checkpoint("r").unwrap().unwrap()
     };
     assert_eq!(step(&mut store, "x").0, 20_000, "as far as one step goes");
@@ -395,11 +395,11 @@ fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
             unreachable!()
         };
         *is_error = true;
-        let point = Some(midcourse::DecisionPoint::PreToolSelection);
         // The same event by two sources, as with installed hooks and those of a wrapper.
         for source in ["hook", "wrapper"] {
             event.source = Source::new("test", source);
-            let taken = take_in(&home, &quick(), event.clone(), &mut watch(), point).unwrap();
+            event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
+            let taken = take_in(&home, &quick(), event.clone(), &mut watch()).unwrap();
             let midcourse::Taken::Stored(step) = taken else { unreachable!() };
             said += step.said.len();
         }

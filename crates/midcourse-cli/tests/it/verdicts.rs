@@ -96,7 +96,9 @@ fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Word> {
     for (event, record, is_asked) in facts(scenario) {
         let mut watch = Watch::new(engine()).unwrap();
         let point = is_asked.then_some(DecisionPoint::PreToolSelection);
-        let step = store.step(event_of(record, &scenario.name), &mut watch, point).unwrap();
+        let mut told = event_of(record, &scenario.name);
+        told.decision_point = point;
+        let step = store.step(told, &mut watch).unwrap();
         let said = step.said.iter().filter(|(_, said)| is_about_trouble(said));
         words.extend(said.map(|(_, said)| (event, said.text())));
     }

@@ -39,6 +39,11 @@ impl DecisionPoint {
         }
     }
 
+    /// The point with this stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|point| point.as_str() == name)
+    }
+
     /// Where text of this point goes.
     pub const fn injection_position(self) -> InjectionPosition {
         match self {

@@ -4,7 +4,7 @@
 //! that is known is not recorded again; a run whose parent was never seen gets it first; records
 //! held under a provisional run move to the run that adopts them.
 
-use midcourse_core::{TrajectoryPayload, TrajectoryRecord};
+use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
@@ -177,8 +177,9 @@ pub(super) fn insert(
     let link = draft.link(&run.link, place);
     connection
         .prepare_cached(
-            "INSERT INTO records (run, seq, at, kind, fact, source, schema_version, redactions, \
-             payload, link) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO records (run, seq, at, kind, fact, source, decision_point, \
+             schema_version, redactions, payload, link) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             run.id,
@@ -187,6 +188,7 @@ pub(super) fn insert(
             draft.payload.kind(),
             draft.fact.as_ref().map(|fact| fact.as_str()),
             draft.source.as_str(),
+            draft.decision_point.map(DecisionPoint::as_str),
             draft.schema_version,
             draft.redactions,
             draft.json,

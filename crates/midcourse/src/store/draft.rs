@@ -4,7 +4,7 @@
 //! secrets are taken out, long texts cut, bodies compressed. What the engine sees is the draft's
 //! payload, which is what a replay will read.
 
-use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
+use midcourse_core::{DecisionPoint, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,6 +25,7 @@ pub(super) struct Draft {
     pub(super) fact: Option<FactKey>,
     pub(super) may_echo: bool,
     pub(super) adopts: Option<midcourse_core::RunId>,
+    pub(super) decision_point: Option<DecisionPoint>,
     pub(super) schema_version: u32,
     pub(super) payload: TrajectoryPayload,
     pub(super) redactions: u32,
@@ -36,7 +37,17 @@ pub(super) struct Draft {
 impl Draft {
     /// Makes an event ready.
     pub(super) fn new(event: Event, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let Event { run, source, at, fact, may_echo, adopts, schema_version, mut payload } = event;
+        let Event {
+            run,
+            source,
+            at,
+            fact,
+            may_echo,
+            adopts,
+            decision_point,
+            schema_version,
+            mut payload,
+        } = event;
         let at_ms = i64::try_from(at.unix_ms())
             .map_err(|_| StoreError::Rejected("its time is beyond the calendar".to_owned()))?;
         let mut value = to_value(&payload)?;
@@ -65,6 +76,7 @@ impl Draft {
             fact,
             may_echo,
             adopts,
+            decision_point,
             schema_version,
             payload,
             redactions,
@@ -79,10 +91,12 @@ impl Draft {
         to_value(&self.payload)
     }
 
-    /// The event again, without its secrets, for the spill folder.
+    /// The event again, without its secrets, for the spill folder. Once it comes back it is too late
+    /// to deliver a message about it.
     pub(super) fn into_event(self) -> Event {
         let Self { run, source, at, fact, may_echo, adopts, schema_version, payload, .. } = self;
-        Event { run, source, at, fact, may_echo, adopts, schema_version, payload }
+        let decision_point = None;
+        Event { run, source, at, fact, may_echo, adopts, decision_point, schema_version, payload }
     }
 
     /// The record this becomes at a place in its run.
@@ -104,6 +118,7 @@ impl Draft {
                 kind: self.payload.kind(),
                 fact: self.fact.as_ref().map(FactKey::as_str),
                 source: self.source.as_str(),
+                decision_point: self.decision_point.map(DecisionPoint::as_str),
                 schema_version: self.schema_version,
                 redactions: self.redactions,
                 payload: &self.json,
@@ -120,6 +135,7 @@ pub(super) struct Linked<'a> {
     pub(super) kind: &'a str,
     pub(super) fact: Option<&'a str>,
     pub(super) source: &'a str,
+    pub(super) decision_point: Option<&'a str>,
     pub(super) schema_version: u32,
     pub(super) redactions: u32,
     pub(super) payload: &'a str,
@@ -143,6 +159,7 @@ pub(super) fn record_link<'a>(
     fields.push(if record.fact.is_some() { b"fact" } else { b"" });
     fields.push(record.fact.unwrap_or_default().as_bytes());
     fields.push(record.source.as_bytes());
+    fields.push(record.decision_point.unwrap_or_default().as_bytes());
     fields.push(record.payload.as_bytes());
     let mut bodies: Vec<_> = bodies.collect();
     bodies.sort_unstable();

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use midcourse_core::DecisionPoint;
 use uuid::Uuid;
 
 use super::draft::Draft;
@@ -37,9 +36,8 @@ pub fn take_in(
     settings: &StoreSettings,
     event: Event,
     watch: &mut Watch,
-    point: Option<DecisionPoint>,
 ) -> Result<Taken, StoreError> {
-    let taken = take_in_all(home, settings, vec![(event, point)], watch).pop();
+    let taken = take_in_all(home, settings, vec![event], watch).pop();
     // One event has one answer.
     taken.unwrap_or_else(|| Err(StoreError::Rejected("there is no event".to_owned())))
 }
@@ -49,13 +47,13 @@ pub fn take_in(
 pub fn take_in_all(
     home: &Home,
     settings: &StoreSettings,
-    events: Vec<(Event, Option<DecisionPoint>)>,
+    events: Vec<Event>,
     watch: &mut Watch,
 ) -> Vec<Result<Taken, StoreError>> {
     let begun = Instant::now();
     let left = || settings.patience.saturating_sub(begun.elapsed());
     let (mut way, mut barred) = (None, None);
-    let take = |(event, point): (Event, Option<DecisionPoint>)| {
+    let take = |event: Event| {
         let run_id = event.run.run_id.clone();
         let taken = Draft::new(event, settings).and_then(|mut draft| {
             // A commit that failed may turn out to have been made. The event goes to the spill
@@ -65,7 +63,7 @@ pub fn take_in_all(
             }
             let stored = match &barred {
                 Some(why) => Err(StoreError::clone(why)),
-                None => into_store(home, settings, &mut way, &draft, watch, point, left),
+                None => into_store(home, settings, &mut way, &draft, watch, left),
             };
             stored.map(|step| Taken::Stored(Box::new(step))).or_else(|why| {
                 barred = Some(why.clone());
@@ -94,7 +92,6 @@ fn into_store(
     way: &mut Option<Way>,
     draft: &Draft,
     watch: &mut Watch,
-    point: Option<DecisionPoint>,
     left: impl Fn() -> Duration,
 ) -> Result<Step, StoreError> {
     let store = match way {
@@ -108,7 +105,7 @@ fn into_store(
         let _ = lost.forget(home);
         store.set_patience(left())?;
     }
-    store.step_draft(draft, watch, point)
+    store.step_draft(draft, watch)
 }
 
 /// Everything that was spilled comes first, or this event waits too: else it would overtake.

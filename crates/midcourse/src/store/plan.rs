@@ -60,17 +60,13 @@ enum Follows {
 }
 
 impl Store {
-    /// Works out what events of one run lead to, each with the point at which it may be spoken
-    /// about. Nothing is written.
+    /// Works out what events of one run lead to. Nothing is written.
     pub fn plan(
         &mut self,
-        events: impl IntoIterator<Item = (Event, Option<DecisionPoint>)>,
+        events: impl IntoIterator<Item = Event>,
         watch: &mut Watch,
     ) -> Result<Plan, StoreError> {
-        let drafts = events.into_iter().map(|(event, point)| {
-            let draft = Draft::new(event, &self.settings)?;
-            Ok((draft, point))
-        });
+        let drafts = events.into_iter().map(|event| Draft::new(event, &self.settings));
         let drafts: Vec<_> = drafts.collect::<Result<_, StoreError>>()?;
         let begun = Instant::now();
         loop {
@@ -85,14 +81,14 @@ impl Store {
     /// One attempt; nothing, if another process was faster.
     pub(super) fn try_plan(
         &self,
-        drafts: &[(Draft, Option<DecisionPoint>)],
+        drafts: &[Draft],
         watch: &mut Watch,
     ) -> Result<Option<Plan>, StoreError> {
-        let Some((first, _)) = drafts.first() else {
+        let Some(first) = drafts.first() else {
             return Err(StoreError::Rejected("there is no event".to_owned()));
         };
         let run = first.run.run_id.clone();
-        if drafts.iter().any(|(draft, _)| draft.run.run_id != run) {
+        if drafts.iter().any(|draft| draft.run.run_id != run) {
             return Err(StoreError::Rejected("the events are of several runs".to_owned()));
         }
         // One look at the store for all: it is as it was at one moment, and locked once.
@@ -105,8 +101,8 @@ impl Store {
             next: u64::try_from(place).unwrap_or_default(),
             facts: HashSet::new(),
         };
-        for (draft, point) in drafts {
-            if planning.add(draft.clone(), *point, watch)?.is_none() {
+        for draft in drafts {
+            if planning.add(draft.clone(), watch)?.is_none() {
                 return Ok(None);
             }
         }
@@ -215,12 +211,7 @@ struct Planning<'a> {
 
 impl Planning<'_> {
     /// Adds an event; nothing, if another process was faster.
-    fn add(
-        &mut self,
-        draft: Draft,
-        point: Option<DecisionPoint>,
-        watch: &mut Watch,
-    ) -> Result<Option<()>, StoreError> {
+    fn add(&mut self, mut draft: Draft, watch: &mut Watch) -> Result<Option<()>, StoreError> {
         if draft.adopts.is_some() {
             self.plan.follows = Follows::Lost;
         } else if !self.is_known(&draft)? {
@@ -236,7 +227,7 @@ impl Planning<'_> {
             let seq = self.next;
             self.next = seq.saturating_add(1);
             if let Follows::Closely = self.plan.follows {
-                let seen = watch_record(watch, &draft, point, seq, &mut self.next);
+                let seen = watch_record(watch, &draft, seq, &mut self.next);
                 let opinions = opinions(&draft, &seen)?;
                 let Seen { said, outcomes, faults, .. } = seen;
                 self.plan.rows.push(Row::Told(draft));
@@ -247,6 +238,8 @@ impl Planning<'_> {
                 return Ok(Some(()));
             }
         }
+        // The engine was not asked about this one, so a replay must not ask either.
+        draft.decision_point = None;
         self.plan.rows.push(Row::Told(draft));
         Ok(Some(()))
     }
@@ -265,14 +258,8 @@ impl Planning<'_> {
 }
 
 /// Shows the engine the draft as the record it will be.
-fn watch_record(
-    watching: &mut Watch,
-    draft: &Draft,
-    point: Option<DecisionPoint>,
-    seq: u64,
-    next: &mut u64,
-) -> Seen {
-    watch(watching.engine_mut(), &draft.record(seq), point, || {
+fn watch_record(watching: &mut Watch, draft: &Draft, seq: u64, next: &mut u64) -> Seen {
+    watch(watching.engine_mut(), &draft.record(seq), draft.decision_point, || {
         let place = *next;
         *next = place.saturating_add(1);
         place

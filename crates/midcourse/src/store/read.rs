@@ -3,7 +3,7 @@
 //! A row is what the database has; a stored record is the whole of it. Every statement here runs
 //! to its end before the caller sees anything, so no reader holds back the log.
 
-use midcourse_core::{RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
+use midcourse_core::{DecisionPoint, RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ pub(super) struct Row {
     pub(super) kind: String,
     pub(super) fact: Option<String>,
     pub(super) source: String,
+    pub(super) decision_point: Option<String>,
     pub(super) schema_version: u32,
     pub(super) redactions: u32,
     pub(super) payload: String,
@@ -65,6 +66,8 @@ pub struct StoredRecord {
     pub schema_version: u32,
     /// Who reported it first.
     pub source: String,
+    /// Where a message about it could be delivered when it was recorded; `None` if nowhere.
+    pub decision_point: Option<DecisionPoint>,
     /// Which fact it is, where that can be told.
     pub fact: Option<String>,
     /// Secrets that were taken out of it.
@@ -102,6 +105,7 @@ impl Row {
                 kind: &self.kind,
                 fact: self.fact.as_deref(),
                 source: &self.source,
+                decision_point: self.decision_point.as_deref(),
                 schema_version: self.schema_version,
                 redactions: self.redactions,
                 payload: &self.payload,
@@ -163,6 +167,7 @@ impl StoredRecord {
             "payload": self.value,
             "source": self.source,
             "fact": self.fact,
+            "decision_point": self.decision_point,
         });
         if let Value::Object(fields) = &mut line {
             if self.redactions > 0 {
@@ -177,10 +182,11 @@ impl StoredRecord {
     }
 }
 
-const COLUMNS: &str = "id, seq, at, kind, fact, source, schema_version, redactions, payload, link";
+const COLUMNS: &str = "id, seq, at, kind, fact, source, decision_point, schema_version, redactions, \
+                       payload, link";
 
 fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    let link: [u8; 32] = row.get(9)?;
+    let link: [u8; 32] = row.get(10)?;
     Ok(Row {
         id: row.get(0)?,
         seq: unsigned(row, 1)?,
@@ -188,9 +194,10 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
         kind: row.get(3)?,
         fact: row.get(4)?,
         source: row.get(5)?,
-        schema_version: row.get(6)?,
-        redactions: row.get(7)?,
-        payload: row.get(8)?,
+        decision_point: row.get(6)?,
+        schema_version: row.get(7)?,
+        redactions: row.get(8)?,
+        payload: row.get(9)?,
         link: link.into(),
         bodies: Vec::new(),
     })
@@ -342,6 +349,8 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         at: Timestamp::from_unix_ms(row.at),
         schema_version: row.schema_version,
         value: row.value()?,
+        // A point that this release does not know is like none: it delivers nothing there.
+        decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
         source: row.source,
         fact: row.fact,
         redactions: row.redactions,

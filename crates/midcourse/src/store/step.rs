@@ -27,25 +27,19 @@ pub struct Step {
 
 impl Store {
     /// Records an event, watches it, and records what is said about it.
-    pub fn step(
-        &mut self,
-        event: Event,
-        watch: &mut Watch,
-        point: Option<DecisionPoint>,
-    ) -> Result<Step, StoreError> {
+    pub fn step(&mut self, event: Event, watch: &mut Watch) -> Result<Step, StoreError> {
         let draft = Draft::new(event, &self.settings)?;
-        self.step_draft(&draft, watch, point)
+        self.step_draft(&draft, watch)
     }
 
     pub(super) fn step_draft(
         &mut self,
         draft: &Draft,
         watch: &mut Watch,
-        point: Option<DecisionPoint>,
     ) -> Result<Step, StoreError> {
         let (begun, patience) = (Instant::now(), self.settings.patience);
         let stepped = loop {
-            match self.try_step(draft, watch, point) {
+            match self.try_step(draft, watch) {
                 Ok(None) if begun.elapsed() < patience => {
                     self.set_patience(patience.saturating_sub(begun.elapsed()))?;
                 }
@@ -62,13 +56,8 @@ impl Store {
     }
 
     /// One attempt; nothing, if another process was faster.
-    fn try_step(
-        &mut self,
-        draft: &Draft,
-        watch: &mut Watch,
-        point: Option<DecisionPoint>,
-    ) -> Result<Option<Step>, StoreError> {
-        let Some(plan) = self.try_plan(&[(draft.clone(), point)], watch)? else {
+    fn try_step(&mut self, draft: &Draft, watch: &mut Watch) -> Result<Option<Step>, StoreError> {
+        let Some(plan) = self.try_plan(std::slice::from_ref(draft), watch)? else {
             return Ok(None);
         };
         let written = self.carry_out(&mut [(&plan, watch)])?.pop().flatten();

@@ -27,6 +27,7 @@ CREATE TABLE records (
     kind TEXT NOT NULL,
     fact TEXT,                             -- tells one fact of a kind from another in its run
     source TEXT NOT NULL,
+    decision_point TEXT,                   -- where a message about it could be delivered, if anywhere
     schema_version INTEGER NOT NULL,
     redactions INTEGER NOT NULL,           -- secrets taken out before storing
     payload TEXT NOT NULL,                 -- JSON; long texts are empty and stand in bodies
