@@ -1,14 +1,13 @@
-//! Digests: 64-bit names for texts that are too long, or too hostile, to keep.
+//! 64-bit digests of texts that are too long, or too untrusted, to keep. They are compared, never
+//! used for security.
 //!
-//! XXH3 has one published definition, so a digest in a checkpoint means the same to the next
-//! release and on another machine.
+//! XXH3 has a published, fixed definition, so a digest in a checkpoint stays valid for the next
+//! release and on other machines.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The 64-bit XXH3 digest of some bytes.
-///
-/// In JSON it is sixteen hexadecimal digits.
+/// A 64-bit XXH3 digest; in JSON, sixteen hexadecimal digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
@@ -18,13 +17,13 @@ impl Digest {
         Self(xxh3_64(bytes))
     }
 
-    /// The digest of `bytes` in the light of an earlier digest: order matters.
+    /// The digest of `bytes` seeded with this digest. The order of chained calls matters.
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
         Self(xxh3_64_with_seed(bytes, self.0))
     }
 
-    /// The digest of this digest and another one, in this order.
+    /// Combines this digest with another one. The order matters.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         self.then(&other.0.to_le_bytes())
@@ -45,7 +44,7 @@ impl Serialize for Digest {
         if serializer.is_human_readable() {
             serializer.collect_str(self)
         } else {
-            // Eight plain bytes: as an integer the variable-length form would take ten.
+            // Eight bytes: postcard's variable-length integer would take up to ten.
             self.0.to_le_bytes().serialize(serializer)
         }
     }

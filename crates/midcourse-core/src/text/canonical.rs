@@ -87,11 +87,11 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
 /// next to quotes goes, and so do comment lines.
 pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
+    while let Some((byte, following)) = rest.split_first() {
+        rest = following;
         let is_line_start = matches!(out.last(), None | Some(b'"' | b'\n'));
         let is_comment = is_line_start
-            && (matches!((byte, behind.first()), (b'#', Some(b' ')) | (b'/', Some(b'/'))));
+            && (matches!((byte, following.first()), (b'#', Some(b' ')) | (b'/', Some(b'/'))));
         if is_comment {
             let end = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             // A comment on the last line stays: it may be the only content.

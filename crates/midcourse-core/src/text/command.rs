@@ -18,7 +18,7 @@ const MAX_READ_BYTES: usize = 2048;
 /// The most programs read of one command line.
 const MAX_PARTS: usize = 12;
 
-/// What a command line does, as far as its words tell.
+/// What a command line does, judged by its words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CommandView<'a> {
     /// Changes files, or what is installed, running or checked out.

@@ -1,66 +1,65 @@
-//! What went wrong, as a signature that is the same whenever the same thing goes wrong, and a
-//! class that may be said aloud.
+//! Error signatures: the same failure has the same signature, whatever the time, path or line.
 //!
-//! The text of an error is hostile and never leaves this module; what is said about it is its
-//! class and how often it came.
+//! Detectors compare signatures. An error's text is untrusted and never goes into a message; a
+//! message names only the error's class and count.
 
 use serde::{Deserialize, Serialize};
 
-use super::scan::{ErrorScan, plain_error};
+use super::scan::{ErrorScan, normalize_error};
 use super::short_result::error_reports_outage;
 use crate::digest::Digest;
 
-/// What is looked at of a long error: its beginning and, more telling, its end.
+/// The bytes read of a long error: its beginning and, usually more informative, its end.
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
 
-/// How far an error's line moves when lines are added or removed above it.
-const LINES_MOVED: u32 = 15;
+/// An error whose line number differs by at most this is the same error: edits above it move it.
+const MAX_LINE_SHIFT: u32 = 15;
 
-/// What is looked at of an error for the first line number, in bytes.
-const POSITION_BYTES: usize = 1024;
+/// The most bytes of an error searched for a line number.
+const MAX_POSITION_BYTES: usize = 1024;
 
-/// What is looked at of an error's plain form, in words, to tell it from another about another thing.
-const FORM_WORDS: usize = 32;
+/// The most words of an error line that make up its template.
+const MAX_TEMPLATE_WORDS: usize = 32;
 
-/// The shortest word of a question that is looked for in an error.
-const FORM_WORD_MIN: usize = 3;
+/// Shorter words of an error are not looked up in the call's arguments.
+const MIN_ARGUMENT_WORD_BYTES: usize = 3;
 
-/// The kind of thing that went wrong.
+/// What kind of failure an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// A person, a sandbox or the system refused.
+    /// A person, a sandbox or the system refused the call.
     Permission,
-    /// A file, command or thing is not there.
+    /// A file, command or other object does not exist.
     NotFound,
-    /// There is no such tool.
+    /// The agent has no tool of that name.
     UnknownTool,
-    /// The tool was called in a way it does not take.
+    /// The tool rejected its arguments.
     BadArguments,
-    /// It took too long.
+    /// The call took too long.
     Timeout,
-    /// The network or a service is down, or asks to slow down.
+    /// The network or a service is down, or limits requests.
     Outage,
-    /// A test or check did not pass.
+    /// A test or check failed.
     Check,
     /// Something does not parse or compile.
     Syntax,
-    /// The disk or the memory is full.
+    /// Disk or memory is exhausted.
     Resource,
     /// Anything else.
     Other,
 }
 
 impl ErrorClass {
-    /// The class in words that fit before "error".
+    /// The class as an adjective for "error", for use in messages.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Permission => "permission",
             Self::NotFound => "not-found",
             Self::UnknownTool => "unknown-tool",
             Self::BadArguments => "bad-argument",
-            Self::Timeout => "time-out",
+            Self::Timeout => "timeout",
             Self::Outage => "service",
             Self::Check => "test",
             Self::Syntax => "syntax",
@@ -70,55 +69,54 @@ impl ErrorClass {
     }
 }
 
-/// An error's identity: equal for the same error in another place, at another time.
+/// The identity of an error: equal when the same error occurs again, elsewhere or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSignature {
-    /// The digest of the plain form.
+    /// Digest of the normalized text.
     pub digest: Digest,
-    /// The digest of its longest line without what the call itself had named: equal for the same
-    /// error about another thing, or met on another way.
+    /// Digest of the longest line without the words of the call's own arguments: equal for the
+    /// same error about a different object, as in "no such file: A" and "no such file: B".
     pub template: Digest,
-    /// The first line number it names: far from the last one it is the next of its kind.
+    /// The first line number in the text. A distant line means the next error of the same kind.
     pub line: Option<u32>,
-    /// What kind of error it is.
+    /// The kind of failure.
     pub class: ErrorClass,
 }
 
 impl ErrorSignature {
-    /// The signature of an error text, given the beginning of what was asked. `scratch` is
-    /// overwritten.
-    pub(crate) fn of(text: &str, asked: &str, scratch: &mut Vec<u8>) -> Self {
+    /// The signature of an error text. `args` is the beginning of the call's arguments; `scratch`
+    /// is overwritten.
+    pub(crate) fn of(text: &str, args: &str, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
         let scan = scan(text.as_bytes(), scratch);
-        let class = scan.telling_class.or(scan.class).unwrap_or_else(|| {
+        let class = scan.error_line_class.or(scan.class).unwrap_or_else(|| {
             if error_reports_outage(text) { ErrorClass::Outage } else { ErrorClass::Other }
         });
         let line = first_position(text.as_bytes());
-        Self { digest: Digest::of(scratch), template: template_of(scratch, asked), line, class }
+        Self { digest: Digest::of(scratch), template: template_of(scratch, args), line, class }
     }
 
-    /// Whether this is another's error, at the same place or nearly: lines move a little when
-    /// others are added.
+    /// Whether both are the same error, at the same line or one that edits may have moved.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let is_near = match (self.line, other.line) {
-            (Some(a), Some(b)) => a.abs_diff(b) <= LINES_MOVED,
+            (Some(a), Some(b)) => a.abs_diff(b) <= MAX_LINE_SHIFT,
             _ => true,
         };
         self.digest == other.digest && is_near
     }
 
-    /// The plain form whose digest the signature is: for people who ask why two errors are one.
-    pub fn plain_form(text: &str) -> String {
+    /// The normalized text behind [`Self::digest`], to explain why two errors count as one.
+    pub fn normalized_text(text: &str) -> String {
         let mut out = Vec::new();
         scan(text.as_bytes(), &mut out);
         String::from_utf8_lossy(&out).trim_end().to_owned()
     }
 }
 
-/// The digest of an error's longest line, those words left out that were asked for. Whatever started
-/// the work has its own short lines around the one that says what is wrong.
-fn template_of(plain: &[u8], asked: &str) -> Digest {
-    let lines = plain.split(|byte| *byte == b'\n');
+/// The digest of the longest line, with the words of the call's arguments replaced. The longest
+/// line is taken because wrappers such as `make` add short lines of their own.
+fn template_of(normalized: &[u8], args: &str) -> Digest {
+    let lines = normalized.split(|byte| *byte == b'\n');
     let longest =
         lines.reduce(|longest, line| if line.len() > longest.len() { line } else { longest });
     let words = longest
@@ -126,17 +124,17 @@ fn template_of(plain: &[u8], asked: &str) -> Digest {
         .split(|byte| !is_in_word(*byte))
         .filter(|word| !word.is_empty());
     let mut template = Digest::default();
-    for word in words.take(FORM_WORDS) {
-        let is_asked = word.len() >= FORM_WORD_MIN
-            && std::str::from_utf8(word).is_ok_and(|word| asked.contains(word));
-        template = template.then(if is_asked { b"@" } else { word });
+    for word in words.take(MAX_TEMPLATE_WORDS) {
+        let is_argument = word.len() >= MIN_ARGUMENT_WORD_BYTES
+            && std::str::from_utf8(word).is_ok_and(|word| args.contains(word));
+        template = template.then(if is_argument { b"@" } else { word });
     }
     template
 }
 
 /// The first line number in a text: `main.rs:10`, `line 12`, `a.ts(41,22)`.
 fn first_position(text: &[u8]) -> Option<u32> {
-    let text = text.get(..POSITION_BYTES).unwrap_or(text);
+    let text = text.get(..MAX_POSITION_BYTES).unwrap_or(text);
     let mut at = 0;
     while let Some(ahead) = text.get(at..)?.iter().position(u8::is_ascii_digit) {
         let start = at + ahead;
@@ -157,38 +155,39 @@ fn first_position(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// Whether the last word of a text is a file's name.
+/// Whether the last word of a text is a file name with an extension.
 fn ends_in_file_name(text: &[u8]) -> bool {
     let word = text.rsplit(|byte| !is_in_word(*byte)).next().unwrap_or_default();
-    let ending = word.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
-    ending.len() < word.len()
-        && (1..=5).contains(&ending.len())
-        && ending.first().is_some_and(u8::is_ascii_alphabetic)
+    let extension = word.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    extension.len() < word.len()
+        && (1..=5).contains(&extension.len())
+        && extension.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
 fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b'=') || byte >= 0x80
 }
 
+/// Appends the normalized text to `out`; of a long text, only its beginning and end.
 fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     if text.len() <= HEAD_BYTES + TAIL_BYTES {
-        return plain_error(text, out);
+        return normalize_error(text, out);
     }
     let (head, rest) = text.split_at(HEAD_BYTES);
     let (_, tail) = rest.split_at(rest.len() - TAIL_BYTES);
-    let first = plain_error(head, out);
+    let first = normalize_error(head, out);
     let mut end = Vec::new();
-    let last = plain_error(tail, &mut end);
-    match (first.is_telling, last.is_telling) {
-        // The preamble of a build is not what went wrong.
+    let last = normalize_error(tail, &mut end);
+    match (first.has_error_line, last.has_error_line) {
+        // Only the error lines count: a build's preamble is not what went wrong.
         (false, true) => out.clear(),
         (true, false) => end.clear(),
         _ => {}
     }
     out.extend_from_slice(&end);
     ErrorScan {
-        is_telling: first.is_telling || last.is_telling,
-        telling_class: first.telling_class.or(last.telling_class),
+        has_error_line: first.has_error_line || last.has_error_line,
+        error_line_class: first.error_line_class.or(last.error_line_class),
         class: first.class.or(last.class),
     }
 }
@@ -203,17 +202,17 @@ mod tests {
 
     #[track_caller]
     fn same(a: &str, b: &str) {
-        assert_eq!(ErrorSignature::plain_form(a), ErrorSignature::plain_form(b));
+        assert_eq!(ErrorSignature::normalized_text(a), ErrorSignature::normalized_text(b));
         assert_eq!(signature(a).digest, signature(b).digest);
     }
 
     #[track_caller]
     fn different(a: &str, b: &str) {
-        assert_ne!(signature(a).digest, signature(b).digest, "{a:?} was taken for {b:?}");
+        assert_ne!(signature(a).digest, signature(b).digest, "{a:?} and {b:?} must differ");
     }
 
     #[test]
-    fn what_a_machine_made_up_does_not_count() {
+    fn ids_times_and_positions_do_not_change_the_signature() {
         same(
             "error: cannot open /home/ann/x/src/main.rs:10:5",
             "error: cannot open /tmp/y/main.rs:99",
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_stays() {
+    fn counts_names_and_codes_change_the_signature() {
         different("12 errors", "7 errors");
         different("error: 12 tests failed", "error: 7 tests failed");
         different("error: cannot open a.rs", "error: cannot open b.rs");
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_do_not_talk_of_an_error_do_not_count_beside_one_that_does() {
+    fn other_lines_do_not_count_once_there_is_an_error_line() {
         same(
             "Compiling a v1\nerror: missing separator",
             "Compiling b v2\nDownloading\nerror: missing separator",
@@ -267,17 +266,17 @@ mod tests {
     }
 
     #[test]
-    fn the_same_about_another_thing() {
-        let template = |asked: &str| {
-            let text = format!("ERROR: No matching distribution found for {asked}");
-            ErrorSignature::of(&text, &format!("pip install {asked}"), &mut Vec::new()).template
+    fn the_template_does_not_depend_on_the_object_of_the_call() {
+        let template = |package: &str| {
+            let text = format!("ERROR: No matching distribution found for {package}");
+            ErrorSignature::of(&text, &format!("pip install {package}"), &mut Vec::new()).template
         };
         assert_eq!(template("gdal==3.4"), template("pygdal"));
         assert_ne!(signature("no such file: a").template, signature("no such folder: a").template);
     }
 
     #[test]
-    fn the_next_of_its_kind_is_another() {
+    fn the_same_error_at_a_distant_line_is_another_error() {
         let is_same = |a: &str, b: &str| signature(a).is_same_as(&signature(b));
         assert!(is_same("a.ts(41,22): error TS2339: x", "a.ts(43,24): error TS2339: x"));
         assert!(!is_same(
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preamble_of_a_long_error_does_not_count() {
+    fn the_preamble_of_a_long_error_does_not_change_the_signature() {
         let long = |crate_name: &str| {
             format!(
                 "{}error: missing separator\n",
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn classes() {
+    fn errors_are_classified_by_their_words() {
         for (text, class) in [
             ("bash: rm: Permission denied", ErrorClass::Permission),
             ("cat: x: No such file or directory", ErrorClass::NotFound),
@@ -318,7 +317,7 @@ mod tests {
             ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
             ("ENOSPC: no space left on device, write", ErrorClass::Resource),
             ("boom", ErrorClass::Other),
-            // Words that mean something else in other company.
+            // Near misses: the same words in another context.
             (
                 "expected `u32`, found `&str`\narguments to this function are incorrect",
                 ErrorClass::Other,

@@ -1,13 +1,13 @@
-//! The words that tell what kind of error a line talks of.
+//! Keywords of error messages, and the error class that the keywords of one line give together.
 //!
-//! A word is looked up in a table built by the compiler: the scanner asks for every word of every
-//! error. What a line tells follows from which of these words stand on it together.
+//! The scanner looks up every word of every error, in a hash table built at compile time. The table
+//! is hand-written because packing a word into one `u128` makes the hash, the comparison and the
+//! lowercasing a few instructions each; `phf` would hash byte by byte and need a lowercase copy.
 
 use std::ops::BitOrAssign;
 
 use super::error::ErrorClass;
 
-/// The words that tell something.
 const KEYWORDS: &[(&str, Keywords)] = &[
     ("error", Keywords::ERROR),
     ("errors", Keywords::ERROR),
@@ -114,14 +114,14 @@ const KEYWORDS: &[(&str, Keywords)] = &[
     ("indentationerror", Keywords::SYNTAX),
 ];
 
-/// Bit 5 tells small letters from capitals; the other bytes of words do not differ by it.
-const SMALL: u128 = u128::from_le_bytes([0x20; 16]);
+/// Bit 5 of an ASCII letter is set in lowercase; no two keywords differ only in that bit.
+const LOWERCASE_BITS: u128 = u128::from_le_bytes([0x20; 16]);
 
-/// A word of up to sixteen bytes in one number, letters small.
+/// A word of up to 16 bytes as one number, in lowercase.
 const fn packed(word: &[u8]) -> u128 {
     let mut bytes = [0_u8; 16];
     let (mut at, mut rest) = (0, word);
-    while let [first, behind @ ..] = rest {
+    while let [first, following @ ..] = rest {
         if at == bytes.len() {
             break;
         }
@@ -130,53 +130,53 @@ const fn packed(word: &[u8]) -> u128 {
             bytes[at] = *first;
         }
         at += 1;
-        rest = behind;
+        rest = following;
     }
-    u128::from_le_bytes(bytes) | SMALL
+    u128::from_le_bytes(bytes) | LOWERCASE_BITS
 }
 
-/// The same for the first `length` bytes of a text, in one load where the text goes on.
+/// [`packed`] for the first `length` bytes of a text, with a single load if 16 bytes are available.
 fn packed_start(text: &[u8], length: usize) -> u128 {
     match text.first_chunk::<16>() {
         Some(bytes) if length < 16 => {
             let bits = (1_u128 << (8 * length)) - 1;
-            u128::from_le_bytes(*bytes) & bits | SMALL
+            u128::from_le_bytes(*bytes) & bits | LOWERCASE_BITS
         }
         _ => packed(text.get(..length).unwrap_or_default()),
     }
 }
 
-/// Places of the table: several times the words, so that few share one.
-const PLACES: usize = 512;
+/// Slots of the hash table: several times the keywords, so that few collide.
+const SLOTS: usize = 512;
 
-/// Where a packed word is looked for first.
-const fn place_of(word: u128) -> usize {
-    #[expect(clippy::cast_possible_truncation, reason = "the halves are folded together")]
-    let folded = word as u64 ^ (word >> 64) as u64;
-    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % PLACES
+/// The slot at which the search for a packed word begins.
+const fn slot_of(word: u128) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are combined")]
+    let mixed = word as u64 ^ (word >> 64) as u64;
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % SLOTS
 }
 
-/// Keywords and their bits; a word that finds its place taken stands in the next free one.
-static KEYWORD_TABLE: [(u128, Keywords); PLACES] = {
-    let mut table = [(0, Keywords(0)); PLACES];
+/// Packed keywords with their bits; a keyword whose slot is taken is in the next free one.
+static KEYWORD_TABLE: [(u128, Keywords); SLOTS] = {
+    let mut table = [(0, Keywords(0)); SLOTS];
     let mut at = 0;
     while at < KEYWORDS.len() {
         #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
         {
             let (word, bit) = KEYWORDS[at];
             let word = packed(word.as_bytes());
-            let mut place = place_of(word);
-            while table[place].0 != 0 {
-                place = (place + 1) % PLACES;
+            let mut slot = slot_of(word);
+            while table[slot].0 != 0 {
+                slot = (slot + 1) % SLOTS;
             }
-            table[place] = (word, bit);
+            table[slot] = (word, bit);
         }
         at += 1;
     }
     table
 };
 
-/// The telling words seen in a text, as bits.
+/// The keywords of a line, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Keywords(u32);
 
@@ -204,28 +204,28 @@ impl Keywords {
     const RESOURCE: Self = Self(Self::SPACE.0 | Self::FULL.0);
     const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
 
-    /// The bit of the word with which a text begins, in any case; most words have none.
+    /// The bits of the word in the first `length` bytes of a text; none for most words.
     pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
         let token = text.get(..length).unwrap_or_default();
         if length < 3 {
             return Self::default();
         }
         if length > 16 {
-            return Self::of_ending(token);
+            return Self::of_exception_name(token);
         }
         let word = packed_start(text, length);
-        let mut place = place_of(word);
+        let mut slot = slot_of(word);
         loop {
-            match KEYWORD_TABLE.get(place) {
+            match KEYWORD_TABLE.get(slot) {
                 Some((known, bit)) if *known == word => return *bit,
-                Some((0, _)) | None => return Self::of_ending(token),
-                Some(_) => place = (place + 1) % PLACES,
+                Some((0, _)) | None => return Self::of_exception_name(token),
+                Some(_) => slot = (slot + 1) % SLOTS,
             }
         }
     }
 
-    /// The bits of names such as `FileNotFoundError`.
-    fn of_ending(token: &[u8]) -> Self {
+    /// The bits of exception names such as `FileNotFoundError`.
+    fn of_exception_name(token: &[u8]) -> Self {
         if !matches!(token.last(), Some(b'r' | b'n'))
             || (!token.ends_with(b"rror") && !token.ends_with(b"xception"))
         {
@@ -243,12 +243,12 @@ impl Keywords {
         self.0 & other.0 == other.0
     }
 
-    /// Whether a line with these words says what went wrong.
-    pub(super) const fn is_telling(self) -> bool {
+    /// Whether a line with these keywords reports a failure.
+    pub(super) const fn mean_failure(self) -> bool {
         self.has(Self::ERROR) || self.has(Self::DENIED) || self.has(Self::TIMEOUT)
     }
 
-    /// The class that the words of one line tell, if they tell one.
+    /// The error class that the keywords of one line give, if any.
     pub(super) const fn class(self) -> Option<ErrorClass> {
         let is_missing = self.has(Self::NO_SUCH) || (self.has(Self::NOT) && self.has(Self::FOUND));
         let is_http = self.has(Self::HTTP);

@@ -1,21 +1,21 @@
-//! Whether a result reads like a failure, where the host does not say.
+//! Guesses whether a tool result is a failure, for hosts and formats that do not say.
 //!
-//! Used only for runs whose format leaves it open. Prose about errors (a file that mentions one, a
-//! log with a line of them in its middle) is no failure: what counts is how the text begins and how
-//! it ends. Time-outs are failures.
+//! Only the beginning and the end of a result count: a file that mentions an error, or a log with
+//! error lines in its middle, is not a failure. A timeout is a failure.
 
 use super::phrases::Phrases;
 
-/// Looked at of a long text: its beginning and its end.
+/// The bytes read of a long text: its beginning and its end.
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
 
-/// What a phrase means: a failure, or one if a number says so.
+/// The phrase means a failure.
 const FAILED: u16 = 1;
+/// The phrase means a failure if a nonzero exit code follows.
 const EXIT: u16 = 2;
 
-/// First words of a text that failed, without what may stand around them.
-const BEGINS: [&str; 21] = [
+/// First words of a failure, after leading punctuation.
+const FAILURE_BEGINNINGS: [&str; 21] = [
     "error",
     "fatal",
     "exception",
@@ -39,11 +39,11 @@ const BEGINS: [&str; 21] = [
     "timeout",
 ];
 
-/// What stands behind "error" where there was none.
-const NO_ERROR: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
+/// Values after "error" that mean there was none.
+const NO_ERROR_VALUES: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
 
-/// Words that tell it wherever they stand near the beginning or the end.
-static TELLING: Phrases<25> = Phrases::new([
+/// Phrases that mean a failure anywhere near the beginning or the end.
+static FAILURE_PHRASES: Phrases<25> = Phrases::new([
     ("success\": false", FAILED),
     ("success\":false", FAILED),
     ("iserror\": true", FAILED),
@@ -71,18 +71,18 @@ static TELLING: Phrases<25> = Phrases::new([
     ("exit", EXIT),
 ]);
 
-/// Whether a shell's result says itself that the command failed: a first line `Exit code: 3`, or an
-/// `"exit_code": 3` beside the output.
+/// Whether a shell result reports a nonzero exit code: a first line `Exit code: 3`, or an
+/// `"exit_code": 3` in a JSON result.
 pub(crate) fn reports_failing_exit(text: &str) -> bool {
     let text = text.trim_start();
     let line = text.lines().next().unwrap_or_default();
     let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line);
     let line = line.trim_start_matches('[');
-    let header = ["process ", "command "].iter().find_map(|words| strip_words(line, words));
+    let header = ["process ", "command "].iter().find_map(|prefix| strip_phrase(line, prefix));
     let header = header.unwrap_or(line);
-    // `exit 1` alone may be a script's line; a host says what the number is.
-    let named = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
-    if named.iter().any(|words| strip_words(header, words).is_some()) {
+    // `exit 1` alone may be a line of a script; a host labels the number.
+    let labels = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
+    if labels.iter().any(|label| strip_phrase(header, label).is_some()) {
         return exits_with_failure(header);
     }
     let tail = text.len().saturating_sub(TAIL_BYTES);
@@ -93,7 +93,7 @@ pub(crate) fn reports_failing_exit(text: &str) -> bool {
             .any(|(at, _)| exits_with_failure(tail.get(at + 1..).unwrap_or_default()))
 }
 
-/// Whether a tool's result reads like a failure.
+/// Whether a tool result reads like a failure.
 pub fn looks_failed(text: &str) -> bool {
     let text = text.trim();
     let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
@@ -103,61 +103,60 @@ pub fn looks_failed(text: &str) -> bool {
         return false;
     }
     begins_with_failure(head)
-        || tells(head)
-        || (text.len() > HEAD_BYTES && tells(tail))
-        || tail.lines().last().is_some_and(ends_in_error)
+        || has_failure_phrase(head)
+        || (text.len() > HEAD_BYTES && has_failure_phrase(tail))
+        || tail.lines().last().is_some_and(is_exception_line)
 }
 
-/// Whether telling words stand in a text, or an exit that is a failure.
-fn tells(text: &str) -> bool {
-    TELLING.find_in(text.as_bytes()).any(|(at, meaning)| {
+fn has_failure_phrase(text: &str) -> bool {
+    FAILURE_PHRASES.find_in(text.as_bytes()).any(|(at, meaning)| {
         meaning == FAILED || exits_with_failure(text.get(at..).unwrap_or_default())
     })
 }
 
 fn begins_with_failure(head: &str) -> bool {
     let first = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-    BEGINS.iter().any(|words| {
-        let Some(rest) = strip_words(first, words) else { return false };
-        // "errors: 0", "error": null and "invalidate" are something else.
+    FAILURE_BEGINNINGS.iter().any(|beginning| {
+        let Some(rest) = strip_phrase(first, beginning) else { return false };
+        // "errors: 0", "error": null and "invalidate" are no failures.
         let value = rest.trim_start_matches([':', ' ', '=', '"', '\'']);
         !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && !NO_ERROR.iter().any(|none| strip_words(value, none).is_some())
+            && !NO_ERROR_VALUES.iter().any(|none| strip_phrase(value, none).is_some())
     })
 }
 
-/// What follows these words, in any case, if a text begins with them.
-fn strip_words<'a>(text: &'a str, words: &str) -> Option<&'a str> {
-    let (first, rest) = text.split_at_checked(words.len())?;
-    first.eq_ignore_ascii_case(words).then_some(rest)
+/// The rest of a text that begins with this phrase, ignoring ASCII case.
+fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_at_checked(phrase.len())?;
+    first.eq_ignore_ascii_case(phrase).then_some(rest)
 }
 
-/// A wrapper that says outright that all went well.
+/// Whether a wrapper reports exit code 0 in front of the output.
 fn says_success(head: &str) -> bool {
-    ["exitcode: 0", "exit code: 0"].iter().any(|words| strip_words(head, words).is_some())
+    ["exitcode: 0", "exit code: 0"].iter().any(|phrase| strip_phrase(head, phrase).is_some())
 }
 
 /// `exit code 3`, `exited with 1`, `exit status: 2`.
 fn exits_with_failure(text: &str) -> bool {
-    let rest = strip_words(text, "exited").or_else(|| strip_words(text, "exit"));
+    let rest = strip_phrase(text, "exited").or_else(|| strip_phrase(text, "exit"));
     let mut rest = rest.unwrap_or_default().trim_start_matches([' ', '_']);
     for word in ["with", "code", "status"] {
-        rest = strip_words(rest, word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
+        rest = strip_phrase(rest, word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
     }
     let digits = rest.trim_start_matches('-');
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits.get(..end).is_some_and(|code| code.bytes().any(|byte| byte != b'0'))
 }
 
-/// `ValueError: …` as the last line of a trace.
-fn ends_in_error(line: &str) -> bool {
-    line.split_once(": ").is_some_and(|(name, what)| {
-        let is_count = what.trim().bytes().all(|byte| byte.is_ascii_digit());
-        let ends_in = |words: &str| {
-            let start = name.len().checked_sub(words.len());
+/// `ValueError: …`, as in the last line of a stack trace.
+fn is_exception_line(line: &str) -> bool {
+    line.split_once(": ").is_some_and(|(name, message)| {
+        let is_count = message.trim().bytes().all(|byte| byte.is_ascii_digit());
+        let ends_in = |suffix: &str| {
+            let start = name.len().checked_sub(suffix.len());
             start
                 .and_then(|start| name.get(start..))
-                .is_some_and(|end| end.eq_ignore_ascii_case(words))
+                .is_some_and(|end| end.eq_ignore_ascii_case(suffix))
         };
         !name.contains(' ') && (ends_in("error") || ends_in("exception")) && !is_count
     })
@@ -168,7 +167,7 @@ mod tests {
     use super::looks_failed;
 
     #[test]
-    fn failures() {
+    fn failures_are_recognized() {
         for text in [
             "Error: reservation not found",
             "bash: foo: command not found",
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn results() {
+    fn results_that_mention_errors_are_no_failures() {
         for text in [
             "",
             "120 lines",

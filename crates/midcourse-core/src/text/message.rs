@@ -1,64 +1,70 @@
-//! What a model's words are like: a chant that repeats itself within one message, or an
-//! announcement of something that a call would do.
+//! Reads messages: whether a model's message repeats itself, whether it only announces an action,
+//! and whether a user asks for repeated runs.
+//!
+//! Called once per message, by `analysis`.
 
 use super::phrases::Phrases;
 use crate::digest::Digest;
 
-/// What is looked at of a message: its end, which is where a chant goes on.
+/// The bytes read of a long message: its end, where a runaway repetition continues.
 const TAIL_BYTES: usize = 2048;
 
-/// A chant has at least so many bytes, and repeats at least so often: fewer is emphasis, a list or
-/// a table.
-const CHANT_BYTES: usize = 160;
-const CHANT_TIMES: usize = 8;
+/// A repetition has at least this many bytes and this many repeats; less is emphasis, a list or a
+/// table.
+const MIN_REPETITION_BYTES: usize = 160;
+const MIN_REPEATS: usize = 8;
 
-/// Of a whole paragraph fewer repetitions are a chant.
-const PARAGRAPH_BYTES: usize = 80;
-const PARAGRAPH_TIMES: usize = 4;
+/// A repeated piece of this length is a paragraph, which needs fewer repeats.
+const MIN_PARAGRAPH_BYTES: usize = 80;
+const MIN_PARAGRAPH_REPEATS: usize = 4;
 
-/// The last bytes of a message, which in a chant have been said before.
-const LAST_BYTES: usize = 20;
+/// The last bytes of a message, which in a repetition also occur earlier.
+const ENDING_BYTES: usize = 20;
 
-/// Letters in what is repeated: rulers, numbers and brackets are layout.
-const CHANT_LETTERS: usize = 3;
+/// The repeated piece contains at least this many letters: rulers, numbers and brackets are layout.
+const MIN_LETTERS_IN_PIECE: usize = 3;
 
-/// A sentence this long, said this often within one message, is a chant too.
-const SENTENCE_BYTES: usize = 16;
-const SENTENCE_TIMES: usize = 6;
+/// A sentence of this length that occurs this often in one message is a repetition, too.
+const MIN_SENTENCE_BYTES: usize = 16;
+const MIN_SENTENCE_REPEATS: usize = 6;
 
-/// The longest announcement, in bytes: a longer message carries something.
-const ANNOUNCEMENT_MAX: usize = 320;
+/// A longer message is more than an announcement.
+const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
-/// What is looked at of a person's word, in bytes: longer ones are pasted documents.
-const REQUEST_MAX: usize = 2048;
+/// The bytes read of a user's message; the rest of a longer one is usually a pasted document.
+const MAX_REQUEST_BYTES: usize = 2048;
 
-/// Words for the same several times: alone, or behind a number.
-const REPEATED: u16 = 1;
-const COUNTED: u16 = 2;
-/// Alone, where it is a question.
-const DOUBTED: u16 = 4;
+// What makes a phrase of a user's message a request to repeat.
+/// The phrase alone.
+const ALONE: u16 = 1;
+/// The phrase after a number.
+const AFTER_NUMBER: u16 = 2;
+/// The phrase in a question.
+const IN_QUESTION: u16 = 4;
 static REQUESTS: Phrases<7> = Phrases::new([
-    ("repeatedly", REPEATED),
-    ("flaky", DOUBTED),
-    ("flakiness", DOUBTED),
-    ("times", COUNTED),
-    ("samples", COUNTED),
-    ("runs", COUNTED),
-    ("iterations", COUNTED),
+    ("repeatedly", ALONE),
+    ("flaky", IN_QUESTION),
+    ("flakiness", IN_QUESTION),
+    ("times", AFTER_NUMBER),
+    ("samples", AFTER_NUMBER),
+    ("runs", AFTER_NUMBER),
+    ("iterations", AFTER_NUMBER),
 ]);
 
-/// Words before and behind "three times" that make it something else.
-const REPORTS: [&str; 7] = ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-const MEASURES: [&str; 10] =
+/// Words before a count that make it a report: "failed three times".
+const REPORT_VERBS: [&str; 7] =
+    ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
+/// Words after a count that make it a comparison: "ten times faster".
+const COMPARISONS: [&str; 10] =
     ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
-/// Words for how often.
-const COUNTS: [&str; 14] = [
+/// Number words.
+const NUMBER_WORDS: [&str; 14] = [
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
     "hundred", "several", "multiple",
 ];
 
-/// How one announces.
+/// Phrases that announce an action.
 static INTENTS: Phrases<21> = Phrases::new([
     ("let me", 1),
     ("i will", 1),
@@ -83,27 +89,28 @@ static INTENTS: Phrases<21> = Phrases::new([
     ("starting with", 1),
 ]);
 
-/// Whether a message repeats itself over and over.
+/// Whether a message repeats one piece or one sentence over and over.
 pub(crate) fn repeats_itself(text: &str) -> bool {
-    if text.len() < CHANT_BYTES {
+    if text.len() < MIN_REPETITION_BYTES {
         return false;
     }
     let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
     let tail = text.get(start..).unwrap_or_default();
-    (comes_again(tail) && ends_in_a_chant(&backwards(tail))) || says_one_sentence(tail)
+    (ending_occurs_earlier(tail) && ends_in_repetition(&reversed(tail)))
+        || repeats_one_sentence(tail)
 }
 
-/// Whether the last words of a text stand in it twice: most texts are no chant, and this tells.
-fn comes_again(text: &str) -> bool {
+/// Whether the last bytes of a text occur in it twice: a cheap test that most texts fail.
+fn ending_occurs_earlier(text: &str) -> bool {
     let text = text.trim_end();
-    let last = text.ceil_char_boundary(text.len().saturating_sub(LAST_BYTES));
+    let last = text.ceil_char_boundary(text.len().saturating_sub(ENDING_BYTES));
     let end = text.floor_char_boundary(text.len().saturating_sub(1));
     let (before, last) = (text.get(..end), text.get(last..));
     before.zip(last).is_some_and(|(before, last)| before.contains(last))
 }
 
-/// A text from its end to its beginning, without case and with single blanks.
-fn backwards(tail: &str) -> Vec<u8> {
+/// The bytes of a text in reverse, in lowercase, with whitespace runs as one space.
+fn reversed(tail: &str) -> Vec<u8> {
     let mut plain: Vec<u8> = Vec::with_capacity(tail.len());
     for byte in tail.bytes().rev() {
         let byte = if byte.is_ascii_whitespace() { b' ' } else { byte.to_ascii_lowercase() };
@@ -114,31 +121,32 @@ fn backwards(tail: &str) -> Vec<u8> {
     plain
 }
 
-/// Whether a text, given backwards, begins with a stretch that repeats one piece.
-fn ends_in_a_chant(backwards: &[u8]) -> bool {
-    // For each length, how long a beginning is also an ending (Knuth, Morris, Pratt): the rest is
-    // the shortest piece that the stretch is made of.
-    let mut borders: Vec<usize> = Vec::with_capacity(backwards.len());
+/// Whether a text, given in reverse, begins with a repetition of one piece.
+fn ends_in_repetition(reversed: &[u8]) -> bool {
+    // The failure function of Knuth-Morris-Pratt: for each prefix, the longest proper prefix that
+    // is also its suffix. The prefix length minus that is the shortest piece it repeats.
+    let mut borders: Vec<usize> = Vec::with_capacity(reversed.len());
     let mut border = 0;
-    for (at, byte) in backwards.iter().enumerate() {
+    for (at, byte) in reversed.iter().enumerate() {
         if at == 0 {
             borders.push(0);
             continue;
         }
-        while border > 0 && backwards.get(border) != Some(byte) {
+        while border > 0 && reversed.get(border) != Some(byte) {
             border = borders.get(border - 1).copied().unwrap_or(0);
         }
-        if backwards.get(border) == Some(byte) {
+        if reversed.get(border) == Some(byte) {
             border += 1;
         }
         borders.push(border);
         let length = at + 1;
         let piece = length - border;
-        let times = if piece >= PARAGRAPH_BYTES { PARAGRAPH_TIMES } else { CHANT_TIMES };
-        if length >= CHANT_BYTES && length / piece >= times {
-            let repeated = backwards.get(..piece).unwrap_or_default();
+        let min_repeats =
+            if piece >= MIN_PARAGRAPH_BYTES { MIN_PARAGRAPH_REPEATS } else { MIN_REPEATS };
+        if length >= MIN_REPETITION_BYTES && length / piece >= min_repeats {
+            let repeated = reversed.get(..piece).unwrap_or_default();
             let is_letter = |byte: &&u8| byte.is_ascii_alphabetic() || **byte >= 0x80;
-            if repeated.iter().filter(is_letter).count() >= CHANT_LETTERS {
+            if repeated.iter().filter(is_letter).count() >= MIN_LETTERS_IN_PIECE {
                 return true;
             }
         }
@@ -146,55 +154,54 @@ fn ends_in_a_chant(backwards: &[u8]) -> bool {
     false
 }
 
-/// Whether most sentences of a text are one and the same.
-fn says_one_sentence(text: &str) -> bool {
+/// Whether at least three in five sentences of a text are the same sentence.
+fn repeats_one_sentence(text: &str) -> bool {
     let mut sentences: Vec<Digest> = text
         .split(['.', '!', '?', '\n', '。', '！', '？', '…'])
         .map(|sentence| sentence.trim().as_bytes())
-        .filter(|sentence| sentence.len() >= SENTENCE_BYTES)
+        .filter(|sentence| sentence.len() >= MIN_SENTENCE_BYTES)
         .filter(|sentence| sentence.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80))
         .map(Digest::of)
         .collect();
     let all = sentences.len();
     sentences.sort_unstable();
     let most = sentences.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
-    most >= SENTENCE_TIMES && most * 5 >= all * 3
+    most >= MIN_SENTENCE_REPEATS && most * 5 >= all * 3
 }
 
-/// Whether a person asks for the same several times: "run it ten times", "is it flaky?".
+/// Whether a user asks for repeated runs: "run it ten times", "is it flaky?".
 pub(crate) fn asks_to_repeat(text: &str) -> bool {
-    let text = text.get(..text.floor_char_boundary(REQUEST_MAX)).unwrap_or_default();
+    let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
     REQUESTS.find_in(text.as_bytes()).any(|(at, meaning)| {
-        let (before, behind) = text.split_at_checked(at).unwrap_or_default();
+        let (before, from_phrase) = text.split_at_checked(at).unwrap_or_default();
         let is_word = |word: &&str| !word.is_empty();
         let not_word = |c: char| !c.is_alphanumeric();
-        if meaning == REPEATED {
+        if meaning == ALONE {
             return true;
         }
-        if meaning == DOUBTED {
+        if meaning == IN_QUESTION {
             return text.contains('?') || text.contains("whether");
         }
         let mut before = before.rsplit(not_word).filter(is_word);
-        let is_counted = before.next().is_some_and(is_count);
-        // "failed three times" is a report, "ten times faster" a measure.
-        let is_report = before.next().is_some_and(|word| among(word, &REPORTS));
-        let next = behind.split(not_word).filter(is_word).nth(1);
-        is_counted && !is_report && !next.is_some_and(|word| among(word, &MEASURES))
+        let is_counted = before.next().is_some_and(is_number);
+        let is_report = before.next().is_some_and(|word| is_one_of(word, &REPORT_VERBS));
+        let next = from_phrase.split(not_word).filter(is_word).nth(1);
+        is_counted && !is_report && !next.is_some_and(|word| is_one_of(word, &COMPARISONS))
     })
 }
 
-fn among(word: &str, list: &[&str]) -> bool {
+fn is_one_of(word: &str, list: &[&str]) -> bool {
     list.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-fn is_count(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_digit()) || among(word, &COUNTS)
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit()) || is_one_of(word, &NUMBER_WORDS)
 }
 
-/// Whether a message only says what will be done.
+/// Whether a message only says what the model will do next.
 pub(crate) fn is_announcement(text: &str) -> bool {
     let text = text.trim();
-    if text.len() > ANNOUNCEMENT_MAX || text.contains("```") {
+    if text.len() > MAX_ANNOUNCEMENT_BYTES || text.contains("```") {
         return false;
     }
     INTENTS.find_in(text.as_bytes()).next().is_some()
@@ -206,7 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn chants() {
+    fn a_message_that_repeats_itself_is_recognized() {
         assert!(repeats_itself(&"I will fix it now. ".repeat(12)));
         assert!(repeats_itself(&format!("First a plan.\n{}", "check the file again\n".repeat(20))));
         assert!(repeats_itself(&"the the ".repeat(60)));
@@ -219,21 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_for_a_reason() {
+    fn tables_rulers_and_normal_prose_do_not_repeat_themselves() {
         assert!(!repeats_itself(&"-".repeat(400)));
         assert!(!repeats_itself(&"| 0 | 0 | 0 |\n".repeat(40)));
         let table: String =
             (0..30).map(|n| format!("| file_{n}.rs | {} | ok |\n", n * 7)).collect();
         assert!(!repeats_itself(&table));
         assert!(!repeats_itself(
-            "A thoughtful message that goes through the options one by one, says what each of them \
-             costs and which of them was chosen, and then ends. It is long enough to be looked at, \
-             and nothing in it is said more than once or twice, which is quite usual."
+            "A message that lists the options one by one, gives the cost of each of them and the \
+             reason for the choice, and then ends. It is long enough to be examined, and nothing \
+             in it occurs more than once or twice, as is usual in prose."
         ));
     }
 
     #[test]
-    fn wishes_for_the_same_again() {
+    fn requests_for_repeated_runs_are_recognized() {
         assert!(asks_to_repeat("Run TestReconnect ten times, I want to know whether it is stable"));
         assert!(asks_to_repeat("take 5 samples of it"));
         assert!(asks_to_repeat("is the login test flaky?"));
@@ -245,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements() {
+    fn announcements_are_recognized() {
         assert!(is_announcement("Let me read the file now."));
         assert!(is_announcement("Next, I'll run the tests."));
         assert!(!is_announcement("The outlet metal is warm."));
@@ -255,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_can_be_heard(text in "[ab é\n.]{0,400}") {
+        fn reading_never_panics(text in "[ab é\n.]{0,400}") {
             repeats_itself(&text);
             is_announcement(&text);
         }

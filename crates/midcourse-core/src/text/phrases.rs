@@ -1,20 +1,21 @@
-//! Looking for many phrases at once: one pass, no copy, whatever the case of the letters.
+//! Searches a text for many phrases in one pass, ignoring ASCII case.
 //!
-//! A phrase is found only where a word begins, which is where the words that matter stand and most
-//! bytes do not. The list is put in order by the compiler.
+//! A phrase matches only at the start of a word, which most bytes are not. The phrases are sorted at
+//! compile time; an Aho-Corasick automaton would have to be built in every fresh hook process.
 
-/// Beside a meaning: the phrase ends where a word ends.
+/// Flag next to a meaning: the phrase must end at the end of a word.
 pub(super) const WHOLE: u16 = 1 << 15;
 
-/// Phrases with what each of them means.
+/// Phrases, each with the bits of its meaning.
 pub(super) struct Phrases<const N: usize> {
+    /// Sorted by first byte.
     list: [(&'static str, u16); N],
-    /// Where the phrases with each first byte begin in the list.
+    /// For each first byte, the index in `list` where its phrases start.
     starts: [u16; 129],
 }
 
 impl<const N: usize> Phrases<N> {
-    /// The phrases, in small ASCII letters, in any order.
+    /// Takes lowercase ASCII phrases in any order.
     pub(super) const fn new(list: [(&'static str, u16); N]) -> Self {
         let list = sorted(list);
         let mut starts = [0_u16; 129];
@@ -25,7 +26,7 @@ impl<const N: usize> Phrases<N> {
                 while at < N && (list[at].0.as_bytes()[0] as usize) < byte {
                     at += 1;
                 }
-                #[expect(clippy::cast_possible_truncation, reason = "a list has few phrases")]
+                #[expect(clippy::cast_possible_truncation, reason = "lists are far below 65536")]
                 {
                     starts[byte] = at as u16;
                 }
@@ -35,7 +36,7 @@ impl<const N: usize> Phrases<N> {
         Self { list, starts }
     }
 
-    /// The phrases that a text holds, by where each begins and what it means.
+    /// Iterates over the matches: the byte offset of each and its meaning, without [`WHOLE`].
     pub(super) fn find_in<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, u16)> + 'a {
         let mut is_in_word = false;
         text.iter().enumerate().flat_map(move |(at, byte)| {
@@ -44,21 +45,22 @@ impl<const N: usize> Phrases<N> {
             let here = text.get(at..).unwrap_or_default();
             let second = here.get(1).map(u8::to_ascii_lowercase);
             candidates.iter().filter_map(move |(phrase, meaning)| {
-                // Two bytes tell most phrases apart.
+                // The second byte rules out most phrases cheaply.
                 if phrase.as_bytes().get(1).copied() != second {
                     return None;
                 }
-                let (found, behind) = here.split_at_checked(phrase.len())?;
-                // 429 is another number than 4290.
-                let next = behind.first();
-                let is_cut = found.last().is_some_and(u8::is_ascii_digit)
+                let (found, after) = here.split_at_checked(phrase.len())?;
+                // `429` must not match inside 4290.
+                let next = after.first();
+                let is_longer_number = found.last().is_some_and(u8::is_ascii_digit)
                     && next.is_some_and(u8::is_ascii_digit);
-                let goes_on = *meaning & WHOLE != 0 && next.is_some_and(u8::is_ascii_alphanumeric);
-                if is_cut || goes_on {
+                let is_longer_word =
+                    *meaning & WHOLE != 0 && next.is_some_and(u8::is_ascii_alphanumeric);
+                if is_longer_number || is_longer_word {
                     return None;
                 }
-                let is_it = found.eq_ignore_ascii_case(phrase.as_bytes());
-                is_it.then_some((at, *meaning & !WHOLE))
+                let is_match = found.eq_ignore_ascii_case(phrase.as_bytes());
+                is_match.then_some((at, *meaning & !WHOLE))
             })
         })
     }
@@ -71,17 +73,17 @@ impl<const N: usize> Phrases<N> {
     }
 }
 
-/// In the order of the first bytes.
+/// Insertion sort by first byte, in a `const fn`.
 const fn sorted<const N: usize>(mut list: [(&'static str, u16); N]) -> [(&'static str, u16); N] {
     let mut at = 1;
     while at < N {
-        let mut place = at;
+        let mut to = at;
         #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
-        while place > 0 && list[place].0.as_bytes()[0] < list[place - 1].0.as_bytes()[0] {
-            let moved = list[place];
-            list[place] = list[place - 1];
-            list[place - 1] = moved;
-            place -= 1;
+        while to > 0 && list[to].0.as_bytes()[0] < list[to - 1].0.as_bytes()[0] {
+            let moved = list[to];
+            list[to] = list[to - 1];
+            list[to - 1] = moved;
+            to -= 1;
         }
         at += 1;
     }
@@ -94,24 +96,24 @@ mod tests {
     use proptest::prelude::*;
 
     fn meaning_of(text: &[u8]) -> u16 {
-        SOME.find_in(text).fold(0, |all, (_, meaning)| all | meaning)
+        PHRASES.find_in(text).fold(0, |all, (_, meaning)| all | meaning)
     }
 
-    static SOME: Phrases<4> =
+    static PHRASES: Phrases<4> =
         Phrases::new([("rate limit", 1), ("429", 2), ("connection refused", 4), ("\"ok\"", 8)]);
 
     #[test]
-    fn phrases_are_found_where_words_begin() {
+    fn phrases_match_only_at_the_start_of_a_word() {
         assert_eq!(meaning_of(b"Error: Rate Limit hit (429)"), 3);
         assert_eq!(meaning_of(b"accelerate limit 1429 4290"), 0);
         assert_eq!(meaning_of(b"connection refused"), 4);
         assert_eq!(meaning_of(b"connection refuse"), 0);
-        assert_eq!(SOME.find_in(b"x 429 429").collect::<Vec<_>>(), [(2, 2), (6, 2)]);
+        assert_eq!(PHRASES.find_in(b"x 429 429").collect::<Vec<_>>(), [(2, 2), (6, 2)]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_searched(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn searching_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             meaning_of(&bytes);
         }
     }

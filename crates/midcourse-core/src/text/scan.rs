@@ -1,17 +1,20 @@
-//! Going through a text once: the stripped form of arguments and results, and the plain form of
-//! an error with the words that tell its class.
+//! Scans a text once: removes volatile values (ids, clock times, durations) from arguments and
+//! results, and normalizes an error while collecting the keywords that give its class.
+//!
+//! Called for every argument and every result, so the loops skip plain stretches quickly.
 
 use super::byte::{ByteKinds, is_token_byte, prefix_len};
 use super::error::ErrorClass;
 use super::error_keywords::Keywords;
 use super::token::{
-    Form, HOLE, is_decimal, is_file_name, is_unit, split_tail, token_shape, write_token,
+    PLACEHOLDER, TextKind, is_decimal, is_file_name, is_time_unit, split_punctuation, token_shape,
+    write_token,
 };
 
-/// The longest stretch one token is looked for in, backwards: longer ones are data, not tokens.
-const TOKEN_REACH: usize = 128;
+/// How many bytes before a digit its token may start; longer stretches are data, not tokens.
+const MAX_TOKEN_LOOKBACK_BYTES: usize = 128;
 
-/// Names of values that are another one each time.
+/// Names of fields whose values differ each time.
 const VOLATILE_NAMES: [&[u8]; 18] = [
     b"service-time",
     b"response_time",
@@ -33,36 +36,37 @@ const VOLATILE_NAMES: [&[u8]; 18] = [
     b"wall time",
 ];
 
-/// Writes `text` without ids, clocks and process numbers; of a result also without durations.
+/// Appends `text` to `out` without ids, clock times and process ids, and if it is a result also
+/// without durations.
 ///
-/// Everything volatile holds a digit, so the scan leaps from digit to digit. Most texts hold
-/// nothing volatile; then nothing is written, and the answer is `false`.
+/// Returns `false`, and appends nothing, if the text contains nothing volatile, which is the usual
+/// case. Everything volatile contains a digit, so the scan jumps from digit to digit.
 pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) -> bool {
-    let form = if is_result { Form::Answer } else { Form::Question };
+    let text_kind = if is_result { TextKind::Result } else { TextKind::Arguments };
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    // Everything before `written` is written, everything before `seen` is looked at.
-    let (mut written, mut seen) = (0, 0);
-    while let Some(ahead) = first_digit(span(seen, text.len())) {
-        let digit = seen + ahead;
-        let begun = span(seen.max(digit.saturating_sub(TOKEN_REACH)), digit);
-        let before_token = begun.iter().rposition(|byte| !is_token_byte(*byte));
-        let start = digit - begun.len() + before_token.map_or(0, |at| at + 1);
+    // Bytes before `written` are in `out`; bytes before `scanned` have been examined.
+    let (mut written, mut scanned) = (0, 0);
+    while let Some(ahead) = first_digit(span(scanned, text.len())) {
+        let digit = scanned + ahead;
+        let lookback = span(scanned.max(digit.saturating_sub(MAX_TOKEN_LOOKBACK_BYTES)), digit);
+        let separator = lookback.iter().rposition(|byte| !is_token_byte(*byte));
+        let start = digit - lookback.len() + separator.map_or(0, |at| at + 1);
         let (length, shape) = token_shape(span(start, text.len()));
         let end = start + length;
-        seen = end;
-        let (token, tail) = split_tail(span(start, end));
-        let (before, behind) = (span(0, start), span(end, text.len()));
-        if is_volatile_number(token, form, before, tail, behind)
-            || (is_result && is_named_volatile(before))
+        scanned = end;
+        let (token, punctuation) = split_punctuation(span(start, end));
+        let (before, after) = (span(0, start), span(end, text.len()));
+        if is_volatile_number(token, text_kind, before, punctuation, after)
+            || (is_result && has_volatile_name(before))
         {
             out.extend_from_slice(span(written, start));
-            out.push(HOLE);
-            out.extend_from_slice(tail);
+            out.push(PLACEHOLDER);
+            out.extend_from_slice(punctuation);
             written = end;
         } else if shape.may_be_volatile(token) {
             out.extend_from_slice(span(written, start));
-            write_token(token, ByteKinds::of_all(token), form, out);
-            out.extend_from_slice(tail);
+            write_token(token, ByteKinds::of_all(token), text_kind, out);
+            out.extend_from_slice(punctuation);
             written = end;
         }
     }
@@ -73,12 +77,13 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
     is_stripped
 }
 
+/// The offset of the first ASCII digit. `memchr` searches for at most three bytes, not for a range.
 fn first_digit(bytes: &[u8]) -> Option<usize> {
-    // Most stretches hold no digit, and asking for thirty-two bytes at once vectorises.
-    let (stretches, _) = bytes.as_chunks::<32>();
-    let is_plain =
-        |stretch: &&[u8; 32]| !stretch.iter().fold(false, |any, byte| any | byte.is_ascii_digit());
-    let skipped = 32 * stretches.iter().take_while(is_plain).count();
+    // Most chunks contain no digit, and testing 32 bytes at once vectorizes.
+    let (chunks, _) = bytes.as_chunks::<32>();
+    let has_no_digit =
+        |chunk: &&[u8; 32]| !chunk.iter().fold(false, |any, byte| any | byte.is_ascii_digit());
+    let skipped = 32 * chunks.iter().take_while(has_no_digit).count();
     let (words, rest) = bytes.get(skipped..).unwrap_or_default().as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let digits = digits_in(u64::from_le_bytes(*word));
@@ -90,21 +95,27 @@ fn first_digit(bytes: &[u8]) -> Option<usize> {
     Some(skipped + words.len() * 8 + at)
 }
 
-/// The top bit of every byte that is a digit: eight bytes in five operations.
+/// Sets the top bit of every byte that is a digit, and no other bit.
 const fn digits_in(word: u64) -> u64 {
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    // Digits become 0 to 9, and with 0x76 added only they stay below 0x80.
+    const TOP_BITS: u64 = 0x8080_8080_8080_8080;
+    // XOR maps digits to 0..=9; after adding 0x76 only they are still below 0x80.
     let value = word ^ 0x3030_3030_3030_3030;
-    !(((value & !TOPS) + 0x7676_7676_7676_7676) | value) & TOPS
+    !(((value & !TOP_BITS) + 0x7676_7676_7676_7676) | value) & TOP_BITS
 }
 
-/// Whether a token is a number that the words around it make a clock or a process.
-fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
+/// Whether the text around a number makes it a process id, a duration or a position.
+fn is_volatile_number(
+    token: &[u8],
+    text_kind: TextKind,
+    before: &[u8],
+    punctuation: &[u8],
+    after: &[u8],
+) -> bool {
     if !token.first().is_some_and(u8::is_ascii_digit) || !is_decimal(token) {
         return false;
     }
-    if form != Form::Question && tail.is_empty() {
-        match behind {
+    if text_kind != TextKind::Arguments && punctuation.is_empty() {
+        match after {
             // `nginx[1234]`
             [b']', ..] if token.len() >= 3 => {
                 if matches!(before, [.., name, b'['] if name.is_ascii_alphanumeric()) {
@@ -113,19 +124,19 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behi
             }
             // `0.3 seconds`
             [b' ', b's' | b'm' | b'h' | b'u' | b'n' | 0xc2, ..] => {
-                let word = behind.get(1..).unwrap_or_default();
+                let word = after.get(1..).unwrap_or_default();
                 let length = prefix_len(word, |byte| byte.is_ascii_alphabetic() || byte >= 0x80);
-                if is_unit(word.get(..length).unwrap_or_default()) {
+                if is_time_unit(word.get(..length).unwrap_or_default()) {
                     return true;
                 }
             }
             _ => {}
         }
     }
-    if form == Form::Error && is_position(before, tail, behind) {
+    if text_kind == TextKind::Error && is_position(before, punctuation, after) {
         return true;
     }
-    // `pid 1234`, `pid=1234`, and in an error `line 12`; but `process 12 files` is a count
+    // `pid 1234`, `pid=1234`, and in an error `line 12`; but in `process 12 files` it is a count.
     let mut words = before;
     while let [rest @ .., b' ' | b'=' | b':' | b'"'] = words {
         if before.len() - rest.len() > 4 {
@@ -143,15 +154,15 @@ fn is_volatile_number(token: &[u8], form: Form, before: &[u8], tail: &[u8], behi
     };
     match words.last().map(u8::to_ascii_lowercase) {
         Some(b'd') => ends_in(b"pid"),
-        Some(b'e') => form == Form::Error && ends_in(b"line"),
-        Some(b'l') => form == Form::Error && ends_in(b"col"),
-        Some(b'n') => form == Form::Error && ends_in(b"column"),
+        Some(b'e') => text_kind == TextKind::Error && ends_in(b"line"),
+        Some(b'l') => text_kind == TextKind::Error && ends_in(b"col"),
+        Some(b'n') => text_kind == TextKind::Error && ends_in(b"column"),
         _ => false,
     }
 }
 
-/// Whether the name before a value says that it is another one each time: `"request_id": "req_1a"`.
-fn is_named_volatile(before: &[u8]) -> bool {
+/// Whether a value follows the name of a volatile field, as in `"request_id": "req_1a"`.
+fn has_volatile_name(before: &[u8]) -> bool {
     let mut name = before;
     while let [rest @ .., b'"' | b':' | b'=' | b' '] = name {
         if before.len() - name.len() > 4 {
@@ -170,9 +181,9 @@ fn is_named_volatile(before: &[u8]) -> bool {
     })
 }
 
-/// Whether a number is one of `file.ts(41,22)`.
-fn is_position(before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
-    if !tail.is_empty() || !matches!(behind, [b',' | b')', ..]) {
+/// Whether a number is the line or column in `file.ts(41,22)`.
+fn is_position(before: &[u8], punctuation: &[u8], after: &[u8]) -> bool {
+    if !punctuation.is_empty() || !matches!(after, [b',' | b')', ..]) {
         return false;
     }
     let mut name = before;
@@ -185,46 +196,46 @@ fn is_position(before: &[u8], tail: &[u8], behind: &[u8]) -> bool {
     is_file_name(name.split_at(name.len() - length).1)
 }
 
-/// What a pass over an error found.
+/// What a scan of an error found.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ErrorScan {
-    /// Some line talks of an error.
-    pub(super) is_telling: bool,
-    /// The class of the first telling line that has one.
-    pub(super) telling_class: Option<ErrorClass>,
+    /// At least one line says that something failed.
+    pub(super) has_error_line: bool,
+    /// The class of the first error line that has one.
+    pub(super) error_line_class: Option<ErrorClass>,
     /// The class of the first line that has one.
     pub(super) class: Option<ErrorClass>,
 }
 
-/// Writes the lines of an error in their plain form: paths as their last name, no positions, no
-/// ids, no clocks, single spaces. If some lines talk of an error, only those are written.
-pub(super) fn plain_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
+/// Appends the normalized lines of an error to `out`: paths reduced to the file name, single
+/// spaces, no positions, ids or clock times. If there are error lines, only those are appended.
+pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut scan = ErrorScan::default();
     let mut rest = text;
     while !rest.is_empty() {
         let start = out.len();
-        let (words, length) = plain_line(rest, out);
-        let (line, behind) = rest.split_at(length.min(rest.len()));
-        rest = behind;
-        let class = words.class();
+        let (keywords, length) = normalize_line(rest, out);
+        let (line, following) = rest.split_at(length.min(rest.len()));
+        rest = following;
+        let class = keywords.class();
         scan.class = scan.class.or(class);
-        if !(words.is_telling() || is_diagnostic(line)) {
-            if scan.is_telling {
+        if !(keywords.mean_failure() || is_diagnostic(line)) {
+            if scan.has_error_line {
                 out.truncate(start);
             }
             continue;
         }
-        scan.telling_class = scan.telling_class.or(class);
-        if !std::mem::replace(&mut scan.is_telling, true) {
-            // What came before the first telling line is not what went wrong.
+        scan.error_line_class = scan.error_line_class.or(class);
+        if !std::mem::replace(&mut scan.has_error_line, true) {
+            // Lines before the first error line are not part of the error.
             out.drain(..start);
         }
     }
     scan
 }
 
-/// Whether a line says where something is wrong, as compilers do: `Main.kt:12:9 …` near its
-/// beginning. The lines of a stack are none.
+/// Whether a line is a compiler diagnostic: `Main.kt:12:9 …` among its first two words. A stack
+/// frame (`at …`) is not.
 fn is_diagnostic(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     if line.starts_with(b"at ") {
@@ -240,14 +251,14 @@ fn is_diagnostic(line: &[u8]) -> bool {
     })
 }
 
-/// Writes the first line of a text; returns its telling words and its length.
-fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
-    const NOT_PLAIN: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
+/// Appends the normalized first line of a text; returns its keywords and its length in `text`.
+fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
+    const MAY_BE_VOLATILE: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let start = out.len();
-    let mut words = Keywords::default();
-    // Everything before `written` is written: what is plain is copied in long stretches.
-    let skipped = step_length(text);
+    let mut keywords = Keywords::default();
+    // Bytes before `written` are in `out`; plain text is copied in long stretches.
+    let skipped = build_step_len(text);
     let (mut written, mut at) = (skipped, skipped);
     while let Some(byte) = text.get(at) {
         let mut kinds = ByteKinds::of(*byte);
@@ -261,18 +272,18 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
                 kinds = kinds.union(kind);
                 at += 1;
             }
-            let (token, tail) = split_tail(span(from, at));
-            words |= Keywords::at_start_of(span(from, text.len()), token.len());
-            if kinds.intersects(NOT_PLAIN) {
+            let (token, punctuation) = split_punctuation(span(from, at));
+            keywords |= Keywords::at_start_of(span(from, text.len()), token.len());
+            if kinds.intersects(MAY_BE_VOLATILE) {
                 out.extend_from_slice(span(written, from));
                 written = at;
-                let (before, behind) = (span(0, from), span(at, text.len()));
-                if is_volatile_number(token, Form::Error, before, tail, behind) {
-                    out.push(HOLE);
+                let (before, after) = (span(0, from), span(at, text.len()));
+                if is_volatile_number(token, TextKind::Error, before, punctuation, after) {
+                    out.push(PLACEHOLDER);
                 } else {
-                    write_token(token, ByteKinds::of_all(token), Form::Error, out);
+                    write_token(token, ByteKinds::of_all(token), TextKind::Error, out);
                 }
-                out.extend_from_slice(tail);
+                out.extend_from_slice(punctuation);
             }
         } else if *byte == b'\n' {
             out.extend_from_slice(span(written, from));
@@ -291,7 +302,7 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
             }
         } else if *byte == 0x1b {
             out.extend_from_slice(span(written, from));
-            at += escape_length(span(at, text.len()));
+            at += escape_len(span(at, text.len()));
             written = at;
         }
     }
@@ -302,26 +313,25 @@ fn plain_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
     if out.len() > start {
         out.push(b'\n');
     }
-    (words, at)
+    (keywords, at)
 }
 
-/// The length of the step and clock with which builds of images begin their lines: `#11 2.114 `.
-fn step_length(line: &[u8]) -> usize {
+/// The length of the step and time that Docker puts in front of a build's lines: `#11 2.114 `.
+fn build_step_len(line: &[u8]) -> usize {
     let Some(rest) = line.strip_prefix(b"#") else { return 0 };
     let step = prefix_len(rest, |byte| byte.is_ascii_digit());
-    let behind = rest.get(step..).unwrap_or_default();
-    let clock =
-        prefix_len(behind.get(1..).unwrap_or_default(), |b| b.is_ascii_digit() || b == b'.');
-    let is_clock = behind.get(1..=clock).is_some_and(|clock| clock.contains(&b'.'));
-    if step > 0 && is_clock && behind.first() == Some(&b' ') { 1 + step + 1 + clock } else { 0 }
+    let after = rest.get(step..).unwrap_or_default();
+    let clock = prefix_len(after.get(1..).unwrap_or_default(), |b| b.is_ascii_digit() || b == b'.');
+    let is_clock = after.get(1..=clock).is_some_and(|clock| clock.contains(&b'.'));
+    if step > 0 && is_clock && after.first() == Some(&b' ') { 1 + step + 1 + clock } else { 0 }
 }
 
-/// How much of a terminal's colour code follows its first byte.
-fn escape_length(behind: &[u8]) -> usize {
-    match behind.strip_prefix(b"[") {
+/// The length of a terminal colour code after its escape byte.
+fn escape_len(after: &[u8]) -> usize {
+    match after.strip_prefix(b"[") {
         Some(code) => {
             let parameters = prefix_len(code, |byte| byte.is_ascii_digit() || byte == b';');
-            behind.len().min(parameters + 2)
+            after.len().min(parameters + 2)
         }
         None => 0,
     }
@@ -343,8 +353,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_volatile_in_questions_and_answers() {
-        for (text, question, answer) in [
+    fn volatile_values_differ_between_arguments_and_results() {
+        for (text, as_arguments, as_result) in [
             ("no digits at all", "no digits at all", "no digits at all"),
             ("12 errors in 3 files", "12 errors in 3 files", "12 errors in 3 files"),
             ("sleep 5s", "sleep 5s", "sleep #"),
@@ -367,14 +377,14 @@ mod tests {
             ),
             ("id 3fa85f64-5717-4562-b3fc-2c963f66afa6!", "id #!", "id #!"),
         ] {
-            assert_eq!(stripped(text, false), question, "{text} as a question");
-            assert_eq!(stripped(text, true), answer, "{text} as an answer");
+            assert_eq!(stripped(text, false), as_arguments, "{text} as arguments");
+            assert_eq!(stripped(text, true), as_result, "{text} as a result");
         }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_scanned(
+        fn scanning_never_panics_and_is_deterministic(
             bytes in prop::collection::vec(any::<u8>(), 0..300),
             is_result in any::<bool>(),
         ) {
@@ -382,13 +392,13 @@ mod tests {
             let is_stripped = strip_volatile(&bytes, is_result, &mut out);
             prop_assert_eq!(is_stripped, !out.is_empty());
             out.clear();
-            plain_error(&bytes, &mut out);
-            plain_error(&bytes, &mut again);
+            normalize_error(&bytes, &mut out);
+            normalize_error(&bytes, &mut again);
             prop_assert_eq!(out, again);
         }
 
         #[test]
-        fn the_first_digit_is_the_first_digit(text in "[ a-z0-9é]{0,100}") {
+        fn first_digit_agrees_with_a_byte_by_byte_search(text in "[ a-z0-9é]{0,100}") {
             let expected = text.bytes().position(|byte| byte.is_ascii_digit());
             prop_assert_eq!(first_digit(text.as_bytes()), expected);
         }

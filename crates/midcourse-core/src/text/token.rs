@@ -1,35 +1,38 @@
-//! One token of a text: what of it changes from run to run, and what carries meaning.
+//! Normalizes one token: replaces the parts that a machine generated (ids, addresses, clock times)
+//! and keeps the parts that carry meaning.
 //!
-//! Over-normalising is as bad as not normalising: a bare number always stays, so "12 errors" and
-//! "7 errors" are different. What goes is what a machine made up: ids, addresses, clocks.
+//! Normalizing too much is as bad as too little. A bare number always stays, so "12 errors" and
+//! "7 errors" differ.
 
 use super::byte::{ByteKinds, prefix_len};
 
-/// Stands where something volatile stood.
-pub(super) const HOLE: u8 = b'#';
+/// Replaces a volatile value.
+pub(super) const PLACEHOLDER: u8 = b'#';
 
-/// The shortest hexadecimal word that is taken for an id: a short commit hash.
-const ID_MIN: usize = 7;
+/// The shortest hexadecimal word that counts as an id; a short commit hash has 7 characters.
+const MIN_ID_LEN: usize = 7;
 
-/// How names begin that a system makes up for files nobody keeps.
-const TEMPORARY: &[u8] = b"tmp";
+/// The prefix of generated names of temporary files.
+const TEMPORARY_PREFIX: &[u8] = b"tmp";
 
-/// ByteKinds of hexadecimal digits.
+/// A generated temporary name has at least this many characters after its prefix.
+const MIN_TEMPORARY_SUFFIX_LEN: usize = 5;
+
 const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
-/// Which text is being stripped; they differ in what is volatile in them.
+/// The kind of text a token is from, which decides what is volatile in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Arguments: a duration or a position is part of the question.
-    Question,
-    /// A result: how long it took is not part of the answer.
-    Answer,
-    /// An error: where exactly it happened is not part of what it is.
+pub(super) enum TextKind {
+    /// Durations and positions are part of what the call asks for, and stay.
+    Arguments,
+    /// Durations are volatile.
+    Result,
+    /// Durations, positions and directories are volatile.
     Error,
 }
 
-/// The token without the punctuation behind it, and that punctuation.
-pub(super) fn split_tail(token: &[u8]) -> (&[u8], &[u8]) {
+/// Splits a token from the punctuation at its end.
+pub(super) fn split_punctuation(token: &[u8]) -> (&[u8], &[u8]) {
     let end = token
         .iter()
         .rposition(|byte| !matches!(byte, b'.' | b':' | b'-' | b'/' | b'\\'))
@@ -37,7 +40,7 @@ pub(super) fn split_tail(token: &[u8]) -> (&[u8], &[u8]) {
     token.split_at(end)
 }
 
-/// What one pass over a token tells about it.
+/// What one pass over a token shows about it.
 pub(super) struct Shape {
     kinds: ByteKinds,
     longest_hex_run: usize,
@@ -60,21 +63,22 @@ pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
 }
 
 impl Shape {
-    /// Whether a token with a digit is worth a closer look: most are short numbers and names.
+    /// Whether a token with a digit needs a closer look. Most are short numbers and names, and do
+    /// not.
     pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
-        self.longest_hex_run >= ID_MIN
+        self.longest_hex_run >= MIN_ID_LEN
             || self.kinds.intersects(ByteKinds::COLON)
             || matches!(token, [b'0'..=b'9', .., b's' | b'm' | b'h' | b'n' | b'c'])
             || matches!(token, [b'0', b'x' | b'X', ..])
             || is_date(token)
-            || token.windows(TEMPORARY.len()).any(|word| word == TEMPORARY)
+            || token.windows(TEMPORARY_PREFIX.len()).any(|word| word == TEMPORARY_PREFIX)
     }
 }
 
-/// Writes a token as it looks without what is volatile in it.
-pub(super) fn write_token(token: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
+/// Appends a token to `out`, with its volatile parts replaced.
+pub(super) fn write_token(token: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
     if !kinds.intersects(ByteKinds::SLASH) {
-        return write_component(token, kinds, form, out);
+        return write_component(token, kinds, text_kind, out);
     }
     // `3/10` is a count, not a path.
     if kinds.is_subset_of(ByteKinds::DIGIT.union(ByteKinds::SLASH)) {
@@ -83,21 +87,21 @@ pub(super) fn write_token(token: &[u8], kinds: ByteKinds, form: Form, out: &mut 
     }
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     let is_url = token.windows(3).any(|three| three == b"://");
-    if form == Form::Error && !is_url {
+    if text_kind == TextKind::Error && !is_url {
         let name = token.rsplit(is_slash).next().unwrap_or(token);
-        return write_component(name, ByteKinds::of_all(name), form, out);
+        return write_component(name, ByteKinds::of_all(name), text_kind, out);
     }
     for (index, component) in token.split(is_slash).enumerate() {
         if index > 0 {
             out.push(b'/');
         }
-        write_component(component, ByteKinds::of_all(component), form, out);
+        write_component(component, ByteKinds::of_all(component), text_kind, out);
     }
 }
 
-/// Writes what stands between two slashes: a name, perhaps with a position behind it.
-fn write_component(component: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
-    // `+0x2c` is where in a function, `0x2c` an address.
+/// Appends a path component: a name, possibly followed by a position.
+fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
+    // `+0x2c` is an offset in a function, `0x2c` an address.
     let component = match component {
         [b'+', address @ ..] if address.starts_with(b"0x") => {
             out.push(b'+');
@@ -109,61 +113,63 @@ fn write_component(component: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec
         out.extend_from_slice(component);
         return;
     }
-    // A day may be what is asked for; a day and a time is a clock.
-    if is_date(component) && (form != Form::Question || component.len() > 10) {
-        out.push(HOLE);
+    // A call may ask for a certain day; a date with a time is a clock time.
+    if is_date(component) && (text_kind != TextKind::Arguments || component.len() > 10) {
+        out.push(PLACEHOLDER);
         return;
     }
     if !kinds.intersects(ByteKinds::COLON) {
-        return write_part(component, kinds, form, out);
+        return write_part(component, kinds, text_kind, out);
     }
-    if is_clock(component, kinds, form) {
-        out.push(HOLE);
+    if is_clock(component, kinds, text_kind) {
+        out.push(PLACEHOLDER);
         return;
     }
     let mut is_file = false;
     for (index, part) in component.split(|byte| *byte == b':').enumerate() {
         let kinds = ByteKinds::of_all(part);
         if index == 0 {
-            is_file = form == Form::Error && is_file_name(part);
+            is_file = text_kind == TextKind::Error && is_file_name(part);
         } else if is_file && kinds == ByteKinds::DIGIT {
             continue;
         } else {
             out.push(b':');
         }
-        write_part(part, kinds, form, out);
+        write_part(part, kinds, text_kind, out);
     }
 }
 
-fn write_part(part: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
-    if part.starts_with(TEMPORARY) && part.len() >= TEMPORARY.len() + 5 {
-        out.push(HOLE);
+fn write_part(part: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
+    let min_temporary_len = TEMPORARY_PREFIX.len() + MIN_TEMPORARY_SUFFIX_LEN;
+    if part.starts_with(TEMPORARY_PREFIX) && part.len() >= min_temporary_len {
+        out.push(PLACEHOLDER);
         return;
     }
     if !kinds.intersects(ByteKinds::JOINER) {
-        let is_hole = is_made_up(part, kinds) || (form != Form::Question && is_duration(part));
-        if is_hole {
-            out.push(HOLE)
+        let is_volatile =
+            is_generated(part, kinds) || (text_kind != TextKind::Arguments && is_duration(part));
+        if is_volatile {
+            out.push(PLACEHOLDER)
         } else {
             out.extend_from_slice(part)
         }
         return;
     }
-    if is_uuid(part) || (form != Form::Question && is_duration(part)) {
-        out.push(HOLE);
+    if is_uuid(part) || (text_kind != TextKind::Arguments && is_duration(part)) {
+        out.push(PLACEHOLDER);
         return;
     }
-    if part.len() < ID_MIN {
+    if part.len() < MIN_ID_LEN {
         out.extend_from_slice(part);
         return;
     }
-    // A name such as `job-1a2b3c4d5e.log` may hold an id between its dashes and dots.
-    let is_joint = |byte: &u8| ByteKinds::of(*byte) == ByteKinds::JOINER;
-    for piece in part.split_inclusive(is_joint) {
+    // A name such as `job-1a2b3c4d5e.log` may contain an id between its dashes and dots.
+    let is_joiner = |byte: &u8| ByteKinds::of(*byte) == ByteKinds::JOINER;
+    for piece in part.split_inclusive(is_joiner) {
         let word = piece.strip_suffix(b"-").or_else(|| piece.strip_suffix(b"."));
         let word = word.or_else(|| piece.strip_suffix(b"_")).unwrap_or(piece);
-        if word.len() >= ID_MIN && is_made_up(word, ByteKinds::of_all(word)) {
-            out.push(HOLE);
+        if word.len() >= MIN_ID_LEN && is_generated(word, ByteKinds::of_all(word)) {
+            out.push(PLACEHOLDER);
             out.extend_from_slice(piece.get(word.len()..).unwrap_or_default());
         } else {
             out.extend_from_slice(piece);
@@ -171,21 +177,23 @@ fn write_part(part: &[u8], kinds: ByteKinds, form: Form, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether numbers behind this name are a position in it: it has an ending, or a usual name.
+/// Whether a name is a file name, so that numbers after it are a position: it has an extension, or
+/// is one like `Makefile`.
 pub(super) fn is_file_name(part: &[u8]) -> bool {
-    let ending = part.iter().rposition(|byte| *byte == b'.').and_then(|at| part.get(at + 1..));
-    ending.is_some_and(|ending| ending.first().is_some_and(u8::is_ascii_alphabetic))
+    let extension = part.iter().rposition(|byte| *byte == b'.').and_then(|at| part.get(at + 1..));
+    extension.is_some_and(|extension| extension.first().is_some_and(u8::is_ascii_alphabetic))
         || part.ends_with(b"file")
 }
 
-/// Ids and addresses: hexadecimal with both letters and digits, `0x…`, seconds since the epoch.
-fn is_made_up(word: &[u8], kinds: ByteKinds) -> bool {
+/// Whether a word is an id, an address or a Unix time: hexadecimal letters with at least two
+/// digits, `0x…`, or ten or thirteen digits that begin with 1.
+fn is_generated(word: &[u8], kinds: ByteKinds) -> bool {
     if kinds == ByteKinds::DIGIT {
         return matches!(word.len(), 10 | 13) && word.first() == Some(&b'1');
     }
     if kinds.is_subset_of(HEX) {
         let digits = || word.iter().filter(|byte| byte.is_ascii_digit()).count();
-        return word.len() >= ID_MIN && digits() >= 2;
+        return word.len() >= MIN_ID_LEN && digits() >= 2;
     }
     match word {
         [b'0', b'x' | b'X', hex @ ..] => {
@@ -203,7 +211,7 @@ fn is_uuid(word: &[u8]) -> bool {
         })
 }
 
-/// `2026-11-15`, alone or with a time behind it.
+/// `2026-11-15`, alone or followed by a time.
 fn is_date(token: &[u8]) -> bool {
     token.len() >= 10
         && token.get(4) == Some(&b'-')
@@ -214,8 +222,9 @@ fn is_date(token: &[u8]) -> bool {
         && token.get(10).is_none_or(|next| matches!(next, b'T' | b'_' | b'-' | b':'))
 }
 
-/// `08:12:34`, with or without a fraction; in an error also `12:34`, which may be a position.
-fn is_clock(component: &[u8], kinds: ByteKinds, form: Form) -> bool {
+/// `08:12:34`, with or without a fraction or time zone; in an error also `12:34`, which may be a
+/// position.
+fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     const CLOCK: ByteKinds = ByteKinds::DIGIT
         .union(ByteKinds::COLON)
         .union(ByteKinds::JOINER)
@@ -224,16 +233,16 @@ fn is_clock(component: &[u8], kinds: ByteKinds, form: Form) -> bool {
     if !kinds.is_subset_of(CLOCK) || !component.first().is_some_and(u8::is_ascii_digit) {
         return false;
     }
-    let least = if form == Form::Error { 2 } else { 3 };
+    let min_parts = if text_kind == TextKind::Error { 2 } else { 3 };
     let parts = component.iter().filter(|byte| **byte == b':').count() + 1;
     let is_part = |(index, part): (usize, &[u8])| {
-        // Only the last part can have a fraction or a zone behind it.
+        // Only the last part can have a fraction or a time zone.
         let is_last = index + 1 == parts;
         let end = prefix_len(part, |byte| byte.is_ascii_digit());
         (end == part.len() || (is_last && matches!(part.get(end), Some(b'.' | b'Z' | b'+'))))
-            && (end == 2 || (form == Form::Error && end > 0))
+            && (end == 2 || (text_kind == TextKind::Error && end > 0))
     };
-    parts >= least && component.split(|byte| *byte == b':').enumerate().all(is_part)
+    parts >= min_parts && component.split(|byte| *byte == b':').enumerate().all(is_part)
 }
 
 /// `0.03s`, `12ms`, `1h2m3s`.
@@ -245,18 +254,17 @@ fn is_duration(part: &[u8]) -> bool {
     let mut rest = part;
     while !rest.is_empty() {
         let number = prefix_len(rest, |byte| byte.is_ascii_digit() || byte == b'.');
-        let (_, behind) = rest.split_at(number);
-        let (unit, behind) = behind.split_at(prefix_len(behind, |byte| !byte.is_ascii_digit()));
-        if number == 0 || !is_unit(unit) {
+        let (_, after) = rest.split_at(number);
+        let (unit, after) = after.split_at(prefix_len(after, |byte| !byte.is_ascii_digit()));
+        if number == 0 || !is_time_unit(unit) {
             return false;
         }
-        rest = behind;
+        rest = after;
     }
     true
 }
 
-/// Whether this word is a unit of time.
-pub(super) fn is_unit(word: &[u8]) -> bool {
+pub(super) fn is_time_unit(word: &[u8]) -> bool {
     matches!(
         word,
         b"s" | b"ms"
@@ -279,7 +287,7 @@ pub(super) fn is_unit(word: &[u8]) -> bool {
     )
 }
 
-/// Whether these bytes are a whole or decimal number.
+/// Whether a token is a number: digits and dots, beginning with a digit.
 pub(super) fn is_decimal(token: &[u8]) -> bool {
     token.first().is_some_and(u8::is_ascii_digit)
         && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
