@@ -17,7 +17,7 @@ pub use clock::now;
 pub use event::{Event, FactKey, ForeignRecord, Source};
 pub use home::{HOME_VARIABLE, Home, NoHome, sync_folder};
 pub use recorder::{OnFailure, TrajectoryRecorder};
-pub use redact::{InvalidPrefix, Redacted, Redaction, SecretShape, SecretShapes};
+pub use redact::{InvalidPrefix, Redacted, Redaction, SecretKind, SecretKinds};
 pub use relation::Standing;
 pub use sink::{InMemoryTrajectorySink, Recorded, Recording, TrajectoryError, TrajectorySink};
 pub use store::{

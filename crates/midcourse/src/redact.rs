@@ -1,174 +1,175 @@
-//! Taking secrets out of a text before anything is stored.
+//! Replaces secrets in a text with markers before anything is stored.
 //!
-//! Whoever writes a record asks here first. One pass over the text leaps from anchor to anchor,
-//! three bytes with which a secret or its label may begin, and a rule looks at each. Pure: nothing
-//! is built at start-up, nothing fails, and time is linear in the text, whoever wrote it: a rule
-//! that finds nothing has looked at a bounded stretch, or at one that no other rule looks at again.
+//! The store redacts every text of an event here. One pass over the text finds candidates, places
+//! where a secret or its label may be, and a rule checks each. Redaction is pure, cannot fail and
+//! builds nothing at start-up. It takes linear time even on hostile text: a rule that finds
+//! nothing has read a bounded number of bytes, or bytes that no other rule reads again.
 
-mod anchor;
+mod assignment;
+mod bytes;
+mod command_line;
+mod false_positives;
 mod header;
-mod known;
+mod kind;
 mod label;
-mod labelled;
-mod parts;
+mod marker;
+mod passphrase;
 mod pem;
-mod shape;
-mod shell;
-mod sight;
+mod prefilter;
+mod prefixed_tokens;
+mod structured_tokens;
 mod url;
 mod value;
-mod words;
+mod view;
 
 #[cfg(test)]
-mod check;
-#[cfg(test)]
-mod field;
+mod field_tests;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod testing;
 
-use anchor::{Anchors, KNOWN_ANCHORS, Progress};
-use sight::{Secret, Sight, in_token};
+use bytes::is_token_byte;
+use marker::{MARKER_START, end_of_marker, push_marker};
+use prefilter::{Candidate, Prefilter, Progress};
+use view::{SecretSpan, View};
 
-pub use shape::{SecretShape, SecretShapes};
+pub use kind::{SecretKind, SecretKinds};
 
-/// What stands before and behind a shape's name where a secret stood.
-const OPEN: &str = "[redacted:";
-const CLOSE: &str = "]";
+const MIN_CUSTOM_PREFIX_LEN: usize = 4;
 
-/// The shortest prefix that a person may call their own.
-const OWN_PREFIX_MIN: usize = 4;
-
-/// Which secret shapes are taken out.
+/// Which kinds of secrets are replaced.
 #[derive(Debug, Clone)]
 pub struct Redaction {
-    shapes: SecretShapes,
-    prefixes: Vec<String>,
-    /// The known anchors and those of `prefixes`, if there are any.
-    anchors: Option<Box<Anchors>>,
+    kinds: SecretKinds,
+    custom_prefixes: Vec<String>,
+    /// The built-in prefilter with `custom_prefixes` added; `None` if there are none.
+    prefilter: Option<Box<Prefilter>>,
 }
 
+/// Replaces every known kind of secret.
 impl Default for Redaction {
     fn default() -> Self {
-        Self { shapes: SecretShapes::ALL, ..Self::off() }
+        Self { kinds: SecretKinds::ALL, ..Self::off() }
     }
 }
 
 impl Redaction {
-    /// Leaves everything.
+    /// Replaces nothing.
     pub const fn off() -> Self {
-        Self { shapes: SecretShapes::NONE, prefixes: Vec::new(), anchors: None }
+        Self { kinds: SecretKinds::NONE, custom_prefixes: Vec::new(), prefilter: None }
     }
 
-    /// Leaves this shape.
+    /// Keeps secrets of this kind.
     #[must_use]
-    pub fn without(self, shape: SecretShape) -> Self {
-        Self { shapes: self.shapes.without(shape), ..self }
+    pub fn without(self, kind: SecretKind) -> Self {
+        Self { kinds: self.kinds.without(kind), ..self }
     }
 
-    /// Also takes out tokens that begin with `prefix` and go on for eight bytes or more.
+    /// Also replaces tokens that start with `prefix`, followed by eight or more letters, digits,
+    /// `_` or `-`.
     ///
     /// # Errors
     ///
-    /// If the prefix is shorter than four bytes, or holds a byte that is not a letter, a digit,
-    /// `_` or `-`.
+    /// If the prefix is shorter than four bytes, or contains other characters than ASCII letters,
+    /// digits, `_` and `-`.
     pub fn with_prefix(mut self, prefix: &str) -> Result<Self, InvalidPrefix> {
-        if prefix.len() < OWN_PREFIX_MIN || !prefix.bytes().all(in_token) {
+        if prefix.len() < MIN_CUSTOM_PREFIX_LEN || !prefix.bytes().all(is_token_byte) {
             return Err(InvalidPrefix { prefix: prefix.to_owned() });
         }
-        let anchors = self.anchors.get_or_insert_with(|| Box::new(KNOWN_ANCHORS.clone()));
-        anchors.add_own(prefix.as_bytes());
-        self.prefixes.push(prefix.to_owned());
-        self.shapes = self.shapes.with(SecretShape::OwnPrefix);
+        let prefilter = self.prefilter.get_or_insert_with(|| Box::new(prefilter::BUILT_IN.clone()));
+        prefilter.add_custom_prefix(prefix.as_bytes());
+        self.custom_prefixes.push(prefix.to_owned());
+        self.kinds = self.kinds.with(SecretKind::CustomPrefix);
         Ok(self)
     }
 
-    /// The text without its secrets; `None`, and nothing allocated, if there are none.
+    /// The text without its secrets. If there are none it returns `None` and allocates nothing.
     pub fn redact(&self, text: &str) -> Option<Redacted> {
-        if self.shapes.is_empty() {
+        if self.kinds.is_empty() {
             return None;
         }
         let search = Search { redaction: self, text, floor: 0, progress: Progress::default() };
         replace(text, search)
     }
 
-    /// The same for the value of a field: its name may say that all of it is a secret.
+    /// Like [`redact`](Self::redact), for the value of a field whose name may say that the whole
+    /// value is a secret.
     ///
-    /// A name says what a label in a text does, and the value is judged as one there.
+    /// The name has the same meaning as a label before a value in a text: `password: …`.
     pub fn redact_field(&self, name: &str, text: &str) -> Option<Redacted> {
         self.redact(text).or_else(|| {
-            let secret = labelled::find_field(name, text)?;
-            // Of what has been redacted before, everything that is left may stay.
-            let is_secret = self.shapes.contains(secret.shape) && !text.contains(OPEN);
+            let secret = assignment::find_in_field(name, text)?;
+            // A text with a marker was redacted before; the rest of it was not a secret then.
+            let is_secret = self.kinds.contains(secret.kind) && !text.contains(MARKER_START);
             replace(text, is_secret.then_some(secret))
         })
     }
 }
 
-/// The text with shapes' names in place of the secrets; `None` if there are none.
-fn replace(text: &str, secrets: impl IntoIterator<Item = Secret>) -> Option<Redacted> {
+/// The text with a marker in place of each secret; `None` if there are none.
+fn replace(text: &str, secrets: impl IntoIterator<Item = SecretSpan>) -> Option<Redacted> {
     let mut redacted: Option<Redacted> = None;
-    let mut written = 0;
+    let mut copied = 0;
     for secret in secrets {
         let redacted = redacted.get_or_insert_with(|| Redacted {
             text: String::with_capacity(text.len()),
             count: 0,
-            shapes: SecretShapes::NONE,
+            kinds: SecretKinds::NONE,
         });
-        redacted.text.push_str(text.get(written..secret.start).unwrap_or_default());
-        for part in [OPEN, secret.shape.name(), CLOSE] {
-            redacted.text.push_str(part);
-        }
+        redacted.text.push_str(text.get(copied..secret.start).unwrap_or_default());
+        push_marker(&mut redacted.text, secret.kind);
         redacted.count = redacted.count.saturating_add(1);
-        redacted.shapes = redacted.shapes.with(secret.shape);
-        written = secret.end;
+        redacted.kinds = redacted.kinds.with(secret.kind);
+        copied = secret.end;
     }
     redacted.map(|mut redacted| {
-        redacted.text.push_str(text.get(written..).unwrap_or_default());
+        redacted.text.push_str(text.get(copied..).unwrap_or_default());
         redacted
     })
 }
 
-/// A text without its secrets.
+/// A text whose secrets were replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
-    /// The text, with `[redacted:shape]` where a secret stood.
+    /// The text, with `[redacted:KIND]` in place of each secret.
     pub text: String,
-    /// How many secrets were taken out.
+    /// The number of secrets replaced.
     pub count: u32,
-    /// Of which shapes they were.
-    pub shapes: SecretShapes,
+    /// The kinds of these secrets.
+    pub kinds: SecretKinds,
 }
 
-/// A prefix that would take out ordinary words.
+/// A prefix that is so short or general that ordinary words would match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the prefix {prefix:?} cannot be told from a word: give 4 or more letters, digits, _ or -")]
+#[error("invalid secret prefix {prefix:?}; use 4 or more letters, digits, `_` or `-`")]
 pub struct InvalidPrefix {
-    /// What was given.
+    /// The rejected prefix.
     pub prefix: String,
 }
 
-/// The secrets of a text, one after the other.
+/// Iterates over the secrets of a text.
 struct Search<'a> {
     redaction: &'a Redaction,
     text: &'a str,
-    /// Where the last secret ended.
+    /// The end of the last secret or marker.
     floor: usize,
     progress: Progress,
 }
 
 impl Iterator for Search<'_> {
-    type Item = Secret;
+    type Item = SecretSpan;
 
-    fn next(&mut self) -> Option<Secret> {
-        let anchors = self.redaction.anchors.as_deref().unwrap_or(&KNOWN_ANCHORS);
+    fn next(&mut self) -> Option<SecretSpan> {
+        let prefilter = self.redaction.prefilter.as_deref().unwrap_or(&prefilter::BUILT_IN);
         loop {
-            let (at, bits) = anchors.next(self.text.as_bytes(), &mut self.progress)?;
-            if bits & (1 << anchor::PLACEHOLDER) != 0
-                && let Some(end) = end_of_placeholder(self.text, at - 2)
+            let candidate = prefilter.next(self.text.as_bytes(), &mut self.progress)?;
+            if candidate.rules & (1 << prefilter::MARKER) != 0
+                && let Some(end) = end_of_marker(self.text, candidate.last - 2)
             {
-                self.pass(end);
-            } else if let Some(secret) = self.look(at, bits) {
-                self.pass(secret.end);
+                self.skip_to(end);
+            } else if let Some(secret) = self.check(candidate) {
+                self.skip_to(secret.end);
                 return Some(secret);
             }
         }
@@ -176,69 +177,65 @@ impl Iterator for Search<'_> {
 }
 
 impl Search<'_> {
-    /// The secret that one of the anchors leads to.
-    fn look(&self, at: usize, mut bits: u64) -> Option<Secret> {
-        let sight = Sight::new(self.text.as_bytes(), self.floor);
-        let start = at.saturating_sub(2);
-        // All of these begin a token.
-        if bits & anchor::TOKENS != 0 && !sight.is_boundary(start) {
-            bits &= !anchor::TOKENS;
+    /// The secret that one of the candidate's rules finds.
+    fn check(&self, candidate: Candidate) -> Option<SecretSpan> {
+        let Candidate { last, mut rules } = candidate;
+        let view = View::new(self.text.as_bytes(), self.floor);
+        let start = last.saturating_sub(2);
+        if rules & prefilter::TOKEN_RULES != 0 && !view.is_token_boundary(start) {
+            rules &= !prefilter::TOKEN_RULES;
         }
-        while bits != 0 {
-            let bit = bits.trailing_zeros();
-            bits &= bits - 1;
-            let secret = match bit {
-                anchor::SENDGRID => parts::find_sendgrid(sight, start),
-                anchor::OWN => known::find_own(sight, start, &self.redaction.prefixes),
-                anchor::OPERATOR => labelled::find_labelled(sight, at),
-                anchor::COLON => parts::find_telegram(sight, at.saturating_sub(1))
-                    .or_else(|| url::find_password(sight, at.saturating_sub(1)))
-                    .or_else(|| shell::find_login(sight, at.saturating_sub(1))),
-                anchor::FLAG if sight.byte(at) == Some(b'p') => shell::find_short_flag(sight, at),
-                anchor::FLAG => labelled::find_flag(sight, at),
-                anchor::NETRC => shell::find_netrc(sight, at),
-                anchor::PEM => pem::find_block(sight, start),
-                anchor::JWT => parts::find_jwt(sight, start),
-                anchor::DISCORD => parts::find_discord(sight, start),
-                known => known::find_known(sight, start, known as usize),
+        while rules != 0 {
+            let rule = rules.trailing_zeros();
+            rules &= rules - 1;
+            let colon = last.saturating_sub(1);
+            let secret = match rule {
+                prefilter::SENDGRID => structured_tokens::find_sendgrid(view, start),
+                prefilter::CUSTOM_PREFIX => {
+                    prefixed_tokens::find_custom_token(view, start, &self.redaction.custom_prefixes)
+                }
+                prefilter::ASSIGNMENT => assignment::find_assigned(view, last),
+                prefilter::COLON => structured_tokens::find_telegram(view, colon)
+                    .or_else(|| url::find_password(view, colon))
+                    .or_else(|| command_line::find_curl_password(view, colon)),
+                prefilter::FLAG if view.byte(last) == Some(b'p') => {
+                    command_line::find_short_flag(view, last)
+                }
+                prefilter::FLAG => assignment::find_flag(view, last),
+                prefilter::NETRC => command_line::find_netrc_password(view, last),
+                prefilter::PRIVATE_KEY => pem::find_block(view, start),
+                prefilter::JWT => structured_tokens::find_jwt(view, start),
+                prefilter::DISCORD => structured_tokens::find_discord(view, start),
+                prefix => prefixed_tokens::find_prefixed_token(view, start, prefix),
             };
-            let is_wanted = |secret: &Secret| self.redaction.shapes.contains(secret.shape);
-            if let Some(secret) = secret.filter(is_wanted) {
+            let is_redacted = |secret: &SecretSpan| self.redaction.kinds.contains(secret.kind);
+            if let Some(secret) = secret.filter(is_redacted) {
                 return Some(secret);
             }
         }
         None
     }
 
-    /// Goes on behind a secret, or behind what stands for one.
-    fn pass(&mut self, end: usize) {
+    /// Continues after a secret or a marker.
+    fn skip_to(&mut self, end: usize) {
         self.floor = end;
         self.progress = Progress::from(end);
     }
 }
 
-/// The end of `[redacted:shape]`, if that is at `start`.
-fn end_of_placeholder(text: &str, start: usize) -> Option<usize> {
-    let name = text.get(start..)?.strip_prefix(OPEN)?;
-    let shape = SecretShape::ALL.into_iter().find(|shape| {
-        name.strip_prefix(shape.name()).is_some_and(|rest| rest.starts_with(CLOSE))
-    })?;
-    Some(start + OPEN.len() + shape.name().len() + CLOSE.len())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::check::{gone, stays};
+    use super::testing::{assert_no_secret, redacted};
     use super::*;
 
     #[test]
-    fn a_secret_is_counted_and_named() {
+    fn secrets_are_counted_and_named_by_kind() {
         let key = concat!("AKIA", "IOSFODNN7QRSTUVW");
         let text = format!("id {key}, again {key}, and x-api-key: a8Kd0f3Lq9Zx");
         let redacted = Redaction::default().redact(&text).unwrap();
         assert_eq!(redacted.count, 3);
-        let shapes: Vec<_> = redacted.shapes.iter().map(|shape| shape.name()).collect();
-        assert_eq!(shapes, ["aws_access_key", "api_key_header"]);
+        let kinds: Vec<_> = redacted.kinds.iter().map(|kind| kind.name()).collect();
+        assert_eq!(kinds, ["aws_access_key", "api_key_header"]);
         assert_eq!(
             redacted.text,
             "id [redacted:aws_access_key], again [redacted:aws_access_key], \
@@ -247,34 +244,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_stays() {
+    fn a_kind_that_is_off_is_kept() {
         let text = concat!("id AKIA", "IOSFODNN7QRSTUVW");
-        let without = Redaction::default().without(SecretShape::AwsAccessKey);
+        let without = Redaction::default().without(SecretKind::AwsAccessKey);
         assert_eq!(without.redact(text), None);
         assert_eq!(Redaction::off().redact(text), None);
         assert!(Redaction::default().redact(text).is_some());
     }
 
     #[test]
-    fn an_own_prefix_is_a_shape() {
+    fn tokens_with_a_custom_prefix_are_redacted() {
         let redaction = Redaction::off().with_prefix("acme_live_").unwrap();
         let redacted = redaction.redact("use acme_live_12345678, not acme_live_1234567").unwrap();
-        assert_eq!(redacted.text, "use [redacted:own_prefix], not acme_live_1234567");
+        assert_eq!(redacted.text, "use [redacted:custom_prefix], not acme_live_1234567");
         assert_eq!(redaction.redact("xacme_live_12345678"), None);
-        // A prefix of what stands for a secret takes nothing from it.
+        // The prefix of a kind does not match inside a marker.
         let redaction = Redaction::default().with_prefix("gith").unwrap();
         assert_eq!(redaction.redact("a [redacted:github_token] b"), None);
     }
 
     #[test]
-    fn a_prefix_is_no_word() {
+    fn a_short_or_general_prefix_is_rejected() {
         for prefix in ["", "abc", "a b c", "äöüß", "sk_\n"] {
             assert!(Redaction::off().with_prefix(prefix).is_err(), "{prefix:?}");
         }
     }
 
     #[test]
-    fn ordinary_text_stays() {
+    fn ordinary_text_is_kept() {
         for text in [
             "task-force, risk-averse, disk-usage, sk-learn",
             "commit 3f786850e387550fdab836ed7e6dc881de23001b",
@@ -286,15 +283,15 @@ mod tests {
             "[redacted:jwt] token=[redacted:labelled_secret]",
             "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         ] {
-            stays(text);
+            assert_no_secret(text);
         }
     }
 
     #[test]
-    fn secrets_side_by_side_all_go() {
+    fn adjacent_secrets_are_all_redacted() {
         let key = concat!("AKIA", "IOSFODNN7QRSTUVW");
         assert_eq!(
-            gone(&format!("{key}:{key}@{key}")),
+            redacted(&format!("{key}:{key}@{key}")),
             "[redacted:aws_access_key]:[redacted:aws_access_key]@[redacted:aws_access_key]"
         );
     }

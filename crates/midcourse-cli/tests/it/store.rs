@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use midcourse::{
-    Engine, Event, Goals, Redaction, RunOutcome, SearchIndex, SecretShape, Source, Standing, Store,
+    Engine, Event, Goals, Redaction, RunOutcome, SearchIndex, SecretKind, Source, Standing, Store,
     StoreError, StoreSettings, StoreWriter, Timestamp, TrajectoryPayload, TrajectorySink, Watch,
     take_in,
 };
@@ -119,7 +119,7 @@ fn secrets_never_reach_the_disk() {
         }
     }
     let settings = StoreSettings {
-        redaction: Redaction::default().without(SecretShape::GithubToken),
+        redaction: Redaction::default().without(SecretKind::GithubToken),
         ..quick()
     };
     let mut store = Store::open(&home, settings).unwrap();

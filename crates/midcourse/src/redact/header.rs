@@ -1,116 +1,133 @@
-//! What headers and login files hold: credentials behind a scheme, cookies, encoded logins.
+//! Secrets in headers and login files: credentials after a scheme, cookies, and encoded logins.
+//!
+//! `assignment` calls these rules when the label before the value is the name of such a header or
+//! field. A sample of bounded length decides; a secret is then redacted to its end.
 
-use super::OPEN;
-use super::known::{distinct, is_credential};
-use super::shape::SecretShape::{Authorization, Cookie, LabelledSecret};
-use super::sight::{Secret, Sight, count, in_token};
-use super::value::{Form, Look, holds_stand_in, looks_secret};
+use super::bytes::{count_distinct, is_base64_byte, is_credential_byte, is_token_byte, prefix_len};
+use super::false_positives::contains_placeholder;
+use super::kind::SecretKind::{Authorization, Cookie, LabelledSecret};
+use super::marker::{MARKER_START, contains_marker_start};
+use super::value::{Expected, Syntax, looks_secret};
+use super::view::{SecretSpan, View};
 
-/// How far the cookies of a header are looked at.
-const COOKIES_MAX: usize = 256;
+/// How many bytes decide whether a credential or a login is a secret.
+const SAMPLE_LEN: usize = 64;
 
-/// The longest name of a cookie that stays: no secret is as short, so that none is passed over.
-const COOKIE_NAME_MAX: usize = 11;
+/// How many bytes of a header are searched for a secret cookie.
+const COOKIES_SAMPLE_LEN: usize = 256;
 
-/// The shortest encoded login, and how much of one is looked at.
-const LOGIN_MIN: usize = 16;
-const LOGIN_JUDGED: usize = 64;
+/// The longest cookie name that stays in the text. Every token is longer, so that no secret
+/// stays because it is the name of a cookie.
+const MAX_KEPT_NAME_LEN: usize = 11;
 
-/// The credential in a header whose value begins at `start`: `Bearer …`.
-pub(super) fn find_credential(sight: Sight<'_>, start: usize) -> Option<Secret> {
+const MIN_LOGIN_LEN: usize = 16;
+
+/// The minimum length of a credential after a scheme, and of one without a scheme.
+const MIN_CREDENTIAL_LEN: usize = 8;
+const MIN_BARE_CREDENTIAL_LEN: usize = 16;
+
+/// The credential in an `Authorization` header whose value starts at `start`: `Bearer …`.
+pub(super) fn find_credential(view: View<'_>, start: usize) -> Option<SecretSpan> {
     const SCHEMES: [&[u8]; 7] =
         [b"bearer", b"basic", b"token", b"apikey", b"key", b"bot", b"digest"];
-    let head = sight.head(start, 16);
-    let word = head.get(..count(head, |byte| byte.is_ascii_alphabetic()))?;
+    let ahead = view.ahead_up_to(start, 16);
+    let word = ahead.get(..prefix_len(ahead, |byte| byte.is_ascii_alphabetic()))?;
     let is_scheme = SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
-    let spaces = count(sight.head(start + word.len(), 4), |byte| byte == b' ');
+    let spaces = prefix_len(view.ahead_up_to(start + word.len(), 4), |byte| byte == b' ');
     let start = if is_scheme && spaces > 0 { start + word.len() + spaces } else { start };
-    let head = sight.head(start, 64);
-    let head = head.get(..count(head, is_credential))?;
-    // `dXNlcjpwYXNz` has no digit, and `YOUR_API_KEY` no small letter.
-    let has = |kind: fn(&u8) -> bool| head.iter().any(kind);
-    let capitals = head.iter().skip(1).filter(|byte| byte.is_ascii_uppercase()).count();
-    let is_made = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+    let sample = view.ahead_up_to(start, SAMPLE_LEN);
+    let sample = sample.get(..prefix_len(sample, is_credential_byte))?;
+    let has = |class: fn(&u8) -> bool| sample.iter().any(class);
+    // Base64 of `user:pass` may have no digit, but unlike `YOUR_API_KEY` it has both cases.
+    let capitals = sample.iter().skip(1).filter(|byte| byte.is_ascii_uppercase()).count();
+    let looks_generated = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || word.eq_ignore_ascii_case(b"basic") && has(u8::is_ascii_lowercase) && capitals > 1;
-    let min = if is_scheme { 8 } else { 16 };
-    // Some other scheme, and then what it needs.
-    let is_other_scheme = !is_scheme && sight.byte(start + head.len()) == Some(b' ');
-    // A call or an index is not what is sent.
-    let is_expression =
-        matches!(sight.byte(start + head.len()), Some(b'(' | b'[' | b'{' | b'$' | b'<'));
-    if head.len() < min || !is_made || is_expression || is_other_scheme || distinct(head) < 5 {
+    let min_len = if is_scheme { MIN_CREDENTIAL_LEN } else { MIN_BARE_CREDENTIAL_LEN };
+    let next = view.byte(start + sample.len());
+    // The word is a scheme that is not in the list, and its parameters follow.
+    let is_other_scheme = !is_scheme && next == Some(b' ');
+    // A call, an index or a template.
+    let is_expression = matches!(next, Some(b'(' | b'[' | b'{' | b'$' | b'<'));
+    if sample.len() < min_len
+        || !looks_generated
+        || is_expression
+        || is_other_scheme
+        || count_distinct(sample) < 5
+    {
         return None;
     }
-    let end = start + count(sight.ahead(start), is_credential);
-    Some(Secret { start, end, shape: Authorization })
+    let end = start + prefix_len(view.ahead(start), is_credential_byte);
+    Some(SecretSpan { start, end, kind: Authorization })
 }
 
-/// The cookies of a header whose value begins at `start`, from the first one's value on, if its name is short.
+/// The cookies of a header whose value starts at `start`, if one of them looks secret.
 ///
-/// A header that sets a cookie holds one, and then what is to be done with it, which stays.
-pub(super) fn find_cookies(sight: Sight<'_>, start: usize, is_set: bool) -> Option<Secret> {
-    let in_cookies = |byte: u8| {
+/// All cookies are redacted, except the name of the first if it is short. `Set-Cookie` has one
+/// cookie, and its attributes are kept.
+pub(super) fn find_cookies(
+    view: View<'_>,
+    start: usize,
+    is_set_cookie: bool,
+) -> Option<SecretSpan> {
+    let is_cookie_byte = |byte: u8| {
         byte >= b' '
             && byte != 0x7f
             && !matches!(byte, b'"' | b'\'' | b'`' | b'\\')
-            && !(is_set && byte == b';')
+            && !(is_set_cookie && byte == b';')
     };
-    let head = sight.head(start, COOKIES_MAX + OPEN.len());
-    let head = head.get(..count(head, in_cookies))?;
-    let name = count(head, |byte| in_token(byte) || byte == b'.');
-    let is_redacted = head.windows(OPEN.len()).any(|part| part == OPEN.as_bytes());
-    if name == 0 || head.get(name) != Some(&b'=') || is_redacted {
+    let ahead = view.ahead_up_to(start, COOKIES_SAMPLE_LEN + MARKER_START.len());
+    let ahead = ahead.get(..prefix_len(ahead, is_cookie_byte))?;
+    let name_len = prefix_len(ahead, |byte| is_token_byte(byte) || byte == b'.');
+    if name_len == 0 || ahead.get(name_len) != Some(&b'=') || contains_marker_start(ahead) {
         return None;
     }
-    let cookies = head.get(..COOKIES_MAX).unwrap_or(head);
+    let cookies = ahead.get(..COOKIES_SAMPLE_LEN).unwrap_or(ahead);
     let is_secret = |cookie: &[u8]| {
-        let name = count(cookie, |byte| byte != b'=');
-        let value = cookie.get(name + 1..).unwrap_or_default();
+        let name_len = prefix_len(cookie, |byte| byte != b'=');
+        let value = cookie.get(name_len + 1..).unwrap_or_default();
         !value.contains(&b' ')
-            && looks_secret(value, Look::Token, Form::Literal)
-            && !holds_stand_in(value)
+            && looks_secret(value, Expected::Token, Syntax::Literal)
+            && !contains_placeholder(value)
     };
     cookies.split(|byte| *byte == b';').any(is_secret).then(|| {
-        let end = start + count(sight.ahead(start), in_cookies);
-        let start = if name > COOKIE_NAME_MAX { start } else { start + name + 1 };
-        Secret { start, end, shape: Cookie }
+        let end = start + prefix_len(view.ahead(start), is_cookie_byte);
+        let keeps_name = name_len <= MAX_KEPT_NAME_LEN;
+        let start = if keeps_name { start + name_len + 1 } else { start };
+        SecretSpan { start, end, kind: Cookie }
     })
 }
 
-/// The encoded `user:password` in quotes that begins at `start`.
-pub(super) fn find_login(sight: Sight<'_>, start: usize) -> Option<Secret> {
-    let in_login = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let head = sight.head(start, LOGIN_JUDGED);
-    let head = head.get(..count(head, in_login))?;
-    let is_login = || holds_login(head) || looks_secret(head, Look::LongToken, Form::Literal);
-    if head.len() < LOGIN_MIN || !is_login() || holds_stand_in(head) {
+/// Base64 of `user:password` in quotes, as in Docker's `config.json`, that starts at `start`.
+pub(super) fn find_encoded_login(view: View<'_>, start: usize) -> Option<SecretSpan> {
+    let sample = view.ahead_up_to(start, SAMPLE_LEN);
+    let sample = sample.get(..prefix_len(sample, is_base64_byte))?;
+    let is_login =
+        || decodes_to_login(sample) || looks_secret(sample, Expected::LongToken, Syntax::Literal);
+    if sample.len() < MIN_LOGIN_LEN || !is_login() || contains_placeholder(sample) {
         return None;
     }
-    let end = start + count(sight.ahead(start), in_login);
-    let is_closed = matches!(sight.byte(end), None | Some(b'"' | b'\'' | b'\\'));
-    (is_closed && (end - start).is_multiple_of(4)).then_some(Secret {
-        start,
-        end,
-        shape: LabelledSecret,
-    })
+    let len = prefix_len(view.ahead(start), is_base64_byte);
+    let end = start + len;
+    let is_closed = matches!(view.byte(end), None | Some(b'"' | b'\'' | b'\\'));
+    (is_closed && len.is_multiple_of(4)).then_some(SecretSpan { start, end, kind: LabelledSecret })
 }
 
-/// Whether what is encoded is readable, with a colon in it.
-fn holds_login(encoded: &[u8]) -> bool {
-    let (mut bits, mut length, mut has_colon) = (0_u32, 0, false);
+/// Whether Base64 decodes to printable ASCII with a colon.
+fn decodes_to_login(encoded: &[u8]) -> bool {
+    let (mut bits, mut bit_count, mut has_colon) = (0_u32, 0, false);
     for byte in encoded.iter().take_while(|byte| **byte != b'=') {
-        let six = match byte {
+        let six_bits = match byte {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,
             b'0'..=b'9' => byte - b'0' + 52,
             b'+' => 62,
             _ => 63,
         };
-        bits = bits << 6 & 0xffff | u32::from(six);
-        length += 6;
-        if length >= 8 {
-            length -= 8;
-            let decoded = bits >> length & 0xff;
+        bits = bits << 6 & 0xffff | u32::from(six_bits);
+        bit_count += 6;
+        if bit_count >= 8 {
+            bit_count -= 8;
+            let decoded = bits >> bit_count & 0xff;
             if !(0x20..0x7f).contains(&decoded) {
                 return false;
             }
@@ -122,10 +139,10 @@ fn holds_login(encoded: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::redact::check::{gone, stays};
+    use crate::redact::testing::{assert_no_secret, redacted};
 
     #[test]
-    fn cookies_go_and_their_header_stays() {
+    fn cookies_are_redacted_without_their_header() {
         for (before, after) in [
             ("Cookie: session=", "\r\nHost: a"),
             ("curl -H 'Cookie: sid=", "' x"),
@@ -136,25 +153,25 @@ mod tests {
             ("< set-cookie: __Host-id=", "; Secure"),
         ] {
             let text = format!("{before}a8Kd0f3Lq9Zx77{after}");
-            assert_eq!(gone(&text), format!("{before}[redacted:cookie]{after}"));
+            assert_eq!(redacted(&text), format!("{before}[redacted:cookie]{after}"));
         }
         assert_eq!(
-            gone("Cookie: theme=dark; sid=a8Kd0f3Lq9Zx; b=c\nA: b"),
+            redacted("Cookie: theme=dark; sid=a8Kd0f3Lq9Zx; b=c\nA: b"),
             "Cookie: theme=[redacted:cookie]\nA: b"
         );
     }
 
     #[test]
-    fn a_name_that_may_be_a_secret_goes_too() {
+    fn a_cookie_name_that_may_be_a_secret_is_redacted_too() {
         let key = concat!("AKIA", "IOSFODNN7QRSTUVW");
-        assert_eq!(gone(&format!("Cookie: {key}=a8Kd0f3Lq9Zx")), "Cookie: [redacted:cookie]");
-        let own = crate::Redaction::default().with_prefix("acme").unwrap();
-        let once = own.redact("Set-Cookie: acme12345678=a8Kd0f3Lq9Zx; Secure").unwrap().text;
+        assert_eq!(redacted(&format!("Cookie: {key}=a8Kd0f3Lq9Zx")), "Cookie: [redacted:cookie]");
+        let redaction = crate::Redaction::default().with_prefix("acme").unwrap();
+        let once = redaction.redact("Set-Cookie: acme12345678=a8Kd0f3Lq9Zx; Secure").unwrap().text;
         assert_eq!(once, "Set-Cookie: [redacted:cookie]; Secure");
     }
 
     #[test]
-    fn what_is_no_cookie_stays() {
+    fn cookies_without_a_secret_are_kept() {
         for text in [
             "Cookie: theme=dark",
             "Cookie: name=value; other=value",
@@ -168,20 +185,20 @@ mod tests {
             "Set-Cookie: theme=dark; Expires=Wed, 21 Oct 2015 07:28:00 GMT",
             "cookies: sid=a8Kd0f3Lq9Zx",
         ] {
-            stays(text);
+            assert_no_secret(text);
         }
     }
 
     #[test]
-    fn an_encoded_login_goes() {
+    fn an_encoded_login_is_redacted() {
         for login in ["bWU6Y29ycmVjdGhvcnNl", "dXNlcjpodW50ZXIy", "bWU6YThLZDBmM0xxOVp4Nzc="] {
             let text = format!("{{\"auths\": {{\"a.b\": {{\"auth\": \"{login}\"}}}}}}");
-            assert_eq!(gone(&text), text.replace(login, "[redacted:labelled_secret]"));
+            assert_eq!(redacted(&text), text.replace(login, "[redacted:labelled_secret]"));
         }
     }
 
     #[test]
-    fn what_is_no_encoded_login_stays() {
+    fn text_that_is_no_encoded_login_is_kept() {
         for text in [
             "\"auth\": \"required\"",
             "\"auth\": \"requiredForAllUsers1\"",
@@ -191,7 +208,7 @@ mod tests {
             "\"oauth\": \"bWU6Y29ycmVjdGhvcnNl\"",
             "\"auth\": bWU6Y29ycmVjdGhvcnNl",
         ] {
-            stays(text);
+            assert_no_secret(text);
         }
     }
 }

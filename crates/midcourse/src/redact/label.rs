@@ -1,44 +1,48 @@
-//! Labels: what the name before a value says about it.
+//! Labels: the name before a value, and what it says about the value.
 //!
-//! `db_password`, `DB-PASSWORD`, `dbPassword` and `"db.password"` are the same label. Only its end
-//! counts: `password_hint` is no password, and a `public_key` no secret.
+//! A label is the name of a variable, a field, a header, a flag or an element. `db_password`,
+//! `DB-PASSWORD`, `dbPassword` and `"db.password"` are equal. Only the end decides: neither
+//! `password_hint` nor `public_key` is the label of a secret.
 
-use super::sight::{Sight, count_back};
+use super::bytes::{last_bytes, matching_suffix, suffix_len};
+use super::view::View;
 
-/// The longest label; the end of a longer one is looked at.
-const LABEL_MAX: usize = 64;
+/// Of a longer label only the last bytes count.
+const MAX_LABEL_LEN: usize = 64;
 
-/// The most spaces between a label and what follows it.
-const SPACES_MAX: usize = 8;
+/// The most spaces between a label and the operator after it, and the most backslashes before
+/// the quote that closes the label.
+const MAX_GAP_LEN: usize = 8;
 
-/// What a label says that its value is.
+/// What a label says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum LabelKind {
     Password,
     Token,
     AwsSecretKey,
     AzureKey,
     Authorization,
     ApiKeyHeader,
-    /// The signature of a signed address.
+    /// The signature of a signed URL.
     Signature,
     Cookie,
     SetCookie,
-    /// A user and a password, encoded.
-    Login,
-    /// Often the name of a place to find one.
+    /// `user:password` in Base64.
+    EncodedLogin,
+    /// Often the name or path of a secret rather than the secret.
     Credentials,
-    /// Some key: only an environment variable's is secret often enough.
-    SomeKey,
+    /// A key of unknown purpose; it is often secret only as an environment variable.
+    OtherKey,
 }
 
-/// How labels end, without what joins their words. The first that fits decides.
-const ENDS: &[(&[u8], Option<Claim>)] = &[
-    (b"authorization", Some(Claim::Authorization)),
-    (b"password", Some(Claim::Password)),
-    (b"passwd", Some(Claim::Password)),
-    (b"passphrase", Some(Claim::Password)),
-    (b"pwd", Some(Claim::Password)),
+/// The ends of labels in lower case without separators. The first match decides; `None` means
+/// that the value is no secret.
+const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
+    (b"authorization", Some(LabelKind::Authorization)),
+    (b"password", Some(LabelKind::Password)),
+    (b"passwd", Some(LabelKind::Password)),
+    (b"passphrase", Some(LabelKind::Password)),
+    (b"pwd", Some(LabelKind::Password)),
     (b"pagetoken", None),
     (b"nexttoken", None),
     (b"continuationtoken", None),
@@ -57,27 +61,27 @@ const ENDS: &[(&[u8], Option<Claim>)] = &[
     (b"clstoken", None),
     (b"masktoken", None),
     (b"stoptoken", None),
-    (b"xauthtoken", Some(Claim::ApiKeyHeader)),
-    (b"token", Some(Claim::Token)),
-    (b"secret", Some(Claim::Token)),
-    (b"credential", Some(Claim::Credentials)),
-    (b"credentials", Some(Claim::Credentials)),
-    (b"secretaccesskey", Some(Claim::AwsSecretKey)),
-    (b"awssecretkey", Some(Claim::AwsSecretKey)),
-    (b"sharedaccesskey", Some(Claim::AzureKey)),
-    (b"accountkey", Some(Claim::AzureKey)),
-    (b"xapikey", Some(Claim::ApiKeyHeader)),
-    (b"xgoogapikey", Some(Claim::ApiKeyHeader)),
-    (b"subscriptionkey", Some(Claim::ApiKeyHeader)),
-    (b"apikey", Some(Claim::Token)),
-    (b"secretkey", Some(Claim::Token)),
-    (b"accesskey", Some(Claim::Token)),
-    (b"privatekey", Some(Claim::Token)),
-    (b"authkey", Some(Claim::Token)),
-    (b"encryptionkey", Some(Claim::Token)),
-    (b"signingkey", Some(Claim::Token)),
-    (b"masterkey", Some(Claim::Token)),
-    (b"secretkeybase", Some(Claim::Token)),
+    (b"xauthtoken", Some(LabelKind::ApiKeyHeader)),
+    (b"token", Some(LabelKind::Token)),
+    (b"secret", Some(LabelKind::Token)),
+    (b"credential", Some(LabelKind::Credentials)),
+    (b"credentials", Some(LabelKind::Credentials)),
+    (b"secretaccesskey", Some(LabelKind::AwsSecretKey)),
+    (b"awssecretkey", Some(LabelKind::AwsSecretKey)),
+    (b"sharedaccesskey", Some(LabelKind::AzureKey)),
+    (b"accountkey", Some(LabelKind::AzureKey)),
+    (b"xapikey", Some(LabelKind::ApiKeyHeader)),
+    (b"xgoogapikey", Some(LabelKind::ApiKeyHeader)),
+    (b"subscriptionkey", Some(LabelKind::ApiKeyHeader)),
+    (b"apikey", Some(LabelKind::Token)),
+    (b"secretkey", Some(LabelKind::Token)),
+    (b"accesskey", Some(LabelKind::Token)),
+    (b"privatekey", Some(LabelKind::Token)),
+    (b"authkey", Some(LabelKind::Token)),
+    (b"encryptionkey", Some(LabelKind::Token)),
+    (b"signingkey", Some(LabelKind::Token)),
+    (b"masterkey", Some(LabelKind::Token)),
+    (b"secretkeybase", Some(LabelKind::Token)),
     (b"publickey", None),
     (b"primarykey", None),
     (b"foreignkey", None),
@@ -95,117 +99,111 @@ const ENDS: &[(&[u8], Option<Claim>)] = &[
     (b"idempotencykey", None),
 ];
 
-/// The last two bytes of every label that says something.
-const LAST_TWO: [&[u8; 2]; 13] =
+/// The last two bytes of every label that has a kind.
+const LAST_TWO_BYTES: [&[u8; 2]; 13] =
     [b"al", b"en", b"et", b"ey", b"ie", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"th", b"wd"];
 
-/// The name before a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     pub(super) name: &'a [u8],
     /// The bytes before the name.
-    pub(super) behind: &'a [u8],
-    /// Whether there is space behind it.
+    pub(super) before: &'a [u8],
+    /// Whether there is space between the label and the operator.
     pub(super) is_spaced: bool,
 }
 
 impl<'a> Label<'a> {
     /// The label that ends before the `=`, `:` or `>` at `operator`.
-    pub(super) fn before(sight: Sight<'a>, operator: usize) -> Option<Self> {
-        let behind = sight.behind(operator);
-        // Two operators of two bytes each end in one of these.
-        let behind = behind.strip_suffix(b":").unwrap_or(behind);
-        let spaces = count_back(last(behind, SPACES_MAX + 1), |byte| matches!(byte, b' ' | b'\t'));
-        let behind = behind.get(..behind.len() - spaces.min(SPACES_MAX))?;
-        let behind = without_quote(behind);
-        let name = last(behind, LABEL_MAX);
-        let name = last(name, count_back(name, in_label));
-        // The `n` of `\nDB_PASSWORD` is no part of it.
-        let is_escape = behind.len() > name.len()
-            && behind.get(behind.len() - name.len() - 1) == Some(&b'\\')
-            && matches!(name, [b'n' | b't' | b'r', _, ..]);
-        let name = if is_escape { name.get(1..)? } else { name };
-        let behind = behind.get(..behind.len() - name.len())?;
-        (!name.is_empty()).then_some(Self { name, behind, is_spaced: spaces > 0 })
+    pub(super) fn before_operator(view: View<'a>, operator: usize) -> Option<Self> {
+        let before = view.before(operator);
+        // The operator may be the second byte of `:=`.
+        let before = before.strip_suffix(b":").unwrap_or(before);
+        let is_space = |byte| matches!(byte, b' ' | b'\t');
+        let spaces = suffix_len(last_bytes(before, MAX_GAP_LEN), is_space);
+        let before = without_quote(before.get(..before.len() - spaces)?);
+        let name = matching_suffix(before, MAX_LABEL_LEN, is_label_byte);
+        // The `n` of `\nDB_PASSWORD` belongs to the escape sequence.
+        let is_escaped = before.get(..before.len() - name.len())?.ends_with(b"\\");
+        let name = match name {
+            [b'n' | b't' | b'r', rest @ ..] if is_escaped && !rest.is_empty() => rest,
+            name => name,
+        };
+        let before = before.get(..before.len() - name.len())?;
+        (!name.is_empty()).then_some(Self { name, before, is_spaced: spaces > 0 })
     }
 
-    /// The label of a field of that name.
+    /// The name of a field, as a label before the field's value.
     pub(super) fn of_field(name: &'a str) -> Self {
-        Self { name: last(name.as_bytes(), LABEL_MAX), behind: b"", is_spaced: false }
+        Self { name: last_bytes(name.as_bytes(), MAX_LABEL_LEN), before: b"", is_spaced: false }
     }
 
-    /// What the label says, if it says that its value is a secret.
-    pub(super) fn claim(&self) -> Option<Claim> {
-        claim_of(self.name)
+    pub(super) fn kind(&self) -> Option<LabelKind> {
+        label_kind(self.name)
     }
 
-    /// Whether it is where a shell takes a variable's name.
-    pub(super) fn begins_word(&self) -> bool {
-        match self.behind {
+    /// Whether a shell would read the label as the start of a word, as in `A=1 PGPASSWORD=…`.
+    pub(super) fn starts_word(&self) -> bool {
+        match self.before {
             [] | [.., b'\\', b'n' | b't' | b'r'] => true,
             [.., last] => last.is_ascii_whitespace() || b"\"'`;(".contains(last),
         }
     }
 
-    /// Whether it names the place of a secret rather than the secret.
-    pub(super) fn is_bare_secret(&self) -> bool {
+    /// Whether the label is only `secret`, which often names a secret's object: `secret: my-tls`.
+    pub(super) fn is_just_secret(&self) -> bool {
         self.name.eq_ignore_ascii_case(b"secret")
     }
 
-    /// Whether it looks like a variable of an environment.
-    pub(super) fn is_variable(&self) -> bool {
-        let is_capital = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
-        self.name.len() > 2 && self.name.iter().all(is_capital)
+    /// Whether it looks like the name of an environment variable.
+    pub(super) fn is_environment_variable(&self) -> bool {
+        let is_variable_byte = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
+        self.name.len() > 2 && self.name.iter().all(is_variable_byte)
     }
 }
 
-/// What a name says about its value.
-pub(super) fn claim_of(name: &[u8]) -> Option<Claim> {
-    // Most names end otherwise, and this is asked for every one of them.
-    let [.., before, end] = name else { return None };
-    let ends = [before.to_ascii_lowercase(), end.to_ascii_lowercase()];
-    if !LAST_TWO.contains(&&ends) {
+/// What a name says about its value; `None` if it is not the label of a secret.
+pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
+    // A quick way out for most names: this runs for every label in a text.
+    let [.., second_last, last] = name else { return None };
+    let last_two = [second_last.to_ascii_lowercase(), last.to_ascii_lowercase()];
+    if !LAST_TWO_BYTES.contains(&&last_two) {
         return None;
     }
-    let mut plain = [0_u8; LABEL_MAX];
-    let mut length = 0;
-    let joined = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
-    for (place, byte) in plain.iter_mut().zip(joined) {
-        *place = byte.to_ascii_lowercase();
-        length += 1;
+    let mut normal = [0_u8; MAX_LABEL_LEN];
+    let mut len = 0;
+    let without_separators = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    for (target, byte) in normal.iter_mut().zip(without_separators) {
+        *target = byte.to_ascii_lowercase();
+        len += 1;
     }
-    let plain = plain.get(..length)?;
-    if let Some((_, claim)) = ENDS.iter().find(|(end, _)| plain.ends_with(end)) {
-        // A header's name: `api-key: …`.
-        let is_header = plain == b"apikey" && name.contains(&b'-');
-        return if is_header { Some(Claim::ApiKeyHeader) } else { *claim };
+    let normal = normal.get(..len)?;
+    if let Some((_, kind)) = LABEL_ENDS.iter().find(|(end, _)| normal.ends_with(end)) {
+        // `api-key` is a header, `api_key` a variable.
+        let is_header = normal == b"apikey" && name.contains(&b'-');
+        return if is_header { Some(LabelKind::ApiKeyHeader) } else { *kind };
     }
-    let is_pass = matches!(name, [.., b'_' | b'-' | b'.', b'p' | b'P', _, _, _]);
-    match plain {
-        b"pass" => Some(Claim::Password),
-        [.., b'p', b'a', b's', b's'] if is_pass => Some(Claim::Password),
-        b"sig" => Some(Claim::Signature),
-        b"cookie" => Some(Claim::Cookie),
-        b"setcookie" => Some(Claim::SetCookie),
-        b"auth" => Some(Claim::Login),
-        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") => Some(Claim::SomeKey),
+    let has_separator_before_pass = matches!(name, [.., b'_' | b'-' | b'.', b'p' | b'P', _, _, _]);
+    match normal {
+        b"pass" => Some(LabelKind::Password),
+        [.., b'p', b'a', b's', b's'] if has_separator_before_pass => Some(LabelKind::Password),
+        b"sig" => Some(LabelKind::Signature),
+        b"cookie" => Some(LabelKind::Cookie),
+        b"setcookie" => Some(LabelKind::SetCookie),
+        b"auth" => Some(LabelKind::EncodedLogin),
+        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") => Some(LabelKind::OtherKey),
         _ => None,
     }
 }
 
-/// What is before a quote at the end, which may be escaped, and before an index: `env["KEY"]`.
+/// The text without the quote at its end, which may be escaped or followed by `]`: `env["KEY"]`.
 fn without_quote(text: &[u8]) -> &[u8] {
     let inside = text.strip_suffix(b"]").unwrap_or(text);
     let Some((b'"' | b'\'' | b'`', text)) = inside.split_last() else { return text };
-    let escapes = count_back(last(text, SPACES_MAX), |byte| byte == b'\\');
+    let escapes = suffix_len(last_bytes(text, MAX_GAP_LEN), |byte| byte == b'\\');
     text.get(..text.len() - escapes).unwrap_or_default()
 }
 
-fn last(bytes: &[u8], length: usize) -> &[u8] {
-    bytes.get(bytes.len().saturating_sub(length)..).unwrap_or_default()
-}
-
-const fn in_label(byte: u8) -> bool {
+const fn is_label_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
@@ -214,31 +212,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_end_of_a_name_counts() {
+    fn the_end_of_a_name_decides_its_kind() {
         for name in
             ["password", "DB_PASSWORD", "dbPassword", "spring.datasource.password", "db_pass"]
         {
-            assert_eq!(claim_of(name.as_bytes()), Some(Claim::Password), "{name}");
+            assert_eq!(label_kind(name.as_bytes()), Some(LabelKind::Password), "{name}");
         }
         for name in
             ["token", "--auth-token", "clientSecret", "API_KEY", "apikey", "secret_key_base"]
         {
-            assert_eq!(claim_of(name.as_bytes()), Some(Claim::Token), "{name}");
+            assert_eq!(label_kind(name.as_bytes()), Some(LabelKind::Token), "{name}");
         }
         for name in
             ["password_hint", "tokens", "nextPageToken", "public_key", "monkey", "compass", "key"]
         {
-            assert_eq!(claim_of(name.as_bytes()), None, "{name}");
+            assert_eq!(label_kind(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(claim_of(b"STRIPE_KEY"), Some(Claim::SomeKey));
+        assert_eq!(label_kind(b"STRIPE_KEY"), Some(LabelKind::OtherKey));
         for name in ["SSH_PUBLIC_KEY", "PRIMARY_KEY", "CACHE_KEY", "S3_KEY", "EOS_TOKEN", "oauth"] {
-            assert_eq!(claim_of(name.as_bytes()), None, "{name}");
+            assert_eq!(label_kind(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(claim_of(b"x-api-key"), Some(Claim::ApiKeyHeader));
+        assert_eq!(label_kind(b"x-api-key"), Some(LabelKind::ApiKeyHeader));
     }
 
     #[test]
-    fn a_label_is_found_in_its_quotes() {
+    fn a_label_is_found_in_quotes_and_after_escape_sequences() {
         for text in [
             "token",
             "token ",
@@ -249,10 +247,10 @@ mod tests {
             "{token",
             r"\ntoken",
         ] {
-            let label = Label::before(Sight::new(text.as_bytes(), 0), text.len());
+            let label = Label::before_operator(View::new(text.as_bytes(), 0), text.len());
             assert_eq!(label.map(|label| label.name), Some(b"token".as_slice()), "{text}");
         }
-        assert!(Label::before(Sight::new(b"a[b]", 0), 4).is_none());
-        assert!(Label::before(Sight::new(b"token", 5), 5).is_none());
+        assert!(Label::before_operator(View::new(b"a[b]", 0), 4).is_none());
+        assert!(Label::before_operator(View::new(b"token", 5), 5).is_none());
     }
 }

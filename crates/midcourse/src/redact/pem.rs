@@ -1,75 +1,81 @@
 //! Private key blocks: PEM, OpenSSH and PGP.
 //!
-//! A block is seldom written as its standard says: line ends are escaped, lines are numbered,
-//! quoted, indented or marked by a diff, and the end is cut off. So a block is read word by word,
-//! and goes on as long as words that look like a key's come often enough.
+//! In tool output a block rarely has its standard form: line ends are escaped, lines are
+//! numbered, quoted, indented or marked by a diff, and the end may be missing. The block is
+//! therefore read word by word, and ends where words that look like Base64 become rare.
 
-use super::known::distinct;
-use super::shape::SecretShape::PrivateKey;
-use super::sight::{Secret, Sight, count, count_back};
+use super::bytes::{count_distinct, is_base64_byte, prefix_len, suffix_len};
+use super::kind::SecretKind::PrivateKey;
+use super::view::{SecretSpan, View};
 
 const DASHES: &[u8] = b"-----";
 
 /// The longest name between `BEGIN` and the dashes.
-const NAME_MAX: usize = 48;
+const MAX_NAME_LEN: usize = 48;
 
-/// How many bytes and words there may be before the first word of the key: its headers.
+/// The longest text before the first word of the key: the headers of the block.
 const HEADERS: Gap = Gap { bytes: 1024, words: 32 };
 
-/// The same between two words of the key: a line's number, quotes, indentation.
-const BETWEEN: Gap = Gap { bytes: 160, words: 4 };
+/// The longest text between two words of the key: a line number, quotes, indentation.
+const BETWEEN_WORDS: Gap = Gap { bytes: 160, words: 4 };
 
-/// The shortest word of a key: its first one is a whole line, and the last one may be short.
-const FIRST_WORD_MIN: usize = 24;
-const WORD_MIN: usize = 16;
+/// The minimum length of a word. The first must be a whole line.
+const MIN_FIRST_WORD_LEN: usize = 24;
+const MIN_WORD_LEN: usize = 16;
 
+/// How many bytes of a word decide whether it belongs to the key.
+const WORD_SAMPLE_LEN: usize = 128;
+
+/// How much text that is not part of the key may follow.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     bytes: usize,
     words: usize,
 }
 
-/// The block whose `BEGIN` starts at `begin`.
-pub(super) fn find_block(sight: Sight<'_>, begin: usize) -> Option<Secret> {
-    let dashes = count_back(sight.behind(begin), |byte| byte == b'-').min(DASHES.len());
-    let name = sight.ahead(begin).strip_prefix(b"BEGIN ")?;
-    let name = name.get(..NAME_MAX).unwrap_or(name);
-    let name = name.get(..count(name, |byte| byte.is_ascii_uppercase() || byte == b' '))?;
-    let body = begin + b"BEGIN ".len() + name.len();
+/// The block whose `BEGIN` is at `begin`.
+pub(super) fn find_block(view: View<'_>, begin: usize) -> Option<SecretSpan> {
+    let dashes = suffix_len(view.before(begin), |byte| byte == b'-').min(DASHES.len());
+    let name = view.ahead(begin).strip_prefix(b"BEGIN ")?;
+    let name = name.get(..MAX_NAME_LEN).unwrap_or(name);
+    let name = name.get(..prefix_len(name, is_name_byte))?;
+    let name_end = begin + b"BEGIN ".len() + name.len();
     let is_private = name.ends_with(b"PRIVATE KEY") || name.ends_with(b"PRIVATE KEY BLOCK");
-    if !is_private || dashes < DASHES.len() || !sight.ahead(body).starts_with(DASHES) {
+    if !is_private || dashes < DASHES.len() || !view.ahead(name_end).starts_with(DASHES) {
         return None;
     }
-    let end = end_of_key(sight, body + DASHES.len())?;
-    Some(Secret { start: begin - dashes, end, shape: PrivateKey })
+    let end = end_of_key(view, name_end + DASHES.len())?;
+    Some(SecretSpan { start: begin - dashes, end, kind: PrivateKey })
 }
 
-fn end_of_key(sight: Sight<'_>, start: usize) -> Option<usize> {
+/// The end of the key that starts at `start`, or of its `END` line if there is one.
+fn end_of_key(view: View<'_>, start: usize) -> Option<usize> {
     let (mut at, mut key_end) = (start, None);
     let (mut gap, mut gap_start) = (HEADERS, start);
     loop {
-        let ahead = sight.head(at, gap.bytes.saturating_sub(at - gap_start));
-        let skipped = count(ahead, |byte| !in_word(byte) && !matches!(byte, b'-' | b'['));
+        let ahead = view.ahead_up_to(at, gap.bytes.saturating_sub(at - gap_start));
+        let skipped =
+            prefix_len(ahead, |byte| !is_base64_byte(byte) && !matches!(byte, b'-' | b'['));
         at += skipped;
         let ahead = ahead.get(skipped..).unwrap_or_default();
-        // What stands for another secret ends the block, as that secret did.
+        // A marker, like the secret that it replaced, ends the key.
         if ahead.is_empty() || ahead.starts_with(b"[") {
             return key_end;
         }
         if ahead.starts_with(b"-") {
-            let dashes = count(ahead, |byte| byte == b'-');
+            let dashes = prefix_len(ahead, |byte| byte == b'-');
             at += dashes;
             if dashes >= DASHES.len() {
-                return key_end.map(|end| end_of_block(sight, at).unwrap_or(end));
+                return key_end.map(|end| end_of_end_line(view, at).unwrap_or(end));
             }
             continue;
         }
-        let length = count(sight.ahead(at), in_word);
-        let word = sight.head(at, length.min(128));
-        let past_escape = usize::from(is_escape(sight.behind(at), word));
-        at += length;
-        if is_key_word(word.get(past_escape..).unwrap_or_default(), key_end.is_none()) {
-            (key_end, gap, gap_start) = (Some(at), BETWEEN, at);
+        let len = prefix_len(view.ahead(at), is_base64_byte);
+        let word = view.ahead_up_to(at, len.min(WORD_SAMPLE_LEN));
+        let escape_len = usize::from(starts_with_escape(view.before(at), word));
+        at += len;
+        if is_key_word(word.get(escape_len..).unwrap_or_default(), key_end.is_none()) {
+            (key_end, gap, gap_start) = (Some(at), BETWEEN_WORDS, at);
         } else {
             gap.words -= 1;
             if gap.words == 0 {
@@ -79,35 +85,37 @@ fn end_of_key(sight: Sight<'_>, start: usize) -> Option<usize> {
     }
 }
 
-/// The end of `END … KEY-----`, which begins at `at`.
-fn end_of_block(sight: Sight<'_>, at: usize) -> Option<usize> {
-    let name = sight.head(at, NAME_MAX).strip_prefix(b"END ")?;
-    let name_end =
-        at + b"END ".len() + count(name, |byte| byte.is_ascii_uppercase() || byte == b' ');
-    sight.ahead(name_end).starts_with(DASHES).then_some(name_end + DASHES.len())
+/// The end of `END … KEY-----` at `at`.
+fn end_of_end_line(view: View<'_>, at: usize) -> Option<usize> {
+    let name = view.ahead_up_to(at, MAX_NAME_LEN).strip_prefix(b"END ")?;
+    let name_end = at + b"END ".len() + prefix_len(name, is_name_byte);
+    view.ahead(name_end).starts_with(DASHES).then_some(name_end + DASHES.len())
 }
 
-const fn in_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte == b' '
 }
 
-/// Whether a word begins with the letter of an escaped line end.
-fn is_escape(behind: &[u8], word: &[u8]) -> bool {
-    behind.ends_with(b"\\") && matches!(word.first(), Some(b'n' | b'r' | b't'))
+/// Whether the first letter of a word belongs to an escaped line end: `\nMIIE…`.
+fn starts_with_escape(before: &[u8], word: &[u8]) -> bool {
+    before.ends_with(b"\\") && matches!(word.first(), Some(b'n' | b'r' | b't'))
 }
 
 fn is_key_word(word: &[u8], is_first: bool) -> bool {
-    let has = |kind: fn(&u8) -> bool| word.iter().any(kind);
-    let is_mixed = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
-    let is_long = word.len() >= if is_first { FIRST_WORD_MIN } else { WORD_MIN };
-    is_long && is_mixed && (has(u8::is_ascii_digit) || word.len() >= 40) && distinct(word) > 8
+    let has = |class: fn(&u8) -> bool| word.iter().any(class);
+    let has_both_cases = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let min_len = if is_first { MIN_FIRST_WORD_LEN } else { MIN_WORD_LEN };
+    word.len() >= min_len
+        && has_both_cases
+        && (has(u8::is_ascii_digit) || word.len() >= 40)
+        && count_distinct(word) > 8
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::redact::check::{gone, stays};
+    use crate::redact::testing::{assert_no_secret, redacted};
 
-    /// Lines of a key that is none.
+    /// Three lines that look like a key but are not one.
     const LINES: [&str; 3] = [
         "MIIEpAIBAAKCAQEA7bq4Zk1vXoJ8yTgq2mR5sW9dLfHc3uNxPz6aYtVb0eKjIrQw",
         "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz",
@@ -120,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_goes_in_one_piece() {
+    fn a_private_key_block_becomes_one_marker() {
         for name in [
             "PRIVATE KEY",
             "RSA PRIVATE KEY",
@@ -132,38 +140,44 @@ mod tests {
             for line_end in ["\n", "\r\n", "\\n", "\\\\n", " ", "\n+", "\n   12\t", "\\n\" +\n \""]
             {
                 let text = format!("key: {} end", block(name, line_end));
-                assert_eq!(gone(&text), "key: [redacted:private_key] end", "{name} {line_end:?}");
+                assert_eq!(
+                    redacted(&text),
+                    "key: [redacted:private_key] end",
+                    "{name} {line_end:?}"
+                );
             }
         }
     }
 
     #[test]
-    fn headers_go_with_the_key() {
+    fn the_headers_of_a_block_are_redacted_with_its_key() {
         let headers =
             "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F1E2D3C4B5A69788796A5B4C3D2E1F0";
         let key = block("RSA PRIVATE KEY", "\n");
         let key = key.replacen("KEY-----\n", &format!("KEY-----\n{headers}\n\n"), 1);
-        assert_eq!(gone(&key), "[redacted:private_key]");
+        assert_eq!(redacted(&key), "[redacted:private_key]");
     }
 
     #[test]
-    fn a_cut_block_goes_as_far_as_it_looks_like_a_key() {
+    fn a_block_without_end_is_redacted_up_to_the_last_key_word() {
         let [first, second, _] = LINES;
         let text = format!(
             "-----BEGIN PRIVATE KEY-----\n{first}\n{second}\nand this is what the log says next."
         );
-        assert_eq!(gone(&text), "[redacted:private_key]\nand this is what the log says next.");
+        assert_eq!(redacted(&text), "[redacted:private_key]\nand this is what the log says next.");
     }
 
     #[test]
-    fn what_is_public_or_empty_stays() {
-        stays(&block("PUBLIC KEY", "\n"));
-        stays(&block("CERTIFICATE", "\n"));
-        stays(&block("PGP PUBLIC KEY BLOCK", "\n"));
-        stays(
+    fn public_keys_and_empty_blocks_are_kept() {
+        assert_no_secret(&block("PUBLIC KEY", "\n"));
+        assert_no_secret(&block("CERTIFICATE", "\n"));
+        assert_no_secret(&block("PGP PUBLIC KEY BLOCK", "\n"));
+        assert_no_secret(
             "if text.startswith('-----BEGIN PRIVATE KEY-----') and '-----END PRIVATE KEY-----' in text:",
         );
-        stays("-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----");
-        stays("BEGIN PRIVATE KEY, then MIIEpAIBAAKCAQEA7bq4Zk1vXoJ8yTgq2mR5sW9dLfHc3uNxPz6aY");
+        assert_no_secret("-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----");
+        assert_no_secret(
+            "BEGIN PRIVATE KEY, then MIIEpAIBAAKCAQEA7bq4Zk1vXoJ8yTgq2mR5sW9dLfHc3uNxPz6aY",
+        );
     }
 }

@@ -1,13 +1,14 @@
-//! What holds for every text: no panic, nothing else changed, twice is once, and planted secrets
-//! are gone.
+//! Properties of redaction for random texts: it does not panic, is idempotent, changes nothing but
+//! secrets, and finds every secret that was inserted.
 
 #![expect(clippy::string_slice, reason = "a test that slices wrongly fails")]
 
 use proptest::prelude::*;
 
-use super::{CLOSE, OPEN, Redaction, SecretShape, end_of_placeholder};
+use super::marker::{MARKER_END, MARKER_START, end_of_marker};
+use super::{Redaction, SecretKind};
 
-/// Pieces from which secrets, labels and near misses are made.
+/// Parts of secrets, labels and near misses.
 const PIECES: &[&str] = &[
     "password",
     "token",
@@ -127,24 +128,25 @@ fn redacted(text: &str) -> Option<String> {
     Redaction::default().redact(text).map(|redacted| redacted.text)
 }
 
-/// The parts of a text between what stands for secrets.
-fn parts_left(text: &str) -> Vec<&str> {
+/// The parts of a text between its markers.
+fn parts_between_markers(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
-    while let Some(found) = text[at..].find(OPEN) {
+    while let Some(found) = text[at..].find(MARKER_START) {
         at += found;
-        if let Some(end) = end_of_placeholder(text, at) {
+        if let Some(end) = end_of_marker(text, at) {
             parts.push(&text[start..at]);
             (start, at) = (end, end);
         } else {
-            at += OPEN.len();
+            at += MARKER_START.len();
         }
     }
     parts.push(&text[start..]);
     parts
 }
 
-/// Whether the parts stand in the text, in that order, from its first byte to its last.
-fn are_left_of(parts: &[&str], text: &str) -> bool {
+/// Whether the parts occur in the text in this order, the first at its start and the last at its
+/// end.
+fn occur_in_order(parts: &[&str], text: &str) -> bool {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
     let mut rest = text;
     for part in parts {
@@ -154,45 +156,45 @@ fn are_left_of(parts: &[&str], text: &str) -> bool {
     text.starts_with(first) && text.ends_with(last)
 }
 
-/// A secret of each shape that is known by its beginning, from random bytes.
-fn planted() -> impl Strategy<Value = (String, SecretShape)> {
-    use SecretShape::*;
-    let of = |prefix: &'static str, body: &'static str, shape: SecretShape| {
-        body.prop_map(move |body| (format!("{prefix}{body}"), shape)).boxed()
+/// A random secret of a kind that needs no label.
+fn secrets() -> impl Strategy<Value = (String, SecretKind)> {
+    use SecretKind::*;
+    let secret = |prefix: &'static str, body: &'static str, kind: SecretKind| {
+        body.prop_map(move |body| (format!("{prefix}{body}"), kind)).boxed()
     };
     let letters = "[a-z]3[A-Z]7[a-z][A-Z][a-zA-Z0-9]{44}";
     let hex = "a0b1c2[0-9a-f]{58}";
     prop_oneof![
-        of("AKIA", "B2C3D[A-Z2-7]{11}", AwsAccessKey),
-        of("AIza", "Sy3D4[A-Za-z0-9_-]{29}x", GoogleApiKey),
-        of("ya29.", letters, GoogleOauth),
-        of("ghp_", letters, GithubToken),
-        of("github_pat_", letters, GithubToken),
-        of("glpat-", letters, GitlabToken),
-        of("sk-", letters, OpenaiKey),
-        of("sk-proj-", letters, OpenaiKey),
-        of("sk-ant-api03-", letters, AnthropicKey),
-        of("sk-or-v1-", hex, OpenrouterKey),
-        of("hf_", letters, HuggingFaceToken),
-        of("gsk_", letters, GroqKey),
-        of("xai-", letters, XaiKey),
-        of("r8_", letters, ReplicateToken),
-        of("xoxb-", "12345678901-[0-9]{11}-[a-zA-Z0-9]{24}", SlackToken),
-        of("sk_live_", letters, StripeKey),
-        of("whsec_", letters, StripeKey),
-        of("SG.", "a1b2c3[a-zA-Z0-9]{16}\\.[a-zA-Z0-9_]{43}", SendgridKey),
-        of("npm_", letters, NpmToken),
-        of("pypi-AgE", "IcHlwaS5vcmc[a-zA-Z0-9_]{60}", PypiToken),
-        of("dckr_pat_", letters, DockerToken),
-        of("cio", "a1B2c[a-zA-Z0-9]{27}", CratesToken),
-        of("dop_v1_", hex, DigitaloceanToken),
-        of("shpat_", hex, ShopifyToken),
-        of("lin_api_", letters, LinearKey),
-        of("ntn_", letters, NotionToken),
-        of("tvly-", letters, ServiceToken),
-        of("eyJhbGciOiJIUzI1NiJ9.eyJ", "[a-zA-Z0-9_]{30}\\.[a-zA-Z0-9_-]{40}", Jwt),
-        of("MTA1", "[a-zA-Z0-9]{20}\\.[a-zA-Z0-9]{6}\\.[a-zA-Z0-9_]{38}", DiscordToken),
-        of("123456789:AA", "[a-zA-Z0-9_]{33}", TelegramToken),
+        secret("AKIA", "B2C3D[A-Z2-7]{11}", AwsAccessKey),
+        secret("AIza", "Sy3D4[A-Za-z0-9_-]{29}x", GoogleApiKey),
+        secret("ya29.", letters, GoogleOauth),
+        secret("ghp_", letters, GithubToken),
+        secret("github_pat_", letters, GithubToken),
+        secret("glpat-", letters, GitlabToken),
+        secret("sk-", letters, OpenaiKey),
+        secret("sk-proj-", letters, OpenaiKey),
+        secret("sk-ant-api03-", letters, AnthropicKey),
+        secret("sk-or-v1-", hex, OpenrouterKey),
+        secret("hf_", letters, HuggingFaceToken),
+        secret("gsk_", letters, GroqKey),
+        secret("xai-", letters, XaiKey),
+        secret("r8_", letters, ReplicateToken),
+        secret("xoxb-", "12345678901-[0-9]{11}-[a-zA-Z0-9]{24}", SlackToken),
+        secret("sk_live_", letters, StripeKey),
+        secret("whsec_", letters, StripeKey),
+        secret("SG.", "a1b2c3[a-zA-Z0-9]{16}\\.[a-zA-Z0-9_]{43}", SendgridKey),
+        secret("npm_", letters, NpmToken),
+        secret("pypi-AgE", "IcHlwaS5vcmc[a-zA-Z0-9_]{60}", PypiToken),
+        secret("dckr_pat_", letters, DockerToken),
+        secret("cio", "a1B2c[a-zA-Z0-9]{27}", CratesToken),
+        secret("dop_v1_", hex, DigitaloceanToken),
+        secret("shpat_", hex, ShopifyToken),
+        secret("lin_api_", letters, LinearKey),
+        secret("ntn_", letters, NotionToken),
+        secret("tvly-", letters, ServiceToken),
+        secret("eyJhbGciOiJIUzI1NiJ9.eyJ", "[a-zA-Z0-9_]{30}\\.[a-zA-Z0-9_-]{40}", Jwt),
+        secret("MTA1", "[a-zA-Z0-9]{20}\\.[a-zA-Z0-9]{6}\\.[a-zA-Z0-9_]{38}", DiscordToken),
+        secret("123456789:AA", "[a-zA-Z0-9_]{33}", TelegramToken),
     ]
 }
 
@@ -200,22 +202,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn twice_is_once(text in texts()) {
+    fn redaction_is_idempotent(text in texts()) {
         if let Some(once) = redacted(&text) {
             prop_assert_eq!(redacted(&once), None, "{:?} from {:?}", once, text);
         }
     }
 
     #[test]
-    fn twice_is_once_with_an_own_prefix(text in texts()) {
-        let redaction = Redaction::default().with_prefix("a8Kd").and_then(|own| own.with_prefix("labelled")).unwrap();
+    fn redaction_with_custom_prefixes_is_idempotent(text in texts()) {
+        let redaction = Redaction::default().with_prefix("a8Kd").and_then(|redaction| redaction.with_prefix("labelled")).unwrap();
         if let Some(once) = redaction.redact(&text) {
             prop_assert_eq!(redaction.redact(&once.text), None, "{:?} from {:?}", once, text);
         }
     }
 
     #[test]
-    fn a_field_twice_is_once(
+    fn redaction_of_a_field_is_idempotent(
         name in prop::sample::select(vec!["password", "DB_PASSWORD", "token", "Authorization", "Cookie", "auth", "x-api-key", "text"]),
         text in texts(),
     ) {
@@ -226,33 +228,33 @@ proptest! {
     }
 
     #[test]
-    fn the_rest_is_untouched(text in texts()) {
+    fn everything_but_secrets_is_kept(text in texts()) {
         let Some(once) = Redaction::default().redact(&text) else { return Ok(()) };
-        let already = parts_left(&text).len();
-        let parts = parts_left(&once.text);
-        prop_assert!(once.count > 0 && parts.len() <= already + once.count as usize);
-        prop_assert!(are_left_of(&parts, &text), "{:?} from {:?}", once.text, text);
+        let parts_before = parts_between_markers(&text).len();
+        let parts = parts_between_markers(&once.text);
+        prop_assert!(once.count > 0 && parts.len() <= parts_before + once.count as usize);
+        prop_assert!(occur_in_order(&parts, &text), "{:?} from {:?}", once.text, text);
     }
 
     #[test]
-    fn a_planted_secret_is_gone(
-        before in texts(), (secret, shape) in planted(), after in texts(),
+    fn an_inserted_secret_is_redacted(
+        before in texts(), (secret, kind) in secrets(), after in texts(),
         open in prop::sample::select(vec![" ", "\n", "\"", "(", ">", "= ", "é", r"\n", ", "]),
         close in prop::sample::select(vec![" ", "\n", "\"", ")", "<", ";", "é", r"\n", ", "]),
     ) {
         let text = format!("{before}{open}{secret}{close}{after}");
-        let Some(once) = redacted(&text) else { return Err(TestCaseError::fail(format!("stays: {text:?}"))) };
-        prop_assert!(!once.contains(&secret), "{} in {:?}", shape, once);
+        let Some(once) = redacted(&text) else { return Err(TestCaseError::fail(format!("found no secret in {text:?}"))) };
+        prop_assert!(!once.contains(&secret), "{} in {:?}", kind, once);
     }
 
     #[test]
-    fn alone_a_secret_has_its_name((secret, shape) in planted()) {
+    fn a_secret_is_replaced_by_a_marker_with_its_kind((secret, kind) in secrets()) {
         let text = format!("see {secret} there");
-        prop_assert_eq!(redacted(&text), Some(format!("see {OPEN}{shape}{CLOSE} there")));
+        prop_assert_eq!(redacted(&text), Some(format!("see {MARKER_START}{kind}{MARKER_END} there")));
     }
 
     #[test]
-    fn plain_words_stay(text in "([a-z]{1,12}[ ,.!?\n]){0,40}") {
+    fn plain_words_are_kept(text in "([a-z]{1,12}[ ,.!?\n]){0,40}") {
         prop_assert_eq!(redacted(&text), None);
     }
 }

@@ -1,71 +1,50 @@
-//! Passwords in addresses: `postgres://user:password@host`. Who and where stay readable.
+//! Passwords in URLs: `postgres://user:password@host`.
+//!
+//! The prefilter finds the colon. User and host stay readable, and at most `MAX_PASSWORD_LEN`
+//! bytes are read after the colon.
 
-use super::shape::SecretShape::UrlPassword;
-use super::sight::{Secret, Sight, count, count_back};
+use super::bytes::{last_bytes, prefix_len, suffix_len};
+use super::false_positives::is_placeholder_password;
+use super::kind::SecretKind::UrlPassword;
+use super::view::{SecretSpan, View};
 
-/// The longest user and password that are looked for.
-const USER_MAX: usize = 96;
-const PASSWORD_MAX: usize = 512;
+/// How many bytes before the colon may be scheme and user.
+const MAX_USER_LEN: usize = 96;
+const MAX_PASSWORD_LEN: usize = 512;
 
-/// The password that begins behind the colon at `colon`.
-pub(super) fn find_password(sight: Sight<'_>, colon: usize) -> Option<Secret> {
-    let behind = sight.behind(colon);
-    let near = behind.get(behind.len().saturating_sub(USER_MAX)..).unwrap_or_default();
-    let user = count_back(near, in_user);
-    let scheme = near.get(..near.len() - user)?.strip_suffix(b"://")?;
+/// The password that starts after the colon at `colon`.
+pub(super) fn find_password(view: View<'_>, colon: usize) -> Option<SecretSpan> {
+    let before = last_bytes(view.before(colon), MAX_USER_LEN);
+    let user_len = suffix_len(before, is_user_byte);
+    let scheme = before.get(..before.len() - user_len)?.strip_suffix(b"://")?;
     if !scheme.last().is_some_and(u8::is_ascii_alphanumeric) {
         return None;
     }
     let start = colon + 1;
-    let password = sight.head(start, PASSWORD_MAX);
-    let length = count(password, in_password);
-    let password = password.get(..length)?;
-    let is_secret = sight.byte(start + length) == Some(b'@') && !is_stand_in(password);
-    is_secret.then_some(Secret { start, end: start + length, shape: UrlPassword })
+    let password = view.ahead_up_to(start, MAX_PASSWORD_LEN);
+    let password = password.get(..prefix_len(password, is_password_byte))?;
+    let end = start + password.len();
+    let is_secret = view.byte(end) == Some(b'@') && !is_placeholder_password(password);
+    is_secret.then_some(SecretSpan { start, end, kind: UrlPassword })
 }
 
-const fn in_user(byte: u8) -> bool {
+const fn is_user_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'%' | b'+' | b'~' | b'!')
 }
 
-/// Whether a byte may be part of a password; variables and stand-ins hold bytes that may not.
-const fn in_password(byte: u8) -> bool {
+/// Excludes the bytes of variables and placeholders: `${PASSWORD}`, `<password>`.
+const fn is_password_byte(byte: u8) -> bool {
     byte > b' '
         && !matches!(byte, b'@' | b'/' | b'\\' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'{' | b'}')
         && !matches!(byte, b'[' | b']' | b'(' | b')' | b',' | b'|' | 0x7f..)
 }
 
-/// Whether something only stands where a password would.
-pub(super) fn is_stand_in(password: &[u8]) -> bool {
-    const NAMES: [&[u8]; 9] = [
-        b"password",
-        b"passwd",
-        b"pass",
-        b"pw",
-        b"pwd",
-        b"secret",
-        b"token",
-        b"port",
-        b"x-oauth-basic",
-    ];
-    let is_variable = matches!(password, [b'$' | b'%', b'A'..=b'Z' | b'a'..=b'z' | b'_', ..])
-        && !matches!(password, [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit());
-    // `http://host:8080?to=me@there` has a port.
-    let digits = count(password, |byte| byte.is_ascii_digit());
-    let is_port = digits > 0 && matches!(password.get(digits), Some(b'?' | b'#'));
-    password.is_empty()
-        || is_variable
-        || is_port
-        || password.iter().all(|byte| matches!(byte, b'x' | b'X' | b'*' | b'.'))
-        || NAMES.iter().any(|name| password.eq_ignore_ascii_case(name))
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::redact::check::{gone, stays};
+    use crate::redact::testing::{assert_no_secret, redacted};
 
     #[test]
-    fn only_the_password_goes() {
+    fn only_the_password_of_a_url_is_redacted() {
         for (before, after) in [
             ("postgres://app:", "@db.internal:5432/main"),
             ("mysql://root:", "@127.0.0.1/x"),
@@ -77,25 +56,29 @@ mod tests {
         ] {
             for password in ["hunter2", "pw1", "p%40ss!w0rd", "a:b", "$2y$10"] {
                 let text = format!("{before}{password}{after}");
-                assert_eq!(gone(&text), format!("{before}[redacted:url_password]{after}"));
+                assert_eq!(redacted(&text), format!("{before}[redacted:url_password]{after}"));
             }
         }
     }
 
     #[test]
-    fn what_is_no_password_stays() {
-        stays("https://example.com:8080/a@b");
-        stays("user@host:path and git@github.com:a/b.git");
-        stays("postgres://user:password@localhost/db");
-        stays("postgres://user:${DB_PASSWORD}@localhost/db");
-        stays("postgres://user:$DB_PASSWORD@localhost/db");
-        stays("postgres://user:%s@localhost/db");
-        stays("postgres://user:<password>@localhost/db");
-        stays("postgres://user:{password}@localhost/db");
-        stays("postgres://user:****@localhost/db");
-        stays("see http://a:80 or mail b@c");
-        stays("http://localhost:8080?to=me@there");
-        stays("at 12:30@noon");
-        stays("://a:b@c");
+    fn ports_placeholders_and_variables_are_kept() {
+        for text in [
+            "https://example.com:8080/a@b",
+            "user@host:path and git@github.com:a/b.git",
+            "postgres://user:password@localhost/db",
+            "postgres://user:${DB_PASSWORD}@localhost/db",
+            "postgres://user:$DB_PASSWORD@localhost/db",
+            "postgres://user:%s@localhost/db",
+            "postgres://user:<password>@localhost/db",
+            "postgres://user:{password}@localhost/db",
+            "postgres://user:****@localhost/db",
+            "see http://a:80 or mail b@c",
+            "http://localhost:8080?to=me@there",
+            "at 12:30@noon",
+            "://a:b@c",
+        ] {
+            assert_no_secret(text);
+        }
     }
 }

@@ -1,119 +1,124 @@
-//! Values behind a label: where they end, and whether they look like a secret.
+//! Values after a label: where they end, and whether they look like a secret.
 //!
-//! Much of what is read is source code, where most values of a `password` are variables, calls,
-//! types and examples. A value is judged by its first bytes, so that a rejected one costs little
-//! however long it is; one that is taken is taken whole.
+//! Much of the text is source code, where a `password` is mostly a variable, a call, a type or an
+//! example. Only a sample, the first bytes of a value, decides whether it is a secret, so that
+//! rejecting a long value is cheap. If it is a secret, the whole value is redacted.
 
-use super::OPEN;
-use super::known::distinct;
-use super::sight::{Sight, count, in_token};
-use super::words::{describes_itself, is_digest, is_passphrase, is_secret_word};
+use super::bytes::{count_distinct, is_token_byte, prefix_len};
+use super::false_positives::{
+    contains_descriptive_word, contains_placeholder, is_date, is_digest, is_path, is_variable,
+};
+use super::marker::{MARKER_START, contains_marker_start};
+use super::passphrase::{is_passphrase, is_password_word};
+use super::view::View;
 
-/// How much of a value is judged.
-const JUDGED: usize = 64;
+const MAX_SAMPLE_LEN: usize = 64;
 
-/// The shortest secret, and the shortest one behind a label that says little.
-const MIN: usize = 8;
-const SOME_KEY_MIN: usize = 16;
+const MIN_SECRET_LEN: usize = 8;
+const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// The most spaces before a value.
-const SPACES_MAX: usize = 8;
+/// The most spaces before a value, and the most bytes up to its opening quote.
+const MAX_GAP_LEN: usize = 8;
 
-/// Who may have written a value.
+/// How to read a value that is not in quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// It stands for itself: in quotes, in an environment, in a header.
+pub(super) enum Syntax {
+    /// The bytes are the value, as in an environment or a header.
     Literal,
-    /// It may be an expression.
-    Bare,
+    /// The bytes may be an expression of a programming language.
+    MaybeExpression,
 }
 
-/// What a value has to look like.
+/// What the label says that the value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Expected {
     /// Chosen by a person.
     Password,
-    /// Made by a machine.
+    /// Generated.
     Token,
-    /// Made by a machine, and long: the label says little.
+    /// Generated and long: the label is weak evidence.
     LongToken,
 }
 
-/// Where a value is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
-    sight: Sight<'a>,
+    view: View<'a>,
     pub(super) start: usize,
-    bounds: Bounds,
+    delimiter: Delimiter,
 }
 
 /// What ends a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bounds {
-    /// A quote, which may be escaped.
-    Quoted(u8, bool),
-    /// What ends a word.
-    Bare,
-    /// The end of the text, which is all value.
-    Field,
+enum Delimiter {
+    Quote {
+        quote: u8,
+        is_escaped: bool,
+    },
+    /// Whitespace or punctuation.
+    Unquoted,
+    /// The end of the text: the text is the value of a field.
+    EndOfText,
 }
 
 impl<'a> Value<'a> {
-    /// The value behind `at`, behind spaces and an opening quote.
-    pub(super) fn behind(sight: Sight<'a>, at: usize) -> Self {
+    /// The value at `at`, after spaces and an opening quote.
+    pub(super) fn at(view: View<'a>, at: usize) -> Self {
         let is_space = |byte| matches!(byte, b' ' | b'\t');
-        let start = at + count(sight.head(at, SPACES_MAX), is_space);
-        let ahead = sight.head(start, SPACES_MAX);
-        let marks = count(ahead, |byte| matches!(byte, b'b' | b'r' | b'u' | b'#' | b'@'));
-        let escapes = count(ahead.get(marks..).unwrap_or_default(), |byte| byte == b'\\');
-        let quote = ahead.get(marks + escapes).copied();
-        match quote.filter(|byte| matches!(byte, b'"' | b'\'' | b'`')) {
-            Some(quote) => {
-                let start = start + marks + escapes + 1;
-                Self { sight, start, bounds: Bounds::Quoted(quote, escapes > 0) }
+        let start = at + prefix_len(view.ahead_up_to(at, MAX_GAP_LEN), is_space);
+        let ahead = view.ahead_up_to(start, MAX_GAP_LEN);
+        // The prefix of a string literal: `b"…"`, `r#"…"#`, `@"…"`.
+        let prefix = prefix_len(ahead, |byte| matches!(byte, b'b' | b'r' | b'u' | b'#' | b'@'));
+        let escapes = prefix_len(ahead.get(prefix..).unwrap_or_default(), |byte| byte == b'\\');
+        match ahead.get(prefix + escapes) {
+            Some(quote @ (b'"' | b'\'' | b'`')) => {
+                let delimiter = Delimiter::Quote { quote: *quote, is_escaped: escapes > 0 };
+                Self { view, start: start + prefix + escapes + 1, delimiter }
             }
-            None => Self { sight, start, bounds: Bounds::Bare },
+            _ => Self { view, start, delimiter: Delimiter::Unquoted },
         }
     }
 
-    /// The value that is the whole text, but for the space around it.
-    pub(super) fn of_field(sight: Sight<'a>) -> Self {
-        let start = count(sight.ahead(0), |byte| byte.is_ascii_whitespace());
-        Self { sight, start, bounds: Bounds::Field }
+    /// The whole text as the value of a field, without the space around it.
+    pub(super) fn of_field(view: View<'a>) -> Self {
+        let start = prefix_len(view.ahead(0), |byte| byte.is_ascii_whitespace());
+        Self { view, start, delimiter: Delimiter::EndOfText }
     }
 
-    /// Whether something says where it begins and ends.
-    pub(super) fn is_quoted(&self) -> bool {
-        self.bounds != Bounds::Bare
+    /// Whether it is known where the value ends: at a quote or with the text.
+    pub(super) fn is_delimited(&self) -> bool {
+        self.delimiter != Delimiter::Unquoted
     }
 
-    /// The end of the value within the next `reach` bytes.
-    fn end_within(&self, reach: usize) -> usize {
-        let head = self.sight.head(self.start, reach);
-        let mut end = 0;
-        while let Some(byte) = head.get(end) {
-            let next = head.get(end + 1).copied();
-            match (self.bounds, *byte) {
+    /// The end of the value, at most `max_len` bytes from its start.
+    fn end_within(&self, max_len: usize) -> usize {
+        let ahead = self.view.ahead_up_to(self.start, max_len);
+        let mut len = 0;
+        while let Some(byte) = ahead.get(len) {
+            let next = ahead.get(len + 1).copied();
+            match (self.delimiter, *byte) {
                 (_, 0..=b' ' | 0x7f) => break,
-                (Bounds::Quoted(quote, _), byte) if byte == quote => break,
-                (Bounds::Quoted(_, true), b'\\') => break,
-                (Bounds::Quoted(..), b'\\') if next.is_some_and(|next| next.is_ascii_graphic()) => {
-                    end += 1;
+                (Delimiter::Quote { quote, .. }, byte) if byte == quote => break,
+                (Delimiter::Quote { is_escaped: true, .. }, b'\\') => break,
+                // An escape sequence; the second byte is skipped too.
+                (Delimiter::Quote { .. }, b'\\')
+                    if next.is_some_and(|next| next.is_ascii_graphic()) =>
+                {
+                    len += 1;
                 }
                 (
-                    Bounds::Bare,
+                    Delimiter::Unquoted,
                     b'"' | b'\'' | b'`' | b',' | b';' | b'(' | b')' | b'{' | b'}' | b'[',
                 ) => {
                     break;
                 }
-                (Bounds::Bare, b']' | b'<' | b'>' | b'|' | b'&' | b'\\') => break,
-                // Only padding may follow it.
-                (Bounds::Bare, b'=') if next.is_some_and(in_token) => break,
+                (Delimiter::Unquoted, b']' | b'<' | b'>' | b'|' | b'&' | b'\\') => break,
+                // `=` is Base64 padding only at the end.
+                (Delimiter::Unquoted, b'=') if next.is_some_and(is_token_byte) => break,
                 _ => {}
             }
-            end += 1;
+            len += 1;
         }
-        self.start + end.min(head.len())
+        self.start + len.min(ahead.len())
     }
 
     /// The end of the whole value.
@@ -121,224 +126,181 @@ impl<'a> Value<'a> {
         self.end_within(usize::MAX)
     }
 
-    /// The bytes that are judged.
-    pub(super) fn judged(&self) -> &'a [u8] {
-        self.sight.head(self.start, self.end_within(JUDGED) - self.start)
+    /// The first bytes, which decide whether the value is a secret.
+    pub(super) fn sample(&self) -> &'a [u8] {
+        self.view.ahead_up_to(self.start, self.end_within(MAX_SAMPLE_LEN) - self.start)
     }
 
-    /// Whether the value looks like a secret.
-    pub(super) fn is_secret(&self, look: Look, form: Form) -> bool {
-        let judged = self.judged();
-        let ahead = self.sight.ahead(self.start + judged.len());
-        let is_prose = match self.bounds {
-            Bounds::Quoted(..) => matches!(ahead, [b' ' | b'\t', ..]),
-            Bounds::Bare => false,
-            Bounds::Field => !self.sight.ahead(self.end()).trim_ascii_start().is_empty(),
+    pub(super) fn is_secret(&self, expected: Expected, syntax: Syntax) -> bool {
+        let sample = self.sample();
+        let after = self.view.ahead(self.start + sample.len());
+        let is_prose = match self.delimiter {
+            Delimiter::Quote { .. } => matches!(after, [b' ' | b'\t', ..]),
+            Delimiter::Unquoted => false,
+            Delimiter::EndOfText => !self.view.ahead(self.end()).trim_ascii_start().is_empty(),
         };
-        let is_expression = !self.is_quoted() && matches!(ahead, [b'(' | b'[' | b'{', ..]);
-        // What stands for a secret may have been cut in two.
-        let around = self.sight.head(self.start, judged.len() + OPEN.len());
-        let is_redacted = || around.windows(OPEN.len()).any(|part| part == OPEN.as_bytes());
+        let is_expression = !self.is_delimited() && matches!(after, [b'(' | b'[' | b'{', ..]);
+        let syntax = if self.is_delimited() { Syntax::Literal } else { syntax };
+        // A marker may start in the sample and end after it.
+        let around = self.view.ahead_up_to(self.start, sample.len() + MARKER_START.len());
         !is_prose
             && !is_expression
-            && looks_secret(judged, look, if self.is_quoted() { Form::Literal } else { form })
-            && !is_redacted()
-            && !holds_stand_in(judged)
+            && looks_secret(sample, expected, syntax)
+            && !contains_marker_start(around)
+            && !contains_placeholder(sample)
     }
-}
 
-impl Value<'_> {
-    /// The end of the value if it is a phrase that a person chose, spaces and all.
+    /// The end of the value if it is a passphrase, which may contain spaces.
     pub(super) fn end_of_passphrase(&self) -> Option<usize> {
-        let head = self.sight.head(self.start, JUDGED);
-        let is_end = |byte: u8| match self.bounds {
-            Bounds::Quoted(quote, is_escaped) => byte == quote || is_escaped && byte == b'\\',
-            Bounds::Bare | Bounds::Field => false,
+        let ahead = self.view.ahead_up_to(self.start, MAX_SAMPLE_LEN);
+        let is_closing = |byte: u8| match self.delimiter {
+            Delimiter::Quote { quote, is_escaped } => byte == quote || is_escaped && byte == b'\\',
+            Delimiter::Unquoted | Delimiter::EndOfText => false,
         };
-        let length = count(head, |byte| byte >= b' ' && !is_end(byte));
-        let phrase = head.get(..length)?;
-        let is_closed = match self.bounds {
-            Bounds::Quoted(..) => head.get(length).is_some_and(|byte| is_end(*byte)),
-            Bounds::Bare => false,
-            Bounds::Field => self.sight.ahead(self.start + length).trim_ascii().is_empty(),
+        let len = prefix_len(ahead, |byte| byte >= b' ' && !is_closing(byte));
+        let text = ahead.get(..len)?;
+        let is_closed = match self.delimiter {
+            Delimiter::Quote { .. } => ahead.get(len).is_some_and(|byte| is_closing(*byte)),
+            Delimiter::Unquoted => false,
+            Delimiter::EndOfText => self.view.ahead(self.start + len).trim_ascii().is_empty(),
         };
-        let phrase = if self.bounds == Bounds::Field { phrase.trim_ascii_end() } else { phrase };
-        (is_closed && is_passphrase(phrase) && !holds_stand_in(phrase))
-            .then_some(self.start + phrase.len())
+        let is_field = self.delimiter == Delimiter::EndOfText;
+        let text = if is_field { text.trim_ascii_end() } else { text };
+        (is_closed && is_passphrase(text) && !contains_placeholder(text))
+            .then_some(self.start + text.len())
     }
 
-    /// Whether the value is a word that is a secret in an environment, and what follows it is a
-    /// shell's rather than a call's.
-    pub(super) fn is_secret_word(&self) -> bool {
-        let judged = self.judged();
-        let ahead = self.sight.ahead(self.start + judged.len());
-        let is_ended = match (self.bounds, ahead) {
-            (Bounds::Quoted(_, true), [b'\\', _, ahead @ ..])
-            | (Bounds::Quoted(_, false), [_, ahead @ ..]) => {
-                !matches!(ahead, [b',' | b')' | b'.' | b'[', ..])
+    /// Whether the value is a password made of words, and is followed by what follows a word in a
+    /// shell rather than an argument in a call.
+    pub(super) fn is_password_word(&self) -> bool {
+        let sample = self.sample();
+        let after = self.view.ahead(self.start + sample.len());
+        let is_ended = match (self.delimiter, after) {
+            (Delimiter::Quote { is_escaped: true, .. }, [b'\\', _, after @ ..])
+            | (Delimiter::Quote { is_escaped: false, .. }, [_, after @ ..]) => {
+                !matches!(after, [b',' | b')' | b'.' | b'[', ..])
             }
             (_, []) => true,
             (_, [next, ..]) => next.is_ascii_whitespace() || b";&|\"'`\\".contains(next),
         };
-        let is_whole = self.bounds != Bounds::Field || ahead.trim_ascii().is_empty();
-        let is_prose = matches!((self.bounds, ahead), (Bounds::Quoted(..), [b' ' | b'\t', ..]));
-        is_ended && is_whole && !is_prose && judged.len() < JUDGED && is_secret_word(judged)
+        let is_whole = self.delimiter != Delimiter::EndOfText || after.trim_ascii().is_empty();
+        let is_prose =
+            matches!((self.delimiter, after), (Delimiter::Quote { .. }, [b' ' | b'\t', ..]));
+        is_ended
+            && is_whole
+            && !is_prose
+            && sample.len() < MAX_SAMPLE_LEN
+            && is_password_word(sample)
     }
 }
 
-/// What one pass over a value tells about it.
+/// Counts of character classes in a value.
 #[derive(Debug, Clone, Copy, Default)]
-struct Traits {
-    lowers: usize,
-    uppers: usize,
+struct CharCounts {
+    lowercase: usize,
+    uppercase: usize,
     digits: usize,
-    /// Bytes that names and paths have none of, other than the last.
+    /// Symbols that names and paths do not contain, except as the last byte.
     symbols: usize,
-    /// How often a letter follows a digit, or a digit a letter.
-    changes: usize,
-    /// How often a capital follows a small letter, or a small letter a capital.
-    bumps: usize,
-    /// Whether every byte may be part of a name.
+    /// How often a digit comes next to a letter.
+    digit_changes: usize,
+    /// How often a capital comes next to a small letter.
+    case_changes: usize,
+    /// Whether all bytes are letters, digits, `_`, `-` or `.`.
     is_name: bool,
     has_dot: bool,
 }
 
-impl Traits {
+impl CharCounts {
     fn of(value: &[u8]) -> Self {
-        let mut traits = Self { is_name: true, ..Self::default() };
-        let mut before = 0_u8;
+        let mut counts = Self { is_name: true, ..Self::default() };
+        let mut previous = 0_u8;
         for (at, byte) in value.iter().enumerate() {
             match byte {
-                b'a'..=b'z' => traits.lowers += 1,
-                b'A'..=b'Z' => traits.uppers += 1,
-                b'0'..=b'9' => traits.digits += 1,
+                b'a'..=b'z' => counts.lowercase += 1,
+                b'A'..=b'Z' => counts.uppercase += 1,
+                b'0'..=b'9' => counts.digits += 1,
                 b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'~' | b'?' | b'+'
                 | b'=' => {
-                    traits.symbols += usize::from(at + 1 < value.len());
-                    traits.is_name = false;
+                    counts.symbols += usize::from(at + 1 < value.len());
+                    counts.is_name = false;
                 }
-                b'.' => traits.has_dot = true,
+                b'.' => counts.has_dot = true,
                 b'_' | b'-' => {}
-                _ => traits.is_name = false,
+                _ => counts.is_name = false,
             }
-            let is_change = byte.is_ascii_digit() && before.is_ascii_alphabetic()
-                || byte.is_ascii_alphabetic() && before.is_ascii_digit();
-            traits.changes += usize::from(is_change);
-            let is_bump = byte.is_ascii_uppercase() && before.is_ascii_lowercase()
-                || byte.is_ascii_lowercase() && before.is_ascii_uppercase();
-            traits.bumps += usize::from(is_bump);
-            before = *byte;
+            let is_digit_change = byte.is_ascii_digit() && previous.is_ascii_alphabetic()
+                || byte.is_ascii_alphabetic() && previous.is_ascii_digit();
+            counts.digit_changes += usize::from(is_digit_change);
+            let is_case_change = byte.is_ascii_uppercase() && previous.is_ascii_lowercase()
+                || byte.is_ascii_lowercase() && previous.is_ascii_uppercase();
+            counts.case_changes += usize::from(is_case_change);
+            previous = *byte;
         }
-        traits
+        counts
     }
 
     const fn letters(&self) -> usize {
-        self.lowers + self.uppers
+        self.lowercase + self.uppercase
     }
 
-    /// Whether capitals are strewn over it as no name has them.
-    const fn is_bumpy(&self) -> bool {
+    /// Whether capitals are scattered as in random text: at least 30 % of the letters, with a
+    /// change of case at 40 % of them.
+    const fn has_scattered_capitals(&self) -> bool {
         let letters = self.letters();
-        letters >= 16 && self.uppers * 10 >= letters * 3 && self.bumps * 5 >= letters * 2
+        letters >= 16 && self.uppercase * 10 >= letters * 3 && self.case_changes * 5 >= letters * 2
     }
 }
 
-/// Whether a value looks like a secret, whatever is around it.
-pub(super) fn looks_secret(value: &[u8], look: Look, form: Form) -> bool {
-    let min = if look == Look::LongToken { SOME_KEY_MIN } else { MIN };
-    if value.len() < min || distinct(value) < 5 || is_code(value, form) {
+/// Whether the bytes of a value look like a secret, without regard to what is around it.
+pub(super) fn looks_secret(value: &[u8], expected: Expected, syntax: Syntax) -> bool {
+    let min_len = if expected == Expected::LongToken { MIN_LONG_TOKEN_LEN } else { MIN_SECRET_LEN };
+    if value.len() < min_len || count_distinct(value) < 5 || is_code_or_path(value, syntax) {
         return false;
     }
-    if look != Look::Password && is_digest(value) {
+    if expected != Expected::Password && is_digest(value) {
         return false;
     }
-    let traits = Traits::of(value);
-    let is_machine_made = |changes: usize| {
-        traits.digits > 0 && traits.letters() > 0 && traits.changes >= changes
-            || form == Form::Literal && traits.is_bumpy()
+    let counts = CharCounts::of(value);
+    let looks_generated = |min_digit_changes: usize| {
+        counts.digits > 0 && counts.letters() > 0 && counts.digit_changes >= min_digit_changes
+            || syntax == Syntax::Literal && counts.has_scattered_capitals()
     };
-    match (look, form) {
-        (Look::Password, Form::Literal) => {
-            let is_plain = traits.digits == 0 && traits.symbols == 0 || traits.letters() == 0;
-            let is_described = traits.is_name && traits.changes < 2 && describes_itself(value);
-            !is_plain && !is_described
+    match (expected, syntax) {
+        (Expected::Password, Syntax::Literal) => {
+            let is_plain = counts.digits == 0 && counts.symbols == 0 || counts.letters() == 0;
+            let is_description =
+                counts.is_name && counts.digit_changes < 2 && contains_descriptive_word(value);
+            !is_plain && !is_description
         }
-        // `config.password2` and `v2.token_1` are names, wherever they lead.
-        (_, Form::Bare) if traits.is_name && traits.has_dot => false,
-        (Look::Password, Form::Bare) => {
-            is_machine_made(3) || traits.symbols > 0 && traits.digits > 0 && traits.letters() > 0
+        // A member of an object or a module: `config.password2`, `v2.token_1`.
+        (_, Syntax::MaybeExpression) if counts.is_name && counts.has_dot => false,
+        (Expected::Password, Syntax::MaybeExpression) => {
+            looks_generated(3) || counts.symbols > 0 && counts.digits > 0 && counts.letters() > 0
         }
-        (Look::Token | Look::LongToken, Form::Literal) => is_machine_made(2),
-        (Look::Token | Look::LongToken, Form::Bare) => is_machine_made(3),
+        (Expected::Token | Expected::LongToken, Syntax::Literal) => looks_generated(2),
+        (Expected::Token | Expected::LongToken, Syntax::MaybeExpression) => looks_generated(3),
     }
 }
 
 /// Whether a value is an expression, a path, a pattern or a date.
-fn is_code(value: &[u8], form: Form) -> bool {
-    let is_path = matches!(value, [b'/' | b'~', ..] | [b'.', b'/' | b'.', ..])
-        || matches!(value, [_, b':', b'\\' | b'/', ..]);
-    let is_variable = matches!(value, [b'$' | b'%', b'A'..=b'Z' | b'a'..=b'z' | b'_', ..]);
+fn is_code_or_path(value: &[u8], syntax: Syntax) -> bool {
     let is_pattern = matches!(value, [b'^' | b'(' | b'[' | b'{' | b'<', ..]);
-    let is_date = matches!(value, [b'1' | b'2', b'0' | b'9', _, _, b'-', _, _, b'-', ..]);
-    let is_pointer = form == Form::Bare && matches!(value, [b'&' | b'*' | b'@' | b'!' | b'-', ..]);
-    is_path || is_variable || is_pattern || is_date || is_pointer
-}
-
-/// Whether a value holds what nobody's secret holds: what is filled in later, or an example.
-pub(super) fn holds_stand_in(value: &[u8]) -> bool {
-    const STAND_INS: &[&[u8]] = &[
-        b"${",
-        b"$(",
-        b"{{",
-        b"#{",
-        b"}",
-        b"<",
-        b"...",
-        b"****",
-        b"xxxx",
-        b"://",
-        b"::",
-        b"example",
-        b"environ",
-        b"getenv",
-        b"process.env",
-        b"changeme",
-        b"change-me",
-        b"change_me",
-        b"placeholder",
-        b"your_",
-        b"your-",
-        b"yourp",
-        b"yours",
-        b"yourt",
-        b"dummy",
-        b"redacted",
-        b"-here",
-        b"_here",
-        "…".as_bytes(),
-    ];
-    let begins = |value: &[u8], with: &[u8]| {
-        value.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with))
-    };
-    (0..value.len()).any(|at| {
-        let rest = value.get(at..).unwrap_or_default();
-        let first = rest.first().map(u8::to_ascii_lowercase);
-        STAND_INS
-            .iter()
-            .any(|stand_in| stand_in.first().copied() == first && begins(rest, stand_in))
-    })
+    let is_operator = syntax == Syntax::MaybeExpression
+        && matches!(value, [b'&' | b'*' | b'@' | b'!' | b'-', ..]);
+    is_path(value) || is_variable(value) || is_pattern || is_date(value) || is_operator
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judge(text: &str, look: Look, form: Form) -> bool {
-        Value::behind(Sight::new(text.as_bytes(), 0), 0).is_secret(look, form)
+    fn is_secret(text: &str, expected: Expected) -> bool {
+        Value::at(View::new(text.as_bytes(), 0), 0).is_secret(expected, Syntax::MaybeExpression)
     }
 
     #[test]
-    fn passwords_look_like_passwords() {
+    fn a_password_is_distinguished_from_examples_names_and_expressions() {
         for text in [
             "\"hunter2abc\"",
             "'Tr0ub4dor&3'",
@@ -346,7 +308,7 @@ mod tests {
             "s3cr3tPassw0rd",
             r#"\"p@sswOrd!x\""#,
         ] {
-            assert!(judge(text, Look::Password, Form::Bare), "{text}");
+            assert!(is_secret(text, Expected::Password), "{text}");
         }
         for text in [
             "\"password123\"",
@@ -369,19 +331,19 @@ mod tests {
             "password1",
             "\"12345678\"",
         ] {
-            assert!(!judge(text, Look::Password, Form::Bare), "{text}");
+            assert!(!is_secret(text, Expected::Password), "{text}");
         }
     }
 
     #[test]
-    fn tokens_look_made() {
+    fn a_token_is_distinguished_from_names_dates_and_expressions() {
         for text in [
             "\"a1b2c3d4e5\"",
             "\"QwErTyUiOpAsDfGhJkLz\"",
             "9f8e7d6c5b4a3210",
             "\"550e8400-e29b-41d4\"",
         ] {
-            assert!(judge(text, Look::Token, Form::Bare), "{text}");
+            assert!(is_secret(text, Expected::Token), "{text}");
         }
         for text in [
             "next_token()",
@@ -396,23 +358,23 @@ mod tests {
             "12345678",
             "config.v1.token2",
         ] {
-            assert!(!judge(text, Look::Token, Form::Bare), "{text}");
+            assert!(!is_secret(text, Expected::Token), "{text}");
         }
     }
 
     #[test]
-    fn a_value_ends_where_its_quote_says() {
-        let end = |text: &str| {
-            let value = Value::behind(Sight::new(text.as_bytes(), 0), 0);
-            text.get(value.start..value.end()).unwrap().to_owned()
+    fn a_value_ends_at_its_quote_or_at_punctuation() {
+        let value = |text: &str| {
+            let found = Value::at(View::new(text.as_bytes(), 0), 0);
+            text.get(found.start..found.end()).unwrap().to_owned()
         };
-        assert_eq!(end("  'a\"b' c"), "a\"b");
-        assert_eq!(end(r#"\"ab\", c"#), "ab");
-        assert_eq!(end(r#""a\"b" c"#), r#"a\"b"#);
-        assert_eq!(end(r##"r#"ab"# c"##), "ab");
-        assert_eq!(end("ab==, c"), "ab==");
-        assert_eq!(end("ab=c"), "ab");
-        assert_eq!(end("\"ab\\"), "ab\\");
-        assert_eq!(end("\"ab\\é\""), "ab\\é");
+        assert_eq!(value("  'a\"b' c"), "a\"b");
+        assert_eq!(value(r#"\"ab\", c"#), "ab");
+        assert_eq!(value(r#""a\"b" c"#), r#"a\"b"#);
+        assert_eq!(value(r##"r#"ab"# c"##), "ab");
+        assert_eq!(value("ab==, c"), "ab==");
+        assert_eq!(value("ab=c"), "ab");
+        assert_eq!(value("\"ab\\"), "ab\\");
+        assert_eq!(value("\"ab\\é\""), "ab\\é");
     }
 }

@@ -1,6 +1,8 @@
-//! What is taken out of the value of a field, by the field's name.
+//! Tests of `redact_field`: what the name of a field says about its value.
+//!
+//! Every check also redacts the result again, which must change nothing.
 
-use super::{Redaction, SecretShape};
+use super::{Redaction, SecretKind};
 
 #[track_caller]
 fn check(name: &str, text: &str, expected: Option<&str>) {
@@ -13,7 +15,7 @@ fn check(name: &str, text: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn a_name_says_that_its_value_is_a_secret() {
+fn a_field_with_the_name_of_a_secret_is_redacted() {
     for (name, text) in [
         ("password", "Tr0ub4dor&3x"),
         ("password", "it's\"9{quoted"),
@@ -33,7 +35,7 @@ fn a_name_says_that_its_value_is_a_secret() {
 }
 
 #[test]
-fn a_header_has_its_shape() {
+fn a_field_with_the_name_of_a_header_has_the_kind_of_the_header() {
     check("x-api-key", "a8Kd0f3Lq9Zx", Some("[redacted:api_key_header]"));
     check("Authorization", "Basic dXNlcjpwYXNz", Some("Basic [redacted:authorization]"));
     check("Authorization", "Bearer a8Kd0f3Lq9Zx", Some("Bearer [redacted:authorization]"));
@@ -46,7 +48,7 @@ fn a_header_has_its_shape() {
 }
 
 #[test]
-fn the_text_is_redacted_whatever_its_name() {
+fn secrets_in_the_text_are_redacted_whatever_the_name() {
     let key = concat!("AKIA", "IOSFODNN7QRSTUVW");
     check("content", &format!("id {key}"), Some("id [redacted:aws_access_key]"));
     check("password", &format!("a8Kd0 {key}"), Some("a8Kd0 [redacted:aws_access_key]"));
@@ -55,7 +57,7 @@ fn the_text_is_redacted_whatever_its_name() {
 }
 
 #[test]
-fn other_names_say_nothing() {
+fn fields_with_other_names_are_kept() {
     for name in [
         "content",
         "text",
@@ -82,7 +84,7 @@ fn other_names_say_nothing() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn values_that_are_no_secret_are_kept() {
     for (name, text) in [
         ("password", ""),
         ("password", "${DB_PASSWORD}"),
@@ -112,8 +114,8 @@ fn what_is_no_secret_stays() {
 }
 
 #[test]
-fn a_shape_that_is_not_wanted_stays() {
-    let redaction = Redaction::default().without(SecretShape::LabelledSecret);
+fn a_kind_that_is_off_is_kept() {
+    let redaction = Redaction::default().without(SecretKind::LabelledSecret);
     assert_eq!(redaction.redact_field("password", "Tr0ub4dor&3x"), None);
     assert!(redaction.redact_field("x-api-key", "a8Kd0f3Lq9Zx").is_some());
     assert_eq!(Redaction::off().redact_field("x-api-key", "a8Kd0f3Lq9Zx"), None);

@@ -1,0 +1,49 @@
+//! Byte classes and searches in byte strings that several rules share.
+//!
+//! Nothing here knows what a secret is. All functions accept any bytes, also invalid UTF-8.
+
+/// Whether a byte can be part of a token. `-` is one, so that `sk-` in `task-force` starts none.
+pub(super) const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// Whether a byte can be part of a credential in an HTTP header.
+pub(super) const fn is_credential_byte(byte: u8) -> bool {
+    is_token_byte(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=')
+}
+
+/// Whether a byte can be part of standard Base64, padding included.
+pub(super) const fn is_base64_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+/// The length of the longest prefix whose bytes all match.
+pub(super) fn prefix_len(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
+}
+
+/// The length of the longest suffix whose bytes all match.
+pub(super) fn suffix_len(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().rev().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
+}
+
+/// The last `max_len` bytes, or all if there are fewer.
+pub(super) fn last_bytes(bytes: &[u8], max_len: usize) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(max_len)..).unwrap_or_default()
+}
+
+/// The longest suffix within the last `max_len` bytes whose bytes all match.
+pub(super) fn matching_suffix(bytes: &[u8], max_len: usize, matches: impl Fn(u8) -> bool) -> &[u8] {
+    let bytes = last_bytes(bytes, max_len);
+    last_bytes(bytes, suffix_len(bytes, matches))
+}
+
+pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(bytes, part).is_some()
+}
+
+/// How many different bytes there are; non-ASCII bytes count without their highest bit.
+pub(super) fn count_distinct(bytes: &[u8]) -> u32 {
+    let set = bytes.iter().fold(0_u128, |set, byte| set | 1 << (byte & 0x7f));
+    set.count_ones()
+}

@@ -1,0 +1,215 @@
+//! Finds the few places in a text where a secret may start.
+//!
+//! Each rule has trigrams: three bytes in a row that must occur for the rule to match. One pass
+//! looks for the trigrams of all rules at once: each byte has three bit masks, one per position
+//! in a trigram, with one bit per rule. A bit that survives three bytes is a candidate, which the
+//! rule then checks. The compiler builds the masks, so that a new process pays nothing for them.
+
+use super::prefixed_tokens::PREFIXED_TOKENS;
+
+/// Prefixed tokens share the lowest bits. The rule tells apart tokens that have the same bit.
+pub(super) const PREFIXED_TOKEN_BITS: u32 = 54;
+
+/// Bit numbers of the other rules.
+pub(super) const NETRC: u32 = 54;
+pub(super) const SENDGRID: u32 = 55;
+pub(super) const MARKER: u32 = 56;
+pub(super) const CUSTOM_PREFIX: u32 = 57;
+pub(super) const ASSIGNMENT: u32 = 58;
+pub(super) const COLON: u32 = 59;
+pub(super) const FLAG: u32 = 60;
+pub(super) const PRIVATE_KEY: u32 = 61;
+pub(super) const JWT: u32 = 62;
+pub(super) const DISCORD: u32 = 63;
+
+/// The rules whose trigram starts a token: they match only at a token boundary.
+pub(super) const TOKEN_RULES: u64 = ((1 << PREFIXED_TOKEN_BITS) - 1)
+    | (1 << SENDGRID)
+    | (1 << CUSTOM_PREFIX)
+    | (1 << JWT)
+    | (1 << DISCORD);
+
+/// For one byte, the rules that have it as the first, second or third byte of a trigram.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct ByteMasks {
+    first: u64,
+    second: u64,
+    third: u64,
+}
+
+impl ByteMasks {
+    const NONE: Self = Self { first: 0, second: 0, third: 0 };
+}
+
+/// A place where a secret may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// The position of the trigram's third byte.
+    pub(super) last: usize,
+    /// The rules to check, one bit each.
+    pub(super) rules: u64,
+}
+
+/// How far a text has been searched.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    at: usize,
+    /// The rules of which the last byte, or the last two bytes, may start a trigram.
+    one_matched: u64,
+    two_matched: u64,
+}
+
+impl Progress {
+    /// Searches from `at` on; a trigram that starts earlier does not count.
+    pub(super) const fn from(at: usize) -> Self {
+        Self { at, one_matched: 0, two_matched: 0 }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Prefilter([ByteMasks; 256]);
+
+/// The prefilter of all rules except custom prefixes.
+pub(super) static BUILT_IN: Prefilter = Prefilter::built_in();
+
+impl Prefilter {
+    #[inline]
+    pub(super) fn next(&self, text: &[u8], progress: &mut Progress) -> Option<Candidate> {
+        let Progress { at, mut one_matched, mut two_matched } = *progress;
+        for (index, byte) in text.get(at..).unwrap_or_default().iter().enumerate() {
+            let masks = self.masks(*byte);
+            let rules = two_matched & masks.third;
+            two_matched = one_matched & masks.second;
+            one_matched = masks.first;
+            if rules != 0 {
+                *progress = Progress { at: at + index + 1, one_matched, two_matched };
+                return Some(Candidate { last: at + index, rules });
+            }
+        }
+        progress.at = text.len();
+        None
+    }
+
+    pub(super) const fn add_custom_prefix(&mut self, prefix: &[u8]) {
+        if let [a, b, c, ..] = prefix {
+            self.add(CUSTOM_PREFIX, [*a, *b, *c]);
+        }
+    }
+
+    fn masks(&self, byte: u8) -> ByteMasks {
+        // The table has an entry for every byte.
+        self.0.get(usize::from(byte)).copied().unwrap_or(ByteMasks::NONE)
+    }
+
+    const fn built_in() -> Self {
+        let mut prefilter = Self([ByteMasks::NONE; 256]);
+        let (mut rest, mut bit) = (PREFIXED_TOKENS.as_slice(), 0);
+        while let [token, others @ ..] = rest {
+            if let [a, b, c, ..] = token.prefix.as_bytes() {
+                prefilter.add(bit, [*a, *b, *c]);
+            }
+            (rest, bit) = (others, (bit + 1) % PREFIXED_TOKEN_BITS);
+        }
+        prefilter.add(SENDGRID, *b"SG.");
+        prefilter.add(MARKER, *b"[re");
+        prefilter.add(FLAG, *b" --");
+        prefilter.add(FLAG, *b" -p");
+        prefilter.add(NETRC, *b"rd ");
+        prefilter.add(PRIVATE_KEY, *b"BEG");
+        prefilter.add(JWT, *b"eyJ");
+        prefilter.add_byte_classes();
+        prefilter
+    }
+
+    const fn add(&mut self, bit: u32, [first, second, third]: [u8; 3]) {
+        self.masks_mut(first).first |= 1 << bit;
+        self.masks_mut(second).second |= 1 << bit;
+        self.masks_mut(third).third |= 1 << bit;
+    }
+
+    /// Adds the rules whose trigrams consist of classes of bytes.
+    const fn add_byte_classes(&mut self) {
+        let mut byte = 0_u8;
+        loop {
+            let masks = self.masks_mut(byte);
+            // The end of a label and an operator: `password=`, `"token" :`, `<secret>`.
+            masks.first |= 1 << ASSIGNMENT;
+            if matches!(byte | 0x20, b'd' | b'e' | b'g' | b'l' | b'n' | b's' | b't' | b'y')
+                && byte.is_ascii_alphabetic()
+                || matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'`' | b']' | b':')
+            {
+                masks.second |= 1 << ASSIGNMENT;
+            }
+            if matches!(byte, b'=' | b':' | b'>') {
+                masks.third |= 1 << ASSIGNMENT;
+            }
+            // A colon between two parts: `user:password`, `123456:token`.
+            if byte > b' ' && !matches!(byte, b'"' | b'\'' | b'`' | b':') {
+                masks.first |= 1 << COLON;
+                if byte != b'/' {
+                    masks.third |= 1 << COLON;
+                }
+            }
+            if byte == b':' {
+                masks.second |= 1 << COLON;
+            }
+            // Base64 of three digits, with which a Discord user id starts.
+            if matches!(byte, b'M' | b'N' | b'O') {
+                masks.first |= 1 << DISCORD;
+            }
+            if matches!(byte, b'D' | b'T' | b'j' | b'z') {
+                masks.second |= 1 << DISCORD;
+            }
+            if matches!(byte, b'A' | b'E' | b'I' | b'M' | b'Q' | b'U' | b'Y' | b'c' | b'g' | b'k') {
+                masks.third |= 1 << DISCORD;
+            }
+            if byte == u8::MAX {
+                return;
+            }
+            byte += 1;
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the table has an entry for every byte")]
+    const fn masks_mut(&mut self, byte: u8) -> &mut ByteMasks {
+        &mut self.0[byte as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(text: &str, bit: u32) -> Vec<usize> {
+        let mut progress = Progress::default();
+        std::iter::from_fn(|| BUILT_IN.next(text.as_bytes(), &mut progress))
+            .filter(|candidate| candidate.rules & (1 << bit) != 0)
+            .map(|candidate| candidate.last)
+            .collect()
+    }
+
+    #[test]
+    fn a_candidate_is_at_the_third_byte_of_its_trigram() {
+        assert_eq!(candidates("eyJ eyeyJ ey J", JWT), [2, 8]);
+        assert_eq!(candidates("a=b password=b token := c", ASSIGNMENT), [12, 21, 22]);
+        assert_eq!(candidates("redis://:pw@h a:b c::d 12:30", COLON), [9, 16, 26]);
+    }
+
+    #[test]
+    fn every_token_prefix_is_a_candidate() {
+        for (index, token) in PREFIXED_TOKENS.iter().enumerate() {
+            let bit = u32::try_from(index).unwrap() % PREFIXED_TOKEN_BITS;
+            assert_eq!(candidates(token.prefix, bit).first(), Some(&2), "{}", token.prefix);
+        }
+    }
+
+    #[test]
+    fn prose_has_few_candidates() {
+        let mut progress = Progress::default();
+        let text =
+            b"The quick brown fox jumps over the lazy dog while nobody looks, and on it goes";
+        let candidates = std::iter::from_fn(|| BUILT_IN.next(text, &mut progress));
+        assert!(candidates.count() < 4);
+    }
+}

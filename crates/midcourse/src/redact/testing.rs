@@ -1,0 +1,17 @@
+//! Assertions for the tests of the rules.
+//!
+//! They redact with the default settings, so that a test sees all rules together.
+
+use super::Redaction;
+
+/// The text without its secrets; fails if it has none.
+#[track_caller]
+pub(super) fn redacted(text: &str) -> String {
+    let redacted = Redaction::default().redact(text);
+    redacted.unwrap_or_else(|| panic!("found no secret in {text:?}")).text
+}
+
+#[track_caller]
+pub(super) fn assert_no_secret(text: &str) {
+    assert_eq!(Redaction::default().redact(text).map(|redacted| redacted.text), None, "{text:?}");
+}

@@ -1,0 +1,92 @@
+//! The text as a rule sees it.
+//!
+//! A rule may look ahead to the end of the text, but never back past the end of the last secret.
+//! It therefore decides the same whether a secret or its marker comes before, which makes
+//! redaction idempotent.
+
+use super::bytes::is_token_byte;
+use super::kind::SecretKind;
+
+/// A secret in a text: the bytes `start..end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SecretSpan {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) kind: SecretKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    bytes: &'a [u8],
+    /// The end of the last secret or marker.
+    floor: usize,
+}
+
+impl<'a> View<'a> {
+    pub(super) const fn new(bytes: &'a [u8], floor: usize) -> Self {
+        Self { bytes, floor }
+    }
+
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    /// Everything from `at` on.
+    pub(super) fn ahead(&self, at: usize) -> &'a [u8] {
+        self.bytes.get(at..).unwrap_or_default()
+    }
+
+    /// At most `max_len` bytes from `at` on.
+    pub(super) fn ahead_up_to(&self, at: usize, max_len: usize) -> &'a [u8] {
+        let ahead = self.ahead(at);
+        ahead.get(..max_len).unwrap_or(ahead)
+    }
+
+    /// The bytes between the last secret and `at`.
+    pub(super) fn before(&self, at: usize) -> &'a [u8] {
+        self.bytes.get(self.floor..at).unwrap_or_default()
+    }
+
+    /// Whether a token can start at `at`, because the byte before is not part of one.
+    pub(super) fn is_token_boundary(&self, at: usize) -> bool {
+        match self.before(at) {
+            // An escape sequence: `\n` in a JSON string, `%3D` in a URL, a terminal colour.
+            [.., b'\\', b'n' | b't' | b'r'] => true,
+            [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
+            [rest @ .., b'm' | b'K'] => ends_in_colour_parameters(rest),
+            [.., last] => !is_token_byte(*last),
+            [] => true,
+        }
+    }
+}
+
+/// Whether a text ends like a terminal's colour sequence without its last letter: `[01;31`.
+fn ends_in_colour_parameters(text: &[u8]) -> bool {
+    let last = text.iter().rev().take(8).find(|byte| !matches!(byte, b'0'..=b'9' | b';'));
+    last == Some(&b'[')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_starts_after_a_separator_or_an_escape_sequence() {
+        let starts_after = |text: &str| View::new(text.as_bytes(), 0).is_token_boundary(text.len());
+        for before in ["", " ", "\"", "=", "/", "é", r"\n", r"a\t", "%3D", "\x1b[01;31m"] {
+            assert!(starts_after(before), "{before:?}");
+        }
+        for before in ["a", "9", "_", "-", "n", "m", "3D", "item", "farm"] {
+            assert!(!starts_after(before), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_before_the_floor_is_visible() {
+        let view = View::new(b"abcdef", 3);
+        assert_eq!(view.before(5), b"de");
+        assert!(view.is_token_boundary(3));
+        assert_eq!(view.before(2), b"");
+        assert_eq!(view.ahead_up_to(4, 9), b"ef");
+    }
+}
