@@ -84,7 +84,7 @@ impl<T: TrajectoryObserver> FeedbackProvider for Adapter<T> {
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        Ok(self.0.observe(context.session(), context)?.as_assessment())
+        Ok(self.0.observe(context.session(), context)?.into_assessment())
     }
 }
 

@@ -189,7 +189,7 @@ impl Feedback {
 
     /// The same feedback, under the heading of an assessment.
     #[must_use]
-    pub(crate) const fn as_assessment(mut self) -> Self {
+    pub(crate) const fn into_assessment(mut self) -> Self {
         self.heading = Heading::Assessment;
         self
     }

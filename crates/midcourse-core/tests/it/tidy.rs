@@ -1,9 +1,12 @@
-//! Keeps true what the architecture promises: what the core may depend on, and how long files are.
+//! Keeps true what ARCHITECTURE.md promises: which module uses which, what the core depends on, and
+//! how long files are.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The core is pure: these and nothing else.
+use tidy::{ModuleGraph, check_files, rust_files};
+
+/// The core is pure: it depends on these crates and on no others.
 const DEPENDENCIES: [&str; 9] = [
     "compact_str",
     "memchr",
@@ -16,7 +19,7 @@ const DEPENDENCIES: [&str; 9] = [
     "xxhash-rust",
 ];
 
-/// What would make it impure.
+/// Code that would read a clock, a file, the environment or the network, or start a runtime.
 const FORBIDDEN: [&str; 12] = [
     "std::fs",
     "std::net",
@@ -32,33 +35,30 @@ const FORBIDDEN: [&str; 12] = [
     "thread_local!",
 ];
 
-const LINES_MAX: usize = 500;
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, files);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            files.push(path);
+#[test]
+fn modules_use_each_other_as_the_import_table_says_and_never_in_a_circle() {
+    let graph = ModuleGraph::of_crate(Path::new(CRATE)).unwrap();
+    let architecture = fs::read_to_string(Path::new(CRATE).join("../../ARCHITECTURE.md")).unwrap();
+    for result in [graph.check_acyclic(), graph.check_table("midcourse-core", &architecture)] {
+        if let Err(problem) = result {
+            panic!("{problem}");
         }
     }
 }
 
-fn sources(folder: &str) -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    rust_files(&root().join(folder), &mut files);
-    assert!(!files.is_empty());
-    files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+#[test]
+fn files_are_short_and_say_what_they_own() {
+    let folders = ["src", "tests", "benches", "examples"];
+    if let Err(problems) = check_files(Path::new(CRATE), &folders) {
+        panic!("{problems}");
+    }
 }
 
 #[test]
-fn the_core_depends_on_little() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+fn the_core_depends_on_few_crates() {
+    let manifest = fs::read_to_string(Path::new(CRATE).join("Cargo.toml")).unwrap();
     let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     let mut names: Vec<&str> = section
         .lines()
@@ -71,31 +71,11 @@ fn the_core_depends_on_little() {
 
 #[test]
 fn the_core_touches_no_clock_disk_network_or_runtime() {
-    for (path, text) in sources("src") {
+    for file in rust_files(&Path::new(CRATE).join("src")).unwrap() {
         for word in FORBIDDEN {
-            let found = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let found: Vec<_> = found.filter(|line| line.contains(word)).collect();
-            assert!(found.is_empty(), "{} uses {word}: {found:?}", path.display());
+            let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let found: Vec<_> = code.filter(|line| line.contains(word)).collect();
+            assert!(found.is_empty(), "{} uses {word}: {found:?}", file.path);
         }
-    }
-}
-
-#[test]
-fn files_are_short_and_say_what_they_own() {
-    for folder in ["src", "tests", "benches", "examples"] {
-        for (path, text) in sources(folder) {
-            let lines = text.lines().count();
-            assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());
-            assert!(text.starts_with("//!"), "{} has no header", path.display());
-        }
-    }
-}
-
-#[test]
-fn every_file_has_a_name_that_says_something() {
-    for (path, _) in sources("src") {
-        let stem = path.file_stem().unwrap().to_str().unwrap();
-        let vague = ["utils", "helpers", "common", "manager", "service", "misc", "mod"];
-        assert!(!vague.contains(&stem), "{}", path.display());
     }
 }

@@ -1,0 +1,216 @@
+//! Finds the paths in a file that begin at the crate's root: `crate::…`, and `super::…` that
+//! climbs all the way up.
+
+use crate::tokens::{Token, tokens};
+
+/// The first name after the crate's root in some path, and the line it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RootPath {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+}
+
+/// A name that the crate's root re-exports, and the first part of the path it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReExport {
+    pub(crate) name: String,
+    pub(crate) from: String,
+}
+
+/// What a file says about the modules of its crate.
+#[derive(Debug, Default)]
+pub(crate) struct FilePaths {
+    pub(crate) root_paths: Vec<RootPath>,
+    /// Modules with a file of their own that exist for tests only.
+    pub(crate) test_modules: Vec<String>,
+}
+
+/// Reads a file at `depth` modules below the root: 1 for `a.rs`, 2 for `a/b.rs`.
+pub(crate) fn read_paths(text: &str, depth: usize) -> FilePaths {
+    let tokens = tokens(text);
+    let mut found = FilePaths::default();
+    // The nesting of inline modules, each with the number of braces that were open before it.
+    let (mut inline, mut braces) = (Vec::new(), 0_usize);
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        if is_test_attribute(&tokens, at) {
+            at = skip_test_item(&tokens, at, &mut found.test_modules);
+            continue;
+        }
+        match token.text {
+            "{" => {
+                if text_at(&tokens, at.wrapping_sub(2)) == "mod" {
+                    inline.push(braces);
+                }
+                braces += 1;
+            }
+            "}" => {
+                braces = braces.saturating_sub(1);
+                inline.pop_if(|before| *before == braces);
+            }
+            "crate" if text_at(&tokens, at + 1) == "::" => {
+                first_names(&tokens, at + 2, &mut found.root_paths);
+            }
+            "super" if text_at(&tokens, at.wrapping_sub(1)) != "::" => {
+                let mut next = at;
+                while text_at(&tokens, next) == "super" && text_at(&tokens, next + 1) == "::" {
+                    next += 2;
+                }
+                if (next - at) / 2 == depth + inline.len() {
+                    first_names(&tokens, next, &mut found.root_paths);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
+}
+
+fn is_test_attribute(tokens: &[Token<'_>], at: usize) -> bool {
+    ["#", "[", "cfg", "(", "test", ")", "]"]
+        .iter()
+        .enumerate()
+        .all(|(offset, expected)| text_at(tokens, at + offset) == *expected)
+}
+
+/// The position behind an item that exists for tests only.
+fn skip_test_item(tokens: &[Token<'_>], at: usize, test_modules: &mut Vec<String>) -> usize {
+    let mut depth = 0_usize;
+    let begin = at + 7;
+    if text_at(tokens, begin) == "mod" && text_at(tokens, begin + 2) == ";" {
+        test_modules.push(text_at(tokens, begin + 1).to_owned());
+    }
+    for next in begin..tokens.len() {
+        match text_at(tokens, next) {
+            "{" => depth += 1,
+            "}" if depth <= 1 => return next + 1,
+            "}" => depth -= 1,
+            ";" if depth == 0 => return next + 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Notes the name at a position, or the first name of each path in the braces there.
+fn first_names(tokens: &[Token<'_>], at: usize, found: &mut Vec<RootPath>) {
+    let mut note = |token: &Token<'_>| {
+        if token.text.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            found.push(RootPath { name: token.text.to_owned(), line: token.line });
+        }
+    };
+    for item in group_items(tokens, at) {
+        if let Some(token) = tokens.get(item) {
+            note(token);
+        }
+    }
+}
+
+/// The positions at which the paths of a `use` group begin; the position itself if it is no group.
+fn group_items(tokens: &[Token<'_>], at: usize) -> Vec<usize> {
+    if text_at(tokens, at) != "{" {
+        return vec![at];
+    }
+    let (mut depth, mut items, mut is_first) = (0_usize, Vec::new(), false);
+    for next in at..tokens.len() {
+        match text_at(tokens, next) {
+            "{" => {
+                depth += 1;
+                is_first = depth == 1;
+            }
+            "}" if depth <= 1 => break,
+            "}" => depth -= 1,
+            "," if depth == 1 => is_first = true,
+            _ if is_first => {
+                items.push(next);
+                is_first = false;
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
+/// The names that a root file re-exports, with the module or crate that each comes from.
+pub(crate) fn read_re_exports(text: &str) -> Vec<ReExport> {
+    let tokens = tokens(text);
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        if text_at(&tokens, at) == "use" {
+            let first = if text_at(&tokens, at + 1) == "crate" { at + 3 } else { at + 1 };
+            for item in group_items(&tokens, first) {
+                let from = text_at(&tokens, item);
+                let names = leaf_names(&tokens, item);
+                found
+                    .extend(names.into_iter().map(|name| ReExport { name, from: from.to_owned() }));
+            }
+        }
+    }
+    found
+}
+
+/// The names that one path of a `use` brings into scope.
+fn leaf_names(tokens: &[Token<'_>], at: usize) -> Vec<String> {
+    let (mut next, mut last) = (at, String::new());
+    loop {
+        match text_at(tokens, next) {
+            "{" => {
+                let items = group_items(tokens, next);
+                return items.into_iter().flat_map(|item| leaf_names(tokens, item)).collect();
+            }
+            "" | "," | ";" | "}" => return vec![last],
+            "::" | "as" => {}
+            name => name.clone_into(&mut last),
+        }
+        next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read_paths, read_re_exports};
+
+    fn names(text: &str, depth: usize) -> String {
+        let found = read_paths(text, depth).root_paths;
+        found.into_iter().map(|path| path.name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn paths_from_the_root_are_found_in_all_their_forms() {
+        let text = "
+            use crate::a::{self, X};
+            use crate::{b, c::{d, e}, Name};
+            fn f() -> crate::g::H { $crate::h!() }
+        ";
+        assert_eq!(names(text, 1), "a b c Name g h");
+    }
+
+    #[test]
+    fn super_counts_only_if_it_reaches_the_root() {
+        let text =
+            "use super::a; use super::super::b; mod inner { use super::super::c; use super::d; }";
+        assert_eq!(names(text, 1), "a c");
+        assert_eq!(names(text, 2), "b");
+    }
+
+    #[test]
+    fn test_modules_are_skipped() {
+        let text = "#[cfg(test)] mod check; #[cfg(test)] mod tests { use crate::a; fn f() {} } use crate::b;";
+        assert_eq!(names(text, 1), "b");
+        assert_eq!(read_paths(text, 1).test_modules, ["check"]);
+    }
+
+    #[test]
+    fn a_re_export_knows_its_module() {
+        let text = "pub use a::{B, c::{D as E, f}}; pub use g::h::I; pub use other::*;";
+        let found = read_re_exports(text);
+        let pairs: Vec<_> =
+            found.iter().map(|each| (each.name.as_str(), each.from.as_str())).collect();
+        assert_eq!(pairs, [("B", "a"), ("E", "a"), ("f", "a"), ("I", "g"), ("*", "other")]);
+    }
+}
