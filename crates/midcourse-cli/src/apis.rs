@@ -1,40 +1,41 @@
-//! Model APIs: what an agent asks its model, what the model answers, and where words fit in.
+//! Model APIs: parsing requests and responses, and inserting text into a request.
 //!
-//! Each API is a file with private wire types: a request is read into items that point into the
-//! client's own bytes, an answer into a message. Reading never fails loudly: what is not understood
-//! is nothing, and passes as it is. Words go in by [`insert`], which changes no byte of the client's.
-//! Nothing here touches the store, the clock or the network; the command `proxy` puts the parts together.
+//! Each API is a file with private wire types. A request is parsed into items that borrow from the
+//! client's bytes, a response into a [`Reply`]. Parsing never reports an error: a body that is not
+//! understood is `None`, and the proxy forwards it unchanged. [`insert`] is the only way to add
+//! text, and it changes none of the client's bytes. Nothing here touches the store, the clock or
+//! the network; `proxy` is the only caller that does.
 
-mod answer;
 mod anthropic;
 mod conversation;
+mod insertion;
 mod openai;
-mod place;
+mod reply;
 mod request;
 mod sse;
+#[cfg(test)]
+mod tests;
 
-pub use answer::Answer;
-pub use conversation::{Conversation, Fact, News};
-pub use place::{Insertion, Place, insert};
-pub use request::{Item, Request, Role};
+pub(crate) use conversation::{Conversation, ObservedEvent};
+pub(crate) use insertion::{Insertion, InsertionPoint, insert};
+pub(crate) use reply::Reply;
+pub(crate) use request::{Item, Request};
 
-use midcourse::{DecisionPoint, TrajectoryPayload};
+use midcourse::{DecisionPoint, Source, TrajectoryPayload};
 
-use midcourse::Source;
-
-/// An API that agents reach their models by.
+/// A model API that the proxy understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Api {
+pub(crate) enum Api {
     /// Anthropic's Messages.
     Messages,
-    /// OpenAI's Chat Completions, which many others serve as well.
+    /// OpenAI's Chat Completions, which many other servers implement.
     ChatCompletions,
 }
 
 /// The way by which a fact came from an API: whether it was asked about follows from it, so that a
 /// replay asks where the proxy asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// The first request of a run.
     Opening,
     /// A request that carries words.
@@ -55,7 +56,7 @@ impl Way {
         [Self::Opening, Self::Request, Self::Final, Self::Answer, Self::Late, Self::Side];
 
     /// The way's name, as it stands in records.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
             Self::Request => "request",
@@ -70,21 +71,21 @@ impl Way {
 impl Api {
     const ALL: [Self; 2] = [Self::Messages, Self::ChatCompletions];
 
-    /// The API's name, as it stands in records.
-    pub const fn name(self) -> &'static str {
+    /// The name under which records mention this API.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Messages => "anthropic",
             Self::ChatCompletions => "openai",
         }
     }
 
-    /// Whether an API is called so in records.
-    pub fn has_name(name: &str) -> bool {
+    /// Whether records use this name for an API.
+    pub(crate) fn has_name(name: &str) -> bool {
         Self::ALL.into_iter().any(|api| api.name() == name)
     }
 
-    /// The API that a request to this path speaks, if it asks a model something.
-    pub fn of_path(path: &str) -> Option<Self> {
+    /// The API of a model request to this path.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.ends_with("/v1/messages") {
             Some(Self::Messages)
@@ -95,42 +96,42 @@ impl Api {
         }
     }
 
-    /// Reads the body of a request; nothing, if it is none.
-    pub fn request(self, body: &str) -> Option<Request<'_>> {
+    /// Parses the body of a request.
+    pub(crate) fn parse_request(self, body: &str) -> Option<Request<'_>> {
         let request = match self {
-            Self::Messages => anthropic::request(body),
-            Self::ChatCompletions => openai::request(body),
+            Self::Messages => anthropic::parse_request(body),
+            Self::ChatCompletions => openai::parse_request(body),
         };
-        request.map(Request::tell_apart)
+        request.map(Request::with_unique_call_ids)
     }
 
-    /// Reads the body of an answer, whole or as far as it came; nothing, if it is none.
-    pub fn answer(self, status: u16, body: &[u8]) -> Option<Answer> {
+    /// Parses the body of a response, which may have been cut off.
+    pub(crate) fn parse_response(self, status: u16, body: &[u8]) -> Option<Reply> {
         let is_stream = sse::is_stream(body);
         match (status, self) {
-            (200..=299, Self::Messages) if is_stream => anthropic::streamed(body),
-            (200..=299, Self::Messages) => anthropic::answer(body),
-            (200..=299, Self::ChatCompletions) if is_stream => openai::streamed(body),
-            (200..=299, Self::ChatCompletions) => openai::answer(body),
-            (400.., _) => Some(Answer::refusal(status, body)),
+            (200..=299, Self::Messages) if is_stream => anthropic::parse_stream(body),
+            (200..=299, Self::Messages) => anthropic::parse_response(body),
+            (200..=299, Self::ChatCompletions) if is_stream => openai::parse_stream(body),
+            (200..=299, Self::ChatCompletions) => openai::parse_response(body),
+            (400.., _) => Some(Reply::from_error_status(status, body)),
             _ => None,
         }
     }
 
     /// Who reports a fact that came this way.
-    pub fn source(self, way: Way) -> Source {
+    pub(crate) fn source(self, way: Way) -> Source {
         Source::new(self.name(), way.name())
     }
 
     /// The way of a source, if an API is behind it.
-    pub fn way_of(source: &Source) -> Option<Way> {
+    pub(crate) fn way_of(source: &Source) -> Option<Way> {
         Self::has_name(source.host()).then_some(())?;
         Way::ALL.into_iter().find(|way| way.name() == source.way())
     }
 
     /// The decision point at which a fact that came from an API may be spoken about, live and in a
     /// replay.
-    pub fn point_of(source: &Source, payload: &TrajectoryPayload) -> Option<DecisionPoint> {
+    pub(crate) fn point_of(source: &Source, payload: &TrajectoryPayload) -> Option<DecisionPoint> {
         let is_asked = matches!(payload, TrajectoryPayload::ProviderRequestPrepared { .. });
         match (Self::way_of(source)?, payload) {
             (Way::Answer, TrajectoryPayload::ToolStarted { .. }) => {

@@ -1,11 +1,14 @@
-//! A tool's answer in parts, as APIs and hosts write it.
+//! Tool results that arrive as a list of content blocks.
+//!
+//! Model APIs and hosts use the same block format, so `apis` and `hosts` share this conversion.
+//! It never fails: a block of an unknown type is kept as its JSON text.
 
 use midcourse::{ImageContent, TextContent, ToolResult, ToolResultBlock as Block};
 use serde_json::Value;
 
-/// The parts as a result. What is neither text nor an image stands as JSON.
-pub(crate) fn blocks(items: Vec<Value>) -> ToolResult {
-    ToolResult { content: items.into_iter().map(block).collect(), ..ToolResult::default() }
+/// Converts content blocks to a tool result. Blocks other than text and images become JSON text.
+pub(crate) fn result_from_blocks(blocks: Vec<Value>) -> ToolResult {
+    ToolResult { content: blocks.into_iter().map(block).collect(), ..ToolResult::default() }
 }
 
 fn block(item: Value) -> Block {

@@ -1,7 +1,11 @@
 //! The parts of the `midcourse` command. Not a public API: only `main.rs` and this package's tests
 //! use it.
 
-pub mod apis;
+#[cfg_attr(
+    not(feature = "proxy"),
+    expect(dead_code, unused_imports, reason = "only the proxy parses requests and responses")
+)]
+mod apis;
 pub mod backtest;
 mod beside;
 mod blocks;

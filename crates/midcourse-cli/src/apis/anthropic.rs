@@ -1,9 +1,10 @@
 //! Anthropic's Messages API.
 //!
-//! A tool's result is a block of a user message. Words for one request go behind the last block,
-//! hence behind the last mark of the prompt cache. While the model thinks between calls, a block of
-//! text would end its turn and cost it its thoughts, so they go to the end of the result then; and
-//! where the client itself sends messages of the role `system` among the others, as one of those.
+//! A tool result is a content block of a user message. Guidance goes after the last block, and so
+//! after the last prompt-cache breakpoint. There are two exceptions. During a turn with thinking, a
+//! text block would end the turn and make the API discard the thinking, so guidance goes to the end
+//! of the last tool result. Where the client itself sends messages with the role `system` among the
+//! others, guidance is one more of those.
 
 use std::borrow::Cow;
 
@@ -11,11 +12,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, Parts};
-use super::place::Place;
-use super::request::{Item, Request, Role, present};
+use super::insertion::InsertionPoint;
+use super::reply::{Reply, ReplyBuilder};
+use super::request::{Item, Request, Role, present, text_of};
 use super::sse;
-use midcourse::{StopReason, Usage};
+use midcourse::{AssistantBlock, StopReason, TextContent, ToolCallBlock, Usage};
 
 #[derive(Deserialize)]
 struct RequestWire<'a> {
@@ -76,12 +77,12 @@ struct BlockWire<'a> {
     is_error: Option<bool>,
 }
 
-pub(super) fn request(body: &str) -> Option<Request<'_>> {
+pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     let wire: RequestWire<'_> = serde_json::from_str(body).ok()?;
     let messages: Vec<MessageWire<'_>> = serde_json::from_str(wire.messages.get()).ok()?;
-    let mut reading = Reading { body, ..Reading::default() };
+    let mut reader = Reader { body, ..Reader::default() };
     for message in &messages {
-        reading.message(message)?;
+        reader.read_message(message)?;
     }
     let has_format = wire.output_config.is_some_and(|output| output.format.is_some());
     Some(Request {
@@ -89,11 +90,11 @@ pub(super) fn request(body: &str) -> Option<Request<'_>> {
         session: wire.metadata.and_then(|metadata| session_in(&metadata.user_id?)),
         system: wire.system.map_or_else(|| Some(Vec::new()), texts)?,
         tools: names(wire.tools.unwrap_or_default()),
-        has_form: wire.output_format.is_some() || has_format,
-        messages: messages.len(),
-        place: reading.place(messages.last()?, wire.messages.get()),
-        current: reading.current,
-        items: reading.items,
+        has_response_format: wire.output_format.is_some() || has_format,
+        message_count: messages.len(),
+        insertion_point: reader.insertion_point(messages.last()?, wire.messages.get()),
+        tail_start: reader.tail_start,
+        items: reader.items,
     })
 }
 
@@ -101,19 +102,19 @@ fn names(tools: Vec<ToolWire<'_>>) -> Vec<String> {
     tools.into_iter().filter_map(|tool| Some(tool.name?.into_owned())).collect()
 }
 
-/// The session that Claude Code names: in a JSON object, or at the end of a longer name.
-fn session_in(user: &str) -> Option<String> {
+/// The session id in Claude Code's `user_id`: a field of a JSON object, or after `_session_`.
+fn session_in(user_id: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct UserWire {
         session_id: String,
     }
-    if let Ok(UserWire { session_id }) = serde_json::from_str(user) {
+    if let Ok(UserWire { session_id }) = serde_json::from_str(user_id) {
         return Some(session_id);
     }
-    user.rsplit_once("_session_").map(|(_, session)| session.to_owned())
+    user_id.rsplit_once("_session_").map(|(_, session)| session.to_owned())
 }
 
-/// The texts of content that is a text or has some.
+/// The texts of content that is a string or a list of blocks.
 fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     if content.get().starts_with('"') {
         return Some(vec![content]);
@@ -122,118 +123,126 @@ fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     Some(blocks.into_iter().filter_map(|block| block.text).collect())
 }
 
+/// Reads messages one by one.
 #[derive(Default)]
-struct Reading<'a> {
+struct Reader<'a> {
     body: &'a str,
     items: Vec<Item<'a>>,
-    current: usize,
-    /// Whether the client sends messages of the role `system`.
-    has_system: bool,
-    /// Whether the model has thought in the turn that is under way.
-    is_thinking: bool,
-    /// Where words fit into the last block, if that is a tool's result.
-    result: Option<Place>,
+    tail_start: usize,
+    /// Whether the client sends messages with the role `system`.
+    has_system_messages: bool,
+    /// Whether the current turn contains thinking.
+    has_thinking: bool,
+    /// The insertion point in the last block, if that is a tool result.
+    last_result: Option<InsertionPoint>,
 }
 
-impl<'a> Reading<'a> {
-    fn message(&mut self, message: &MessageWire<'a>) -> Option<()> {
+impl<'a> Reader<'a> {
+    fn read_message(&mut self, message: &MessageWire<'a>) -> Option<()> {
         let role = match message.role.as_ref() {
             "assistant" => Role::Assistant,
             "system" => Role::System,
             _ => Role::User,
         };
-        self.has_system |= role == Role::System;
-        self.result = None;
-        // A turn ends where somebody says something, and not with results.
-        let mut is_word = message.content.get().starts_with('"');
-        if is_word {
-            self.items.push(Item::Says { role, text: message.content });
+        self.has_system_messages |= role == Role::System;
+        self.last_result = None;
+        // A user message ends the turn, unless it consists of tool results only.
+        let mut has_text = message.content.get().starts_with('"');
+        if has_text {
+            self.items.push(Item::Message { role, text: message.content });
         } else {
             let blocks: Vec<BlockWire<'_>> = serde_json::from_str(message.content.get()).ok()?;
-            is_word = blocks.iter().any(|block| block.kind != "tool_result");
+            has_text = blocks.iter().any(|block| block.kind != "tool_result");
             for block in blocks {
-                self.block(role, block);
+                self.read_block(role, block);
             }
         }
-        self.is_thinking &= role != Role::User || !is_word;
+        self.has_thinking &= role != Role::User || !has_text;
         if role == Role::Assistant {
-            self.current = self.items.len();
+            self.tail_start = self.items.len();
         }
         Some(())
     }
 
-    fn block(&mut self, role: Role, block: BlockWire<'a>) {
+    fn read_block(&mut self, role: Role, block: BlockWire<'a>) {
         let BlockWire { kind, text, id, name, input, tool_use_id, content, is_error } = block;
-        self.result = None;
+        self.last_result = None;
         match (kind.as_ref(), text, id, tool_use_id) {
-            ("text", Some(text), ..) => self.items.push(Item::Says { role, text }),
+            ("text", Some(text), ..) => self.items.push(Item::Message { role, text }),
             ("tool_use", _, Some(id), _) => {
-                self.items.push(Item::Calls { id, tool: name.unwrap_or_default(), args: input });
+                let tool = name.unwrap_or_default();
+                self.items.push(Item::ToolCall { id, tool, args: input });
             }
             ("tool_result", _, _, Some(raw_id)) => {
-                let place = match content {
-                    Some(content) => Place::end_of(self.body, content.get()),
-                    None => Place::behind(self.body, raw_id.get()),
+                let insertion_point = match content {
+                    Some(content) => InsertionPoint::at_end_of_content(self.body, content.get()),
+                    None => InsertionPoint::after_field(self.body, raw_id.get()),
                 };
-                self.result = place;
-                let id = super::request::text_of(raw_id);
+                self.last_result = insertion_point;
+                let id = text_of(raw_id);
                 let is_error = is_error.unwrap_or(false);
-                self.items.push(Item::Returns { id, content, is_error, place });
+                self.items.push(Item::ToolResult { id, content, is_error, insertion_point });
             }
-            ("thinking" | "redacted_thinking", ..) => self.is_thinking = true,
+            ("thinking" | "redacted_thinking", ..) => self.has_thinking = true,
             _ => {}
         }
     }
 
-    /// Where words for this request fit in; nowhere, if the model's answer has begun already.
-    fn place(&self, last: &MessageWire<'a>, messages: &str) -> Option<Place> {
-        match (last.role.as_ref(), self.result) {
+    /// Where guidance for this request goes. `None` if the request already begins the response:
+    /// its last message is the assistant's.
+    fn insertion_point(&self, last: &MessageWire<'a>, messages: &str) -> Option<InsertionPoint> {
+        match (last.role.as_ref(), self.last_result) {
             ("assistant", _) => None,
-            ("user", Some(_)) if self.has_system => Place::message(self.body, messages, "system"),
-            ("user", Some(result)) if self.is_thinking => Some(result).filter(Place::is_open),
-            _ => Place::end_of(self.body, last.content.get()),
+            ("user", Some(_)) if self.has_system_messages => {
+                InsertionPoint::as_last_message(self.body, messages, "system")
+            }
+            ("user", Some(result)) if self.has_thinking => {
+                Some(result).filter(InsertionPoint::accepts_several)
+            }
+            _ => InsertionPoint::at_end_of_content(self.body, last.content.get()),
         }
     }
 }
 
 #[derive(Deserialize)]
-struct AnswerWire {
+struct ResponseWire {
     content: Vec<Value>,
     stop_reason: Option<String>,
     #[serde(default)]
     usage: Value,
 }
 
-pub(super) fn answer(body: &[u8]) -> Option<Answer> {
-    let AnswerWire { content, stop_reason, usage } = serde_json::from_slice(body).ok()?;
-    let mut parts = Parts { usage: counted(usage), ..Parts::default() };
+pub(super) fn parse_response(body: &[u8]) -> Option<Reply> {
+    let ResponseWire { content, stop_reason, usage } = serde_json::from_slice(body).ok()?;
+    let mut reply = ReplyBuilder { usage: parse_usage(usage), ..ReplyBuilder::default() };
     for block in content {
-        parts.put(block_of(&block, None));
+        block_of(&block, None).into_iter().for_each(|block| reply.push(block));
     }
-    parts.stop_reason = stop_reason.as_deref().map(reason);
-    Some(parts.into_answer())
+    reply.stop_reason = stop_reason.as_deref().map(stop_reason_of);
+    Some(reply.build())
 }
 
-/// A block of an answer: what it is, and what of it has come by now.
-fn block_of(block: &Value, streamed: Option<&str>) -> Option<super::answer::Part> {
-    use super::answer::Part;
-    let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let said = |name: &str| streamed.map_or_else(|| text(name), str::to_owned);
+/// A block of a response. In a stream, `deltas` is the text or JSON received for it so far.
+fn block_of(block: &Value, deltas: Option<&str>) -> Option<AssistantBlock> {
+    let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let content =
+        |name: &str| TextContent { text: deltas.map_or_else(|| field(name), str::to_owned) };
     Some(match block.get("type")?.as_str()? {
-        "text" => Part::Says(said("text")),
-        "thinking" => Part::Thinks(said("thinking")),
+        "text" => AssistantBlock::Text(content("text")),
+        "thinking" => AssistantBlock::Reasoning(content("thinking")),
         "tool_use" => {
-            let input = streamed.filter(|json| !json.is_empty()).map_or_else(
+            let arguments = deltas.filter(|json| !json.is_empty()).map_or_else(
                 || block.get("input").cloned().unwrap_or_default(),
                 |json| serde_json::from_str(json).unwrap_or_else(|_| Value::from(json)),
             );
-            Part::Calls { id: text("id"), tool: text("name"), args: input }
+            let (id, name) = (field("id").into(), field("name").into());
+            AssistantBlock::ToolCall(ToolCallBlock { id, name, arguments })
         }
         _ => return None,
     })
 }
 
-fn reason(reason: &str) -> StopReason {
+fn stop_reason_of(reason: &str) -> StopReason {
     match reason {
         "end_turn" | "stop_sequence" => StopReason::EndTurn,
         "tool_use" => StopReason::ToolUse,
@@ -260,67 +269,67 @@ struct StartWire {
     usage: Option<Value>,
 }
 
-/// Reads a stream as far as it came.
-pub(super) fn streamed(body: &[u8]) -> Option<Answer> {
-    let mut parts = Parts::default();
+/// Parses a stream as far as it was received.
+pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
+    let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
+    // Index, the block as it started, and the deltas received since.
     let mut blocks: Vec<(usize, Value, String)> = Vec::new();
     let mut usage = Value::Null;
-    let mut is_message = false;
+    let mut has_started = false;
     for data in sse::data(body) {
         let Ok(event) = serde_json::from_str::<EventWire>(&data) else { continue };
-        let EventWire { kind, index, message, content_block, delta, usage: used, error } = event;
+        let EventWire { kind, index, message, content_block, delta, usage: counts, error } = event;
         match kind.as_str() {
             "message_start" => {
-                is_message = true;
-                merge(&mut usage, message.and_then(|message| message.usage));
+                has_started = true;
+                merge_usage(&mut usage, message.and_then(|message| message.usage));
             }
             "content_block_start" => {
                 let block = content_block.unwrap_or_default();
-                let begun = block.get("text").and_then(Value::as_str).unwrap_or_default();
-                let begun = begun.to_owned();
-                blocks.push((index.unwrap_or(blocks.len()), block, begun));
+                let text = block.get("text").and_then(Value::as_str).unwrap_or_default();
+                let text = text.to_owned();
+                blocks.push((index.unwrap_or(blocks.len()), block, text));
             }
             "content_block_delta" => {
                 let names = ["text", "thinking", "partial_json"];
                 let piece = names.iter().find_map(|name| delta.get(*name)?.as_str());
-                let block = blocks.iter_mut().find(|(place, ..)| Some(*place) == index);
+                let block = blocks.iter_mut().find(|(known, ..)| Some(*known) == index);
                 if let (Some((_, _, text)), Some(piece)) = (block, piece) {
                     text.push_str(piece);
                 }
             }
             "message_delta" => {
-                merge(&mut usage, used);
-                let said = delta.get("stop_reason").and_then(Value::as_str);
-                parts.stop_reason = said.map(reason).or(parts.stop_reason);
+                merge_usage(&mut usage, counts);
+                let reason = delta.get("stop_reason").and_then(Value::as_str);
+                reply.stop_reason = reason.map(stop_reason_of).or(reply.stop_reason);
             }
-            "message_stop" => parts.is_whole = true,
-            "error" => parts.error = Some(error.unwrap_or_default().to_string()),
+            "message_stop" => reply.is_finished = true,
+            "error" => reply.error = Some(error.unwrap_or_default().to_string()),
             _ => {}
         }
     }
-    (is_message || parts.error.is_some()).then_some(())?;
-    for (_, block, text) in &blocks {
-        parts.put(block_of(block, Some(text)));
+    (has_started || reply.error.is_some()).then_some(())?;
+    for (_, block, deltas) in &blocks {
+        block_of(block, Some(deltas)).into_iter().for_each(|block| reply.push(block));
     }
-    parts.usage = counted(usage);
-    parts.is_streamed = true;
-    Some(parts.into_answer())
+    reply.usage = parse_usage(usage);
+    Some(reply.build())
 }
 
-/// The tokens, where they are counted: some servers send nothing for nought.
-fn counted(usage: Value) -> Option<Usage> {
+/// The token counts, if there are any. Some servers send `null` for zero.
+fn parse_usage(usage: Value) -> Option<Usage> {
     let Value::Object(mut counts) = usage else { return None };
     counts.retain(|_, count| !count.is_null());
     Usage::deserialize(Value::Object(counts)).ok()
 }
 
-/// Later counts stand for earlier ones.
-fn merge(usage: &mut Value, more: Option<Value>) {
-    match (usage, more) {
-        (Value::Object(known), Some(Value::Object(more))) => {
-            known.extend(more.into_iter().filter(|(_, count)| !count.is_null()));
+/// Adds counts from a later event, which replace earlier ones.
+fn merge_usage(usage: &mut Value, later: Option<Value>) {
+    match (usage, later) {
+        (Value::Object(known), Some(Value::Object(later))) => {
+            known.extend(later.into_iter().filter(|(_, count)| !count.is_null()));
         }
-        (usage, Some(more)) => *usage = more,
+        (usage, Some(later)) => *usage = later,
         (_, None) => {}
     }
 }

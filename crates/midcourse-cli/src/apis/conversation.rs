@@ -1,9 +1,10 @@
-//! A conversation as a client sends it, again and again, and what is new in it each time.
+//! A conversation across requests: finds what is new in each one.
 //!
-//! Calls and results are known by their ids. What is said has none: it is new where the conversation
-//! goes on behind what was there before. A client may cut its history, sum it up or change it; then
-//! what is said again word by word is taken for what it was. Facts get keys that another process,
-//! which has seen nothing yet, finds again.
+//! Clients send their whole history with every request. Tool calls and results are recognised by
+//! their ids. Messages have no ids: a message is new if it comes after those already known. A client
+//! may cut, summarise or edit its history; a message that then reappears unchanged counts as known.
+//! New events get fact keys that depend only on the conversation, so another process that reads the
+//! same request computes the same keys and the store can dedupe.
 
 use std::collections::HashMap;
 
@@ -12,142 +13,146 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::answer::Answer;
-use super::request::{Item, Request, Role, args_of, nth, result_of, text_of};
+use super::reply::Reply;
+use super::request::{Item, Request, Role, args_of, numbered_id, result_of, text_of};
 
-/// Things that a conversation has before the loss of half of them is a summing up.
-const SUMMED_UP_MIN: usize = 4;
+/// Size of a history, in messages and calls, from which losing half of it counts as a compaction.
+const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
-/// How notes begin that clients put among a person's words.
-const NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
+/// Prefixes of notes that clients put into user messages, and the message kind they are stored as.
+const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
 
-/// What is known of a conversation.
+/// Everything known about one conversation.
 #[derive(Debug, Default, Clone)]
-pub struct Conversation {
-    /// What was said, in order, as of the latest request and the answer to it.
-    texts: Vec<u64>,
-    /// How often each thing was said in all.
-    said: HashMap<u64, u32>,
-    /// Calls by their ids, with what they asked, and results with what they returned.
+pub(crate) struct Conversation {
+    /// Digests of the messages in the latest request and in the reply to it, in order.
+    messages: Vec<u64>,
+    /// How often each message has occurred so far.
+    occurrences: HashMap<u64, u32>,
+    /// Call id → arguments, as digests.
     calls: HashMap<u64, u64>,
+    /// Call id → result, as digests.
     results: HashMap<u64, u64>,
-    /// Calls in the latest request.
-    calls_held: usize,
+    /// Number of tool calls in the latest request and in the reply to it.
+    call_count: usize,
 }
 
-/// What is new in a request.
+/// What a request adds to its conversation.
 #[derive(Debug, Default)]
-pub struct News {
-    /// Whether most of what was there before is gone.
-    pub is_summed_up: bool,
-    /// The facts, in order.
-    pub facts: Vec<Fact>,
+pub(crate) struct RequestDelta {
+    /// Whether more than half of the previous history is missing.
+    pub(crate) is_compacted: bool,
+    /// The new events, in order.
+    pub(crate) events: Vec<ObservedEvent>,
 }
 
-/// A fact of a conversation.
+/// An event that a request or a reply shows.
 #[derive(Debug)]
-pub struct Fact {
-    /// What happened.
-    pub payload: TrajectoryPayload,
-    /// What tells it from others of its kind, where that does not follow from it.
-    pub key: Option<String>,
+pub(crate) struct ObservedEvent {
+    pub(crate) payload: TrajectoryPayload,
+    /// The fact key, where the payload does not determine it.
+    pub(crate) fact_key: Option<String>,
     /// Whether the model has not seen it yet.
-    pub is_current: bool,
+    pub(crate) is_new_to_model: bool,
 }
 
 impl Conversation {
-    /// How much of what is known the request begins with: all that was said, and something more or
-    /// nothing more.
-    pub fn continues(&self, request: &Request<'_>) -> Option<usize> {
-        let texts = digests(request);
-        let begins = !self.texts.is_empty() && texts.starts_with(&self.texts);
-        begins.then(|| texts.len().saturating_sub(self.texts.len()))
+    /// How many messages the request has after all known ones. `None` if it does not begin with
+    /// all known messages, or if none are known.
+    pub(crate) fn messages_added_by(&self, request: &Request<'_>) -> Option<usize> {
+        let messages = message_digests(request);
+        let is_continued = !self.messages.is_empty() && messages.starts_with(&self.messages);
+        is_continued.then(|| messages.len().saturating_sub(self.messages.len()))
     }
 
-    /// Whether a request begins as this did.
-    pub fn begins_like(&self, request: &Request<'_>) -> bool {
-        digests(request).first() == self.texts.first()
+    /// Whether the request has the same first message.
+    pub(crate) fn has_same_start(&self, request: &Request<'_>) -> bool {
+        message_digests(request).first() == self.messages.first()
     }
 
-    /// Whether it has this call.
-    pub fn holds(&self, call: &str) -> bool {
-        self.calls.contains_key(&id_digest(call))
+    pub(crate) fn has_call(&self, call_id: &str) -> bool {
+        self.calls.contains_key(&id_digest(call_id))
     }
 
-    /// How much of a request's calls and results is as it is known here; nothing, if a result is
-    /// another. Ids may be the same in several conversations.
-    pub fn agrees(&self, request: &Request<'_>) -> Option<usize> {
-        let mut same = 0_usize;
+    /// How many of the request's calls and results are known with the same content. `None` if a
+    /// result differs from the known one: different conversations may use the same call ids.
+    pub(crate) fn count_matches(&self, request: &Request<'_>) -> Option<usize> {
+        let mut matches = 0_usize;
         for item in &request.items {
-            let (known, met) = match item {
-                Item::Says { .. } => continue,
-                Item::Calls { id, args, .. } => {
+            let (known, found) = match item {
+                Item::Message { .. } => continue,
+                Item::ToolCall { id, args, .. } => {
                     (self.calls.get(&id_digest(id)), value_digest(&args_of(*args)))
                 }
-                Item::Returns { id, content, .. } => {
+                Item::ToolResult { id, content, .. } => {
                     let known = self.results.get(&id_digest(id));
-                    let met = raw_digest(*content);
-                    if known.is_some_and(|known| *known != met) {
+                    let found = raw_digest(*content);
+                    if known.is_some_and(|known| *known != found) {
                         return None;
                     }
-                    (known, met)
+                    (known, found)
                 }
             };
-            same = same.saturating_add(usize::from(known == Some(&met)));
+            matches = matches.saturating_add(usize::from(known == Some(&found)));
         }
-        Some(same)
+        Some(matches)
     }
 
-    /// The key of the first thing that a person says in a request.
-    pub fn first_words(request: &Request<'_>) -> Option<String> {
-        said_by(request, Role::User).next().map(|digest| key(digest, 0))
+    /// The fact key of the first user message in a request.
+    pub(crate) fn first_user_key(request: &Request<'_>) -> Option<String> {
+        digests_by(request, Role::User).next().map(|digest| message_key(digest, 0))
     }
 
-    /// The key of the model's last words in a request.
-    pub fn last_answer(request: &Request<'_>) -> Option<String> {
-        said_by(request, Role::Assistant).next_back().map(|digest| key(digest, 0))
+    /// The fact key of the last assistant message in a request.
+    pub(crate) fn last_assistant_key(request: &Request<'_>) -> Option<String> {
+        digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Takes a request in, and says what is new. What people and clients say is left out if somebody
-    /// else reports it.
-    pub fn take(&mut self, request: &Request<'_>, with_words: bool) -> News {
-        let texts = digests(request);
-        let same = self.texts.iter().zip(&texts).take_while(|(known, said)| known == said).count();
-        let mut again: HashMap<u64, u32> = HashMap::new();
-        for digest in self.texts.iter().skip(same) {
-            *again.entry(*digest).or_default() += 1;
+    /// Adds a request and returns what is new in it. User and system messages are left out of the
+    /// events unless `with_user_messages`: hooks may report them instead.
+    pub(crate) fn apply_request(
+        &mut self,
+        request: &Request<'_>,
+        with_user_messages: bool,
+    ) -> RequestDelta {
+        let messages = message_digests(request);
+        let prefix = self.messages.iter().zip(&messages).take_while(|(a, b)| a == b).count();
+        // Known messages after the common prefix: one that reappears later is not new.
+        let mut displaced: HashMap<u64, u32> = HashMap::new();
+        for digest in self.messages.iter().skip(prefix) {
+            *displaced.entry(*digest).or_default() += 1;
         }
-        let (mut facts, mut place, mut kept) = (Vec::new(), 0, same);
+        let (mut events, mut position, mut kept_messages) = (Vec::new(), 0, prefix);
         let mut tools: HashMap<&str, &str> = HashMap::new();
-        let mut calls_held = 0_usize;
-        let mut calls_kept = 0_usize;
-        for (number, item) in request.items.iter().enumerate() {
-            let is_current = number >= request.current;
+        let (mut call_count, mut kept_calls) = (0_usize, 0_usize);
+        for (index, item) in request.items.iter().enumerate() {
+            let is_new_to_model = index >= request.tail_start;
             match item {
-                Item::Says { role, text } => {
-                    let digest = Item::digest(*role, text);
-                    let is_behind = place >= same;
-                    place = place.saturating_add(1);
-                    if !is_behind {
+                Item::Message { role, text } => {
+                    let digest = Item::message_digest(*role, text);
+                    let is_in_prefix = position < prefix;
+                    position = position.saturating_add(1);
+                    if is_in_prefix {
                         continue;
                     }
-                    if let Some(left) = again.get_mut(&digest).filter(|left| **left > 0) {
+                    if let Some(left) = displaced.get_mut(&digest).filter(|left| **left > 0) {
                         *left -= 1;
-                        kept = kept.saturating_add(1);
+                        kept_messages = kept_messages.saturating_add(1);
                         continue;
                     }
-                    let nth = self.count(digest);
-                    if with_words || *role == Role::Assistant {
-                        let message = said(*role, text_of(text).into_owned());
+                    let earlier = self.count_occurrence(digest);
+                    if with_user_messages || *role == Role::Assistant {
+                        let message = message(*role, text_of(text).into_owned());
                         let payload = TrajectoryPayload::MessageAppended { message };
-                        facts.push(Fact { payload, key: Some(key(digest, nth)), is_current });
+                        let fact_key = Some(message_key(digest, earlier));
+                        events.push(ObservedEvent { payload, fact_key, is_new_to_model });
                     }
                 }
-                Item::Calls { id, tool, args } => {
+                Item::ToolCall { id, tool, args } => {
                     tools.insert(id, tool);
-                    calls_held = calls_held.saturating_add(1);
-                    if self.holds(id) {
-                        calls_kept = calls_kept.saturating_add(1);
+                    call_count = call_count.saturating_add(1);
+                    if self.has_call(id) {
+                        kept_calls = kept_calls.saturating_add(1);
                         continue;
                     }
                     let args = args_of(*args);
@@ -157,9 +162,9 @@ impl Conversation {
                         tool_name: tool.as_ref().into(),
                         args,
                     };
-                    facts.push(Fact { payload, key: None, is_current });
+                    events.push(ObservedEvent { payload, fact_key: None, is_new_to_model });
                 }
-                Item::Returns { id, content, is_error, .. } => {
+                Item::ToolResult { id, content, is_error, .. } => {
                     if self.results.contains_key(&id_digest(id)) {
                         continue;
                     }
@@ -170,83 +175,85 @@ impl Conversation {
                         result: result_of(*content, *is_error),
                         is_error: *is_error,
                     };
-                    facts.push(Fact { payload, key: None, is_current });
+                    events.push(ObservedEvent { payload, fact_key: None, is_new_to_model });
                 }
             }
         }
-        let before = self.texts.len().saturating_add(self.calls_held);
-        let left = kept.saturating_add(calls_kept.min(self.calls_held));
-        let is_summed_up = before >= SUMMED_UP_MIN && left.saturating_mul(2) < before;
-        self.texts = texts;
-        self.calls_held = calls_held;
-        News { is_summed_up, facts }
+        let before = self.messages.len().saturating_add(self.call_count);
+        let kept = kept_messages.saturating_add(kept_calls.min(self.call_count));
+        let is_compacted = before >= MIN_ITEMS_FOR_COMPACTION && kept.saturating_mul(2) < before;
+        self.messages = messages;
+        self.call_count = call_count;
+        RequestDelta { is_compacted, events }
     }
 
-    /// Takes the answer in: what the next request will hold.
-    pub fn hear(&mut self, answer: Answer) -> Vec<Fact> {
-        let mut key_of_message = None;
-        // What did not come to its end, the client does not keep.
-        if answer.is_whole() {
-            for text in answer.texts() {
-                let digest = Item::digest_of_answer(text);
-                let nth = self.count(digest);
-                self.texts.push(digest);
-                key_of_message.get_or_insert_with(|| key(digest, nth));
+    /// Adds the reply, whose messages and calls the next request will contain, and returns its
+    /// events.
+    pub(crate) fn apply_reply(&mut self, reply: Reply) -> Vec<ObservedEvent> {
+        let mut fact_key = None;
+        // Clients drop a response that was cut off.
+        if reply.is_complete() {
+            for text in reply.texts() {
+                let digest = Item::assistant_digest(text);
+                let earlier = self.count_occurrence(digest);
+                self.messages.push(digest);
+                fact_key.get_or_insert_with(|| message_key(digest, earlier));
             }
         }
-        let mut calls: Vec<_> = answer.calls().cloned().collect();
+        let mut calls: Vec<_> = reply.tool_calls().cloned().collect();
         for call in &mut calls {
             let id = call.id.as_str();
-            let times = (2..).take_while(|times| self.holds(&nth(id, *times)));
-            if self.holds(id) {
-                call.id = nth(id, times.last().unwrap_or(1).saturating_add(1)).into();
+            let taken = (2..).take_while(|count| self.has_call(&numbered_id(id, *count)));
+            if self.has_call(id) {
+                call.id = numbered_id(id, taken.last().unwrap_or(1).saturating_add(1)).into();
             }
         }
-        if let (None, Some(call)) = (&key_of_message, calls.first()) {
-            key_of_message = Some(format!("calls:{}", call.id));
+        if let (None, Some(call)) = (&fact_key, calls.first()) {
+            fact_key = Some(format!("calls:{}", call.id));
         }
-        let payload = TrajectoryPayload::MessageAppended { message: answer.into_message() };
-        let mut facts = vec![Fact { payload, key: key_of_message, is_current: true }];
+        let payload = TrajectoryPayload::MessageAppended { message: reply.into_message() };
+        let mut events = vec![ObservedEvent { payload, fact_key, is_new_to_model: true }];
         for call in calls {
-            let asked = value_digest(&call.arguments);
-            self.calls.insert(id_digest(call.id.as_str()), asked);
-            self.calls_held = self.calls_held.saturating_add(1);
+            let args_digest = value_digest(&call.arguments);
+            self.calls.insert(id_digest(call.id.as_str()), args_digest);
+            self.call_count = self.call_count.saturating_add(1);
             let payload = TrajectoryPayload::ToolStarted {
                 tool_call_id: call.id,
                 tool_name: call.name,
                 args: call.arguments,
             };
-            facts.push(Fact { payload, key: None, is_current: true });
+            events.push(ObservedEvent { payload, fact_key: None, is_new_to_model: true });
         }
-        facts
+        events
     }
 
-    /// How often it was said before.
-    fn count(&mut self, digest: u64) -> u32 {
-        let count = self.said.entry(digest).or_default();
+    /// Counts one more occurrence of a message and returns how many there were before.
+    fn count_occurrence(&mut self, digest: u64) -> u32 {
+        let count = self.occurrences.entry(digest).or_default();
         let before = *count;
         *count = before.saturating_add(1);
         before
     }
 }
 
-fn said_by(request: &Request<'_>, wanted: Role) -> impl DoubleEndedIterator<Item = u64> {
+fn digests_by(request: &Request<'_>, author: Role) -> impl DoubleEndedIterator<Item = u64> {
     request.items.iter().filter_map(move |item| match item {
-        Item::Says { role, text } if *role == wanted => Some(Item::digest(*role, text)),
+        Item::Message { role, text } if *role == author => Some(Item::message_digest(*role, text)),
         _ => None,
     })
 }
 
-fn digests(request: &Request<'_>) -> Vec<u64> {
+fn message_digests(request: &Request<'_>) -> Vec<u64> {
     let digest = |item: &Item<'_>| match item {
-        Item::Says { role, text } => Some(Item::digest(*role, text)),
+        Item::Message { role, text } => Some(Item::message_digest(*role, text)),
         _ => None,
     };
     request.items.iter().filter_map(digest).collect()
 }
 
-fn key(digest: u64, nth: u32) -> String {
-    format!("said:{digest:016x}:{nth}")
+/// The fact key of a message: its digest, and how many equal messages came before it.
+fn message_key(digest: u64, earlier: u32) -> String {
+    format!("message:{digest:016x}:{earlier}")
 }
 
 fn value_digest(value: &Value) -> u64 {
@@ -261,8 +268,8 @@ fn id_digest(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
 }
 
-fn said(role: Role, text: String) -> AgentMessage {
-    let note = NOTES.iter().find(|(begins, _)| text.trim_start().starts_with(begins));
+fn message(role: Role, text: String) -> AgentMessage {
+    let note = CLIENT_NOTES.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
     match (role, note) {
         (Role::Assistant, _) => AgentMessage::assistant(text),
         (Role::System, _) => AgentMessage::System { content: text, timestamp: None },

@@ -1,8 +1,8 @@
-//! OpenAI's Chat Completions API, and what others serve under its name.
+//! OpenAI's Chat Completions API, and servers compatible with it.
 //!
-//! A tool's result is a message of its own. Words for one request go to the end of the last message,
-//! whoever it is of: some servers refuse two messages of a role in a row, others a person's word
-//! behind a tool's, and all take a text that is longer.
+//! A tool result is a message of its own. Guidance goes to the end of the last message, whatever its
+//! role: some servers reject two messages with the same role in a row, others a user message after a
+//! tool message, but all accept a longer text.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, Part, Parts};
-use super::place::Place;
+use super::insertion::InsertionPoint;
+use super::reply::{Reply, ReplyBuilder};
 use super::request::{Item, Request, Role, present, text_of};
 use super::sse;
-use midcourse::{StopReason, Usage};
+use midcourse::{AssistantBlock, StopReason, TextContent, ToolCallBlock, Usage};
 
 #[derive(Deserialize)]
 struct RequestWire<'a> {
@@ -91,12 +91,12 @@ struct PartWire<'a> {
     text: Option<&'a RawValue>,
 }
 
-pub(super) fn request(body: &str) -> Option<Request<'_>> {
+pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     let RequestWire { model, messages, tools, response_format } =
         serde_json::from_str(body).ok()?;
-    let place = place(body, messages.last()?);
-    let count = messages.len();
-    let (mut items, mut system, mut current) = (Vec::new(), Vec::new(), 0);
+    let insertion_point = insertion_point(body, messages.last()?);
+    let message_count = messages.len();
+    let (mut items, mut system, mut tail_start) = (Vec::new(), Vec::new(), 0);
     for message in messages {
         let MessageWire { role, content, tool_calls, tool_call_id } = message;
         let role = match role.as_ref() {
@@ -104,12 +104,12 @@ pub(super) fn request(body: &str) -> Option<Request<'_>> {
             "system" | "developer" => Role::System,
             "tool" => {
                 let Some(raw_id) = tool_call_id else { continue };
-                let place = match content {
-                    Some(content) => Place::end_of(body, content.get()),
-                    None => Place::behind(body, raw_id.get()),
+                let insertion_point = match content {
+                    Some(content) => InsertionPoint::at_end_of_content(body, content.get()),
+                    None => InsertionPoint::after_field(body, raw_id.get()),
                 };
                 let id = text_of(raw_id);
-                items.push(Item::Returns { id, content, is_error: false, place });
+                items.push(Item::ToolResult { id, content, is_error: false, insertion_point });
                 continue;
             }
             _ => Role::User,
@@ -119,37 +119,38 @@ pub(super) fn request(body: &str) -> Option<Request<'_>> {
             system.extend(texts);
             continue;
         }
-        items.extend(texts.into_iter().map(|text| Item::Says { role, text }));
+        items.extend(texts.into_iter().map(|text| Item::Message { role, text }));
         for CallWire { id, function, custom } in tool_calls.into_iter().flatten() {
             let function = function.map(|function| (function.name, function.arguments));
-            let called = function.or_else(|| custom.map(|custom| (custom.name, custom.input)));
-            let (Some(id), Some((tool, args))) = (id, called) else { continue };
-            items.push(Item::Calls { id, tool: tool.unwrap_or_default(), args });
+            let call = function.or_else(|| custom.map(|custom| (custom.name, custom.input)));
+            let (Some(id), Some((tool, args))) = (id, call) else { continue };
+            items.push(Item::ToolCall { id, tool: tool.unwrap_or_default(), args });
         }
         if role == Role::Assistant {
-            current = items.len();
+            tail_start = items.len();
         }
     }
     let name = |tool: ToolWire<'_>| Some(tool.function.or(tool.custom)?.name?.into_owned());
-    let form = response_format.and_then(|format| format.kind);
+    let format = response_format.and_then(|format| format.kind);
     Some(Request {
         model: model.map(Cow::into_owned),
         session: None,
         system,
         tools: tools.into_iter().flatten().filter_map(name).collect(),
-        has_form: form.is_some_and(|kind| kind != "text"),
-        messages: count,
+        has_response_format: format.is_some_and(|kind| kind != "text"),
+        message_count,
         items,
-        current,
-        place,
+        tail_start,
+        insertion_point,
     })
 }
 
-/// Where words for this request fit in; nowhere, if the model's answer has begun already.
-fn place(body: &str, last: &MessageWire<'_>) -> Option<Place> {
+/// Where guidance for this request goes. `None` if the request already begins the response: its
+/// last message is the assistant's.
+fn insertion_point(body: &str, last: &MessageWire<'_>) -> Option<InsertionPoint> {
     match (last.role.as_ref(), last.content) {
         ("assistant", _) => None,
-        (_, Some(content)) => Place::end_of(body, content.get()),
+        (_, Some(content)) => InsertionPoint::at_end_of_content(body, content.get()),
         _ => None,
     }
 }
@@ -166,7 +167,7 @@ fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
 }
 
 #[derive(Deserialize)]
-struct AnswerWire {
+struct ResponseWire {
     choices: Vec<ChoiceWire>,
     usage: Option<UsageWire>,
     error: Option<Value>,
@@ -176,30 +177,30 @@ struct AnswerWire {
 struct ChoiceWire {
     #[serde(default)]
     index: usize,
-    message: Option<SaidWire>,
-    delta: Option<SaidWire>,
+    message: Option<OutputWire>,
+    delta: Option<OutputWire>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct SaidWire {
+struct OutputWire {
     content: Option<Value>,
     refusal: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
-    tool_calls: Option<Vec<CalledWire>>,
+    tool_calls: Option<Vec<OutputCallWire>>,
 }
 
 #[derive(Deserialize)]
-struct CalledWire {
+struct OutputCallWire {
     index: Option<usize>,
     id: Option<String>,
-    function: Option<CalledFunctionWire>,
-    custom: Option<CalledFunctionWire>,
+    function: Option<OutputFunctionWire>,
+    custom: Option<OutputFunctionWire>,
 }
 
 #[derive(Deserialize)]
-struct CalledFunctionWire {
+struct OutputFunctionWire {
     name: Option<String>,
     arguments: Option<Value>,
     input: Option<Value>,
@@ -230,70 +231,74 @@ impl From<UsageWire> for Usage {
     }
 }
 
-/// The first choice, as far as it has come.
+/// The first choice of a response, as far as it was received.
 #[derive(Default)]
 struct Choice {
     text: String,
-    thoughts: String,
-    calls: Vec<Called>,
-    finish: Option<String>,
+    reasoning: String,
+    calls: Vec<PartialCall>,
+    finish_reason: Option<String>,
 }
 
 #[derive(Default)]
-struct Called {
+struct PartialCall {
     index: Option<usize>,
     id: String,
-    tool: String,
-    args: String,
+    name: String,
+    /// JSON, possibly incomplete.
+    arguments: String,
 }
 
 impl Choice {
-    fn take(&mut self, wire: ChoiceWire) {
-        self.finish = wire.finish_reason.or(self.finish.take());
-        let Some(said) = wire.message.or(wire.delta) else { return };
-        let SaidWire { content, refusal, reasoning_content, reasoning, tool_calls } = said;
+    fn add(&mut self, wire: ChoiceWire) {
+        self.finish_reason = wire.finish_reason.or(self.finish_reason.take());
+        let Some(output) = wire.message.or(wire.delta) else { return };
+        let OutputWire { content, refusal, reasoning_content, reasoning, tool_calls } = output;
         for text in [content.as_ref().and_then(Value::as_str), refusal.as_deref()] {
             self.text.push_str(text.unwrap_or_default());
         }
-        // Some send both, and the same in both.
-        let thoughts = reasoning_content.or(reasoning);
-        self.thoughts.push_str(thoughts.as_deref().unwrap_or_default());
-        for CalledWire { index, id, function, custom } in tool_calls.into_iter().flatten() {
+        // Some servers send the same reasoning in both fields.
+        let reasoning = reasoning_content.or(reasoning);
+        self.reasoning.push_str(reasoning.as_deref().unwrap_or_default());
+        for OutputCallWire { index, id, function, custom } in tool_calls.into_iter().flatten() {
             let known = self.calls.iter().position(|call| index.is_some() && call.index == index);
-            let place = known.unwrap_or_else(|| {
-                self.calls.push(Called { index, ..Called::default() });
+            let position = known.unwrap_or_else(|| {
+                self.calls.push(PartialCall { index, ..PartialCall::default() });
                 self.calls.len().saturating_sub(1)
             });
-            let called = function.or(custom);
-            let (Some(call), Some(called)) = (self.calls.get_mut(place), called) else { continue };
-            // Some repeat them with every piece.
+            let (Some(call), Some(delta)) = (self.calls.get_mut(position), function.or(custom))
+            else {
+                continue;
+            };
+            // Some servers repeat the id and the name in every delta.
             if call.id.is_empty() {
                 call.id = id.unwrap_or_default();
             }
-            if call.tool.is_empty() {
-                call.tool = called.name.unwrap_or_default();
+            if call.name.is_empty() {
+                call.name = delta.name.unwrap_or_default();
             }
-            match called.arguments.or(called.input) {
-                Some(Value::String(piece)) => call.args.push_str(&piece),
+            match delta.arguments.or(delta.input) {
+                Some(Value::String(piece)) => call.arguments.push_str(&piece),
                 Some(Value::Null) | None => {}
-                Some(other) => call.args.push_str(&other.to_string()),
+                Some(other) => call.arguments.push_str(&other.to_string()),
             }
         }
     }
 
-    fn into_parts(self, mut parts: Parts) -> Parts {
-        parts.stop_reason = self.finish.as_deref().map(reason);
-        parts.put(Some(Part::Thinks(self.thoughts)));
-        parts.put(Some(Part::Says(self.text)));
-        for Called { id, tool, args, .. } in self.calls {
-            let args = serde_json::from_str(&args).unwrap_or(Value::String(args));
-            parts.put(Some(Part::Calls { id, tool, args }));
+    fn build(self, mut reply: ReplyBuilder) -> Reply {
+        reply.stop_reason = self.finish_reason.as_deref().map(stop_reason_of);
+        reply.push(AssistantBlock::Reasoning(TextContent { text: self.reasoning }));
+        reply.push(AssistantBlock::Text(TextContent { text: self.text }));
+        for PartialCall { id, name, arguments, .. } in self.calls {
+            let arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
+            let (id, name) = (id.into(), name.into());
+            reply.push(AssistantBlock::ToolCall(ToolCallBlock { id, name, arguments }));
         }
-        parts
+        reply.build()
     }
 }
 
-fn reason(reason: &str) -> StopReason {
+fn stop_reason_of(reason: &str) -> StopReason {
     match reason {
         "stop" => StopReason::EndTurn,
         "tool_calls" | "function_call" => StopReason::ToolUse,
@@ -302,13 +307,13 @@ fn reason(reason: &str) -> StopReason {
     }
 }
 
-pub(super) fn answer(body: &[u8]) -> Option<Answer> {
-    let AnswerWire { choices, usage, error } = serde_json::from_slice(body).ok()?;
+pub(super) fn parse_response(body: &[u8]) -> Option<Reply> {
+    let ResponseWire { choices, usage, error } = serde_json::from_slice(body).ok()?;
     let mut choice = Choice::default();
-    choices.into_iter().take(1).for_each(|wire| choice.take(wire));
+    choices.into_iter().take(1).for_each(|wire| choice.add(wire));
     let error = error.filter(|error| !error.is_null()).map(|error| error.to_string());
-    let parts = Parts { usage: usage.map(Usage::from), error, ..Parts::default() };
-    Some(choice.into_parts(parts).into_answer())
+    let reply = ReplyBuilder { usage: usage.map(Usage::from), error, ..ReplyBuilder::default() };
+    Some(choice.build(reply))
 }
 
 #[derive(Deserialize)]
@@ -319,24 +324,24 @@ struct ChunkWire {
     error: Option<Value>,
 }
 
-/// Reads a stream as far as it came.
-pub(super) fn streamed(body: &[u8]) -> Option<Answer> {
-    let (mut choice, mut parts, mut is_message) = (Choice::default(), Parts::default(), false);
+/// Parses a stream as far as it was received.
+pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
+    let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
+    let (mut choice, mut has_started) = (Choice::default(), false);
     for data in sse::data(body) {
         if data == "[DONE]" {
-            parts.is_whole = true;
+            reply.is_finished = true;
             continue;
         }
         let Ok(ChunkWire { choices, usage, error }) = serde_json::from_str(&data) else { continue };
-        is_message = true;
-        parts.usage = usage.map(Usage::from).or(parts.usage);
+        has_started = true;
+        reply.usage = usage.map(Usage::from).or(reply.usage);
         let error = error.filter(|error| !error.is_null()).map(|error| error.to_string());
-        parts.error = parts.error.or(error);
-        choices.into_iter().filter(|wire| wire.index == 0).for_each(|wire| choice.take(wire));
+        reply.error = reply.error.or(error);
+        choices.into_iter().filter(|wire| wire.index == 0).for_each(|wire| choice.add(wire));
     }
-    is_message.then_some(())?;
-    // Not everybody says that it is done.
-    parts.is_whole |= choice.finish.is_some();
-    parts.is_streamed = true;
-    Some(choice.into_parts(parts).into_answer())
+    has_started.then_some(())?;
+    // Not every server sends `[DONE]`.
+    reply.is_finished |= choice.finish_reason.is_some();
+    Some(choice.build(reply))
 }

@@ -1,4 +1,8 @@
-//! A request to a model, as far as it matters here: what was said, called and returned, in order.
+//! A model request, parsed into messages, tool calls and tool results in order.
+//!
+//! All texts borrow from the client's bytes, so that insertion points are offsets into them. Each
+//! API's file builds a [`Request`]; [`Conversation`](super::Conversation) compares it with the
+//! requests before it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,172 +12,150 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::place::Place;
-use crate::blocks::blocks;
+use super::insertion::InsertionPoint;
+use crate::blocks::result_from_blocks;
 use midcourse::ToolResult;
 
-/// A request. What it holds points into the client's bytes.
+/// A parsed request to a model API.
 #[derive(Debug)]
-pub struct Request<'a> {
-    /// The model.
-    pub model: Option<String>,
-    /// The session that the client names in the body.
-    pub session: Option<String>,
-    /// The prompt in front of the conversation.
-    pub system: Vec<&'a RawValue>,
-    /// The names of the tools offered.
-    pub tools: Vec<String>,
-    /// Whether the answer is to have a form of its own.
-    pub has_form: bool,
-    /// The number of messages.
-    pub messages: usize,
-    /// The conversation.
-    pub items: Vec<Item<'a>>,
-    /// The first item behind the model's last answer.
-    pub current: usize,
-    /// Where words fit that are for this request only.
-    pub place: Option<Place>,
+pub(crate) struct Request<'a> {
+    pub(crate) model: Option<String>,
+    /// The client's session id, if the body names one.
+    pub(crate) session: Option<String>,
+    /// The texts of the system prompt, as JSON strings.
+    pub(crate) system: Vec<&'a RawValue>,
+    /// The names of the tools offered to the model.
+    pub(crate) tools: Vec<String>,
+    /// Whether the client asks for a response format, such as a JSON schema.
+    pub(crate) has_response_format: bool,
+    pub(crate) message_count: usize,
+    pub(crate) items: Vec<Item<'a>>,
+    /// Index of the first item after the model's last message: the items new to the model.
+    pub(crate) tail_start: usize,
+    /// Where to insert text that belongs to this request only.
+    pub(crate) insertion_point: Option<InsertionPoint>,
 }
 
-/// One thing in a conversation.
+/// One element of a conversation.
 #[derive(Debug)]
-pub enum Item<'a> {
-    /// Somebody said something.
-    Says {
-        /// Who.
+pub(crate) enum Item<'a> {
+    Message {
         role: Role,
-        /// What.
+        /// A JSON string.
         text: &'a RawValue,
     },
-    /// The model called a tool.
-    Calls {
-        /// The call.
+    ToolCall {
         id: Cow<'a, str>,
-        /// The tool.
         tool: Cow<'a, str>,
-        /// What it is asked, as JSON or as a text that holds JSON.
+        /// JSON, or a JSON string that contains JSON.
         args: Option<&'a RawValue>,
     },
-    /// A tool returned.
-    Returns {
-        /// The call.
+    ToolResult {
         id: Cow<'a, str>,
-        /// What it returned.
         content: Option<&'a RawValue>,
-        /// Whether the client says that it failed.
+        /// Whether the client marked the call as failed.
         is_error: bool,
-        /// Where words about it fit in.
-        place: Option<Place>,
+        /// Where to insert feedback about this result.
+        insertion_point: Option<InsertionPoint>,
     },
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The client.
+pub(crate) enum Role {
     System,
-    /// The person, or whoever drives the agent.
     User,
-    /// The model.
     Assistant,
 }
 
 impl Item<'_> {
-    /// What tells one thing said from another. The model's own words come back from the client,
-    /// which may have escaped and trimmed them in its own way.
-    pub(super) fn digest(role: Role, text: &RawValue) -> u64 {
+    /// The digest by which a message is recognised in later requests. Clients may escape and trim
+    /// the model's own messages differently when they send them back.
+    pub(super) fn message_digest(role: Role, text: &RawValue) -> u64 {
         match role {
-            Role::Assistant => Self::digest_of_answer(&text_of(text)),
+            Role::Assistant => Self::assistant_digest(&text_of(text)),
             Role::User | Role::System => xxh3_64(text.get().as_bytes()),
         }
     }
 
-    pub(super) fn digest_of_answer(text: &str) -> u64 {
+    pub(super) fn assistant_digest(text: &str) -> u64 {
         xxh3_64(text.trim().as_bytes())
     }
 }
 
 impl Request<'_> {
-    /// Tells calls apart that have the same id: some servers count anew with every answer. The
-    /// second one is `ID#2`, here and in answers.
-    pub(super) fn tell_apart(mut self) -> Self {
-        let mut times: HashMap<u64, usize> = HashMap::new();
+    /// Makes call ids unique: some servers restart their ids with every response. The second call
+    /// with the id `ID` becomes `ID#2`, here and in replies.
+    pub(super) fn with_unique_call_ids(mut self) -> Self {
+        let mut counts: HashMap<u64, usize> = HashMap::new();
         for item in &mut self.items {
             match item {
-                Item::Calls { id, .. } => {
-                    let times = times.entry(xxh3_64(id.as_bytes())).or_default();
-                    *times = times.saturating_add(1);
-                    if *times > 1 {
-                        *id = Cow::Owned(nth(id, *times));
+                Item::ToolCall { id, .. } => {
+                    let count = counts.entry(xxh3_64(id.as_bytes())).or_default();
+                    *count = count.saturating_add(1);
+                    if *count > 1 {
+                        *id = Cow::Owned(numbered_id(id, *count));
                     }
                 }
-                Item::Returns { id, .. } => {
-                    if let Some(times) =
-                        times.get(&xxh3_64(id.as_bytes())).filter(|times| **times > 1)
+                Item::ToolResult { id, .. } => {
+                    if let Some(count) =
+                        counts.get(&xxh3_64(id.as_bytes())).filter(|count| **count > 1)
                     {
-                        *id = Cow::Owned(nth(id, *times));
+                        *id = Cow::Owned(numbered_id(id, *count));
                     }
                 }
-                Item::Says { .. } => {}
+                Item::Message { .. } => {}
             }
         }
         self
     }
 
-    /// The length of the prompt in front, in characters.
-    pub fn system_chars(&self) -> usize {
+    /// The length of the system prompt in characters.
+    pub(crate) fn system_chars(&self) -> usize {
         self.system.iter().map(|text| text_of(text).chars().count()).sum()
     }
 
-    /// The prompt in front, as texts.
-    pub fn prompt(&self) -> impl Iterator<Item = String> {
+    /// The texts of the system prompt.
+    pub(crate) fn system_texts(&self) -> impl Iterator<Item = String> {
         self.system.iter().map(|text| text_of(text).into_owned())
     }
 
-    /// What the first person to speak says.
-    pub fn first_words(&self) -> Option<String> {
+    pub(crate) fn first_user_text(&self) -> Option<String> {
         self.items.iter().find_map(|item| match item {
-            Item::Says { role: Role::User, text } => Some(text_of(text).into_owned()),
+            Item::Message { role: Role::User, text } => Some(text_of(text).into_owned()),
             _ => None,
         })
     }
 
-    /// The calls in it, the latest first.
-    pub fn calls(&self) -> impl Iterator<Item = &str> {
+    /// The ids of all tool calls, newest first.
+    pub(crate) fn call_ids(&self) -> impl Iterator<Item = &str> {
         self.items.iter().rev().filter_map(|item| match item {
-            Item::Calls { id, .. } => Some(id.as_ref()),
+            Item::ToolCall { id, .. } => Some(id.as_ref()),
             _ => None,
         })
     }
 
-    /// Whether words fit in, behind every result that is new and at the end.
-    pub fn has_room(&self) -> bool {
-        let is_full = |item: &Item<'_>| matches!(item, Item::Returns { place: None, .. });
-        self.place.is_some() && !self.items.iter().skip(self.current).any(is_full)
-    }
-
-    /// Where words about the result of a call fit in.
-    pub fn place_of(&self, call: &str) -> Option<Place> {
-        self.items.iter().find_map(|item| match item {
-            Item::Returns { id, place, .. } if id == call => *place,
-            _ => None,
-        })
+    /// Whether text can be inserted after every new tool result and at the end.
+    pub(crate) fn accepts_insertions(&self) -> bool {
+        let is_closed =
+            |item: &Item<'_>| matches!(item, Item::ToolResult { insertion_point: None, .. });
+        self.insertion_point.is_some() && !self.items.iter().skip(self.tail_start).any(is_closed)
     }
 }
 
-/// Reads a value that may be `null`, which is another thing than one that is not there.
+/// Deserialises a field so that `null` is `Some` and only a missing field is `None`.
 pub(super) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The id of a call that is not the first of its id.
-pub(super) fn nth(id: &str, times: usize) -> String {
-    format!("{id}#{times}")
+/// The unique id of the `count`th call that has the same id.
+pub(super) fn numbered_id(id: &str, count: usize) -> String {
+    format!("{id}#{count}")
 }
 
-/// A JSON string as text; whatever else it is, as it stands.
+/// The text of a JSON string; any other JSON as it is.
 pub(super) fn text_of(raw: &RawValue) -> Cow<'_, str> {
     let json = raw.get();
     let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
@@ -183,7 +165,7 @@ pub(super) fn text_of(raw: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// What a tool is asked; a text that holds JSON is that JSON.
+/// The arguments of a tool call. A string that contains JSON is parsed.
 pub(super) fn args_of(args: Option<&RawValue>) -> Value {
     let Some(args) = args else { return Value::Null };
     match Value::deserialize(args) {
@@ -195,11 +177,10 @@ pub(super) fn args_of(args: Option<&RawValue>) -> Value {
     }
 }
 
-/// What a tool returned.
 pub(super) fn result_of(content: Option<&RawValue>, is_error: bool) -> ToolResult {
     let result = match content.map(Value::deserialize) {
         None | Some(Err(_)) => ToolResult::default(),
-        Some(Ok(Value::Array(items))) => blocks(items),
+        Some(Ok(Value::Array(blocks))) => result_from_blocks(blocks),
         Some(Ok(Value::String(text))) => ToolResult::text(text),
         Some(Ok(other)) => ToolResult::text(other.to_string()),
     };

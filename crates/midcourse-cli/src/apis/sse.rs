@@ -1,14 +1,14 @@
-//! Server-sent events, from bytes that are all there.
+//! Server-sent events, parsed from a body that has been received as far as it came.
 
-/// Whether a body is a stream of events and no JSON.
+/// Whether a body is an event stream rather than JSON.
 pub(super) fn is_stream(body: &[u8]) -> bool {
-    let begins = body.trim_ascii_start();
+    let start = body.trim_ascii_start();
     [b"event:".as_slice(), b"data:", b":", b"id:", b"retry:"]
         .iter()
-        .any(|word| begins.starts_with(word))
+        .any(|field| start.starts_with(field))
 }
 
-/// The data of each event that is whole.
+/// The data of each event, with several `data:` lines of one event joined by line feeds.
 pub(super) fn data(body: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(body);
     let mut events = Vec::new();
@@ -19,9 +19,9 @@ pub(super) fn data(body: &[u8]) -> Vec<String> {
         } else if let Some(data) = line.strip_prefix("data:") {
             let data = data.strip_prefix(' ').unwrap_or(data);
             match &mut current {
-                Some(known) => {
-                    known.push('\n');
-                    known.push_str(data);
+                Some(event) => {
+                    event.push('\n');
+                    event.push_str(data);
                 }
                 None => current = Some(data.to_owned()),
             }

@@ -6,14 +6,14 @@
 use midcourse::ToolResult;
 use serde_json::{Map, Value};
 
-use crate::blocks::blocks;
+use crate::blocks::result_from_blocks;
 
 /// A tool's answer as a result.
 pub(super) fn result(response: Value) -> ToolResult {
     match response {
         Value::Null => ToolResult::default(),
         Value::String(text) => ToolResult::text(text),
-        Value::Array(items) => blocks(items),
+        Value::Array(items) => result_from_blocks(items),
         Value::Object(fields) => structured(fields),
         other => ToolResult::text(other.to_string()),
     }
@@ -43,7 +43,7 @@ fn structured(mut fields: Map<String, Value>) -> ToolResult {
                 return ToolResult::text(std::mem::take(text));
             }
             Some(Value::Array(items)) if !items.is_empty() => {
-                return blocks(std::mem::take(items));
+                return result_from_blocks(std::mem::take(items));
             }
             _ => {}
         }

@@ -45,11 +45,11 @@ impl Spoken {
         if self.words().is_empty() {
             return Vec::new();
         }
-        let request = std::str::from_utf8(body).ok().and_then(|body| api.request(body));
-        let begins = request.as_ref().and_then(Conversation::first_words);
+        let request = std::str::from_utf8(body).ok().and_then(|body| api.parse_request(body));
+        let begins = request.as_ref().and_then(Conversation::first_user_key);
         let words = self.words();
         let insertion = |item: &Item<'_>| {
-            let Item::Returns { id, place, .. } = item else { return None };
+            let Item::ToolResult { id, insertion_point: place, .. } = item else { return None };
             let (_, words) = words.get(&About::new(id, begins.as_ref()))?;
             Some((*place)?.insertion(words))
         };

@@ -4,7 +4,9 @@
 //! the client's history lacks it. What is for one request only goes into one. Both come from the
 //! records, so a proxy that begins in the middle says the same again.
 
-use crate::apis::{Api, Conversation, Fact, Insertion, Item, Place, Request, Way};
+use crate::apis::{
+    Api, Conversation, Insertion, InsertionPoint, Item, ObservedEvent, Request, Way,
+};
 use midcourse::{
     CallId, DecisionPoint, Delivery, Event, RunIdentity, RunSummary, Store, StoreError, Timestamp,
     TrajectoryPayload, TrajectoryRecord,
@@ -69,9 +71,9 @@ pub(super) enum Standing {
 #[derive(Default)]
 pub(super) struct Places {
     /// Those about results.
-    results: Vec<(CallId, Place)>,
+    results: Vec<(CallId, InsertionPoint)>,
     /// Those for this request only.
-    end: Option<Place>,
+    end: Option<InsertionPoint>,
 }
 
 impl Talk {
@@ -166,7 +168,7 @@ impl Talk {
 
     /// What was said about the results in a request, again.
     pub(super) fn again(&self, places: &Places) -> Vec<Insertion> {
-        let insertion = |(call, place): &(CallId, Place)| {
+        let insertion = |(call, place): &(CallId, InsertionPoint)| {
             let (_, said) = self.feedback.iter().find(|(about, _)| about == call)?;
             Some(place.insertion(&Delivery::labelled_text(said)?))
         };
@@ -201,24 +203,24 @@ impl Talk {
     /// The events that a request tells of.
     pub(super) fn asked(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let way = match () {
-            () if !request.has_room() => Way::Late,
-            () if self.requests == 0 && request.calls().next().is_none() => Way::Opening,
-            () if request.has_form => Way::Final,
+            () if !request.accepts_insertions() => Way::Late,
+            () if self.requests == 0 && request.call_ids().next().is_none() => Way::Opening,
+            () if request.has_response_format => Way::Final,
             () => Way::Request,
         };
         let mut events = self.begin(request, at);
-        let begins = Conversation::first_words(request);
+        let begins = Conversation::first_user_key(request);
         if begins != self.begins {
             self.begins = begins;
             self.share();
         }
-        let news = self.conversation.take(request, !self.is_hooked);
-        if news.is_summed_up {
+        let news = self.conversation.apply_request(request, !self.is_hooked);
+        if news.is_compacted {
             let compacted = TrajectoryPayload::ContextCompacted { trigger: None };
             events.push(self.event(Way::Late, at, compacted));
         }
         let mut has_words = false;
-        for Fact { payload, key, is_current } in news.facts {
+        for ObservedEvent { payload, fact_key: key, is_new_to_model: is_current } in news.events {
             let way = if is_current { way } else { Way::Late };
             if let (TrajectoryPayload::ToolEnded { tool_call_id, .. }, true) =
                 (&payload, is_current)
@@ -264,7 +266,7 @@ impl Talk {
             self.is_on_record = true;
             let identity = self.run.clone();
             events.push(self.event(Way::Late, at, TrajectoryPayload::RunStarted { identity }));
-            for text in request.prompt() {
+            for text in request.system_texts() {
                 let message = midcourse::AgentMessage::System { content: text, timestamp: None };
                 let said = TrajectoryPayload::MessageAppended { message };
                 events.push(self.event(Way::Late, at, said));
@@ -281,7 +283,7 @@ impl Talk {
             iteration: self.requests,
             model_id: request.model.clone(),
             system_prompt_chars: request.system_chars(),
-            message_count: request.messages,
+            message_count: request.message_count,
             tool_count: request.tools.len(),
             tools: request.tools.clone(),
         };
@@ -290,10 +292,11 @@ impl Talk {
     }
 
     /// The events that an answer tells of.
-    pub(super) fn heard(&mut self, answer: crate::apis::Answer, at: Timestamp) -> Vec<Event> {
-        self.open = answer.calls().map(|call| (call.id.clone(), tasks(&call.arguments))).collect();
-        let facts = self.conversation.hear(answer);
-        let event = |Fact { payload, key, .. }| {
+    pub(super) fn heard(&mut self, answer: crate::apis::Reply, at: Timestamp) -> Vec<Event> {
+        self.open =
+            answer.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments))).collect();
+        let facts = self.conversation.apply_reply(answer);
+        let event = |ObservedEvent { payload, fact_key: key, .. }| {
             let event = self.event(Way::Answer, at, payload);
             match key {
                 Some(key) => event.with_fact(key),
@@ -304,11 +307,7 @@ impl Talk {
     }
 
     /// The event of an answer to something that the client asked for itself: what it took.
-    pub(super) fn heard_beside(
-        &self,
-        answer: &crate::apis::Answer,
-        at: Timestamp,
-    ) -> Option<Event> {
+    pub(super) fn heard_beside(&self, answer: &crate::apis::Reply, at: Timestamp) -> Option<Event> {
         let used = TrajectoryPayload::UsageReported { usage: answer.usage? };
         Some(self.event(Way::Side, at, used))
     }
@@ -344,16 +343,21 @@ impl Talk {
 impl Places {
     pub(super) fn of(request: &Request<'_>) -> Self {
         let result = |item: &Item<'_>| match item {
-            Item::Returns { id, place, .. } => Some((CallId::from(id), (*place)?)),
+            Item::ToolResult { id, insertion_point: place, .. } => {
+                Some((CallId::from(id), (*place)?))
+            }
             _ => None,
         };
-        Self { results: request.items.iter().filter_map(result).collect(), end: request.place }
+        Self {
+            results: request.items.iter().filter_map(result).collect(),
+            end: request.insertion_point,
+        }
     }
 }
 
 fn first_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {
-    request.items.iter().skip(request.current).find_map(|item| match item {
-        Item::Returns { id, .. } => Some(id.as_ref()),
+    request.items.iter().skip(request.tail_start).find_map(|item| match item {
+        Item::ToolResult { id, .. } => Some(id.as_ref()),
         _ => None,
     })
 }
@@ -397,7 +401,7 @@ mod tests {
         let mut talk =
             Talk::new(RunIdentity::root("r"), Api::ChatCompletions, super::Spoken::default());
         talk.say(guidance("mind the step").into());
-        let places = Places::of(&Api::ChatCompletions.request(BODY).unwrap());
+        let places = Places::of(&Api::ChatCompletions.parse_request(BODY).unwrap());
         let sent = insert(BODY.as_bytes(), &mut talk.insertions(&places));
         let sent = String::from_utf8(sent).unwrap();
         assert!(

@@ -69,7 +69,7 @@ impl Talks {
             Some(session) => session_run(session, agent),
             None => {
                 let known = self.by_calls(request).or_else(|| self.by_words(request, digest));
-                let has_history = request.current > 0;
+                let has_history = request.tail_start > 0;
                 match (known, store) {
                     (Some(run), _) => run,
                     (None, None) if has_history => return None,
@@ -91,7 +91,7 @@ impl Talks {
                 Some(Ok((store, Some(run)))) => talk.resume(store, &run).ok()?,
                 // It may have begun long ago, and what was said then is not known.
                 Some(Err(_)) => return None,
-                None if request.current > 0 => return None,
+                None if request.tail_start > 0 => return None,
                 None => {}
             }
             // A helper's hooks may come behind its first request.
@@ -107,7 +107,7 @@ impl Talks {
         if let Some(talk) = self.talks.get_mut(&id) {
             talk.used = self.clock;
         }
-        self.learn(request.calls(), &id);
+        self.learn(request.call_ids(), &id);
         Some(id)
     }
 
@@ -126,15 +126,15 @@ impl Talks {
     }
 
     fn by_calls(&self, request: &Request<'_>) -> Option<RunIdentity> {
-        let last = request.calls().next()?;
+        let last = request.call_ids().next()?;
         let talk = if is_telling(last) {
-            let run = request.calls().find_map(|call| self.calls.get(call))?;
+            let run = request.call_ids().find_map(|call| self.calls.get(call))?;
             self.talks.get(run)
         } else {
-            let has_it = |talk: &&Talk| talk.conversation.holds(last);
+            let has_it = |talk: &&Talk| talk.conversation.has_call(last);
             let agreeing = self.talks.values().filter(has_it).filter_map(|talk| {
-                let same = talk.conversation.agrees(request)?;
-                Some((talk, (talk.conversation.begins_like(request), same, talk.used)))
+                let same = talk.conversation.count_matches(request)?;
+                Some((talk, (talk.conversation.has_same_start(request), same, talk.used)))
             });
             agreeing.max_by_key(|(_, likeness)| *likeness).map(|(talk, _)| talk)
         };
@@ -145,7 +145,7 @@ impl Talks {
     fn by_words(&self, request: &Request<'_>, digest: u64) -> Option<RunIdentity> {
         let mut found: Option<(&Talk, usize)> = None;
         for talk in self.talks.values() {
-            let Some(more) = talk.conversation.continues(request) else { continue };
+            let Some(more) = talk.conversation.messages_added_by(request) else { continue };
             let is_this = match talk.last.as_ref().map(|last| (last.standing, last.digest)) {
                 Some((Standing::Unanswered, same)) => more > 0 || same == digest,
                 Some((Standing::Answered, _)) => more > 0,
@@ -162,7 +162,7 @@ impl Talks {
 
     /// A run that begins: of its own, or for another.
     fn begun(&self, request: &Request<'_>) -> RunIdentity {
-        let words = request.first_words().unwrap_or_default();
+        let words = request.first_user_text().unwrap_or_default();
         let words = words.trim();
         let parent = self.talks.values().filter_map(|talk| Some((talk, talk.call_about(words)?)));
         match parent.max_by_key(|(talk, _)| talk.used) {
@@ -206,14 +206,14 @@ fn stored(
     let since = Timestamp::from_unix_ms(
         now.unix_ms().saturating_sub(u64::try_from(AGE_MAX.as_millis()).unwrap_or(u64::MAX)),
     );
-    let (kind, fact, is_telling) = match request.calls().next() {
+    let (kind, fact, is_telling) = match request.call_ids().next() {
         Some(call) => ("tool_started", call.to_owned(), is_telling(call)),
-        None => match Conversation::last_answer(request) {
+        None => match Conversation::last_assistant_key(request) {
             Some(key) => ("message_appended", key, false),
             None => return Ok(None),
         },
     };
-    let first = Conversation::first_words(request);
+    let first = Conversation::first_user_key(request);
     let mut found = None;
     for (run, seq) in store.runs_with_fact(kind, &fact, since)? {
         let begins_so = |key: &String| store.has_fact(run.run_id.as_str(), "message_appended", key);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use crate::apis::{Answer, Api, Way};
+use crate::apis::{Api, Reply, Way};
 use midcourse::{
     Event, Home, Mode, Plan, RunId, RunIdentity, StopReason, Store, StoreError, StoreSettings,
     Timestamp, Watch, spill,
@@ -134,12 +134,12 @@ impl Worker {
             (!is_plain).then(|| compressed::plain(asked.body.to_vec(), asked.encoding.as_deref()));
         let bytes = unpacked.as_ref().map_or(Some(&*asked.body), |bytes| bytes.as_deref());
         let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let Some(mut request) = text.and_then(|text| asked.api.request(text)) else {
+        let Some(mut request) = text.and_then(|text| asked.api.parse_request(text)) else {
             ticket.answer(Vec::new());
             return self.unread(asked, at);
         };
         if !asked.is_open() {
-            request.place = None;
+            request.insertion_point = None;
         }
         let digest = xxh3_64(&asked.body);
         self.open();
@@ -203,9 +203,9 @@ impl Worker {
         } else {
             if let Some(last) = &mut talk.last {
                 last.standing =
-                    if answer.is_whole() { Standing::Answered } else { Standing::Unanswered };
+                    if answer.is_complete() { Standing::Answered } else { Standing::Unanswered };
             }
-            let calls: Vec<_> = answer.calls().map(|call| call.id.clone()).collect();
+            let calls: Vec<_> = answer.tool_calls().map(|call| call.id.clone()).collect();
             let events = talk.heard(answer, at);
             self.talks.learn(calls.iter().map(|call| call.as_str()), &run);
             events
@@ -444,18 +444,18 @@ fn asked_about(events: &[Event]) -> Vec<Event> {
     events.iter().map(about).collect()
 }
 
-fn answer_of(api: Api, heard: Heard) -> Answer {
+fn answer_of(api: Api, heard: Heard) -> Reply {
     let (status, encoding, tape) = match heard {
-        Heard::Broken(why) => return Answer::broken(StopReason::Aborted, why),
+        Heard::Broken(why) => return Reply::failed(StopReason::Aborted, why),
         Heard::Answered { status, encoding, tape } => (status, encoding, tape),
     };
     let bytes = tape.pieces.concat();
     let read = compressed::plain(bytes, encoding.as_deref());
-    let answer = read.and_then(|body| api.answer(status, &body));
+    let answer = read.and_then(|body| api.parse_response(status, &body));
     match (answer, tape.broken) {
         (Some(answer), _) => answer,
-        (None, Some(why)) => Answer::broken(StopReason::Aborted, why),
-        (None, None) => Answer::broken(
+        (None, Some(why)) => Reply::failed(StopReason::Aborted, why),
+        (None, None) => Reply::failed(
             StopReason::Error,
             format!("an answer of status {status} is not understood"),
         ),

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-mod apis;
 mod archive;
 mod backtest;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

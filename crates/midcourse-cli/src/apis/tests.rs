@@ -1,64 +1,67 @@
-//! The APIs, on bytes: what is read from requests and answers, and what inserting leaves as it was.
+//! Tests on bytes: what is parsed from requests and responses, and that inserting changes nothing
+//! else.
 
 use midcourse::{StopReason, TrajectoryPayload, Usage};
-use midcourse_cli::apis::{Answer, Api, Conversation, Insertion, insert};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::{Api, Conversation, Insertion, InsertionPoint, Item, Reply, Request, insert};
+
 const APIS: [Api; 2] = [Api::Messages, Api::ChatCompletions];
 
-/// One step of a conversation, in the words of no API.
+/// One step of a conversation, independent of the API.
 #[derive(Debug, Clone)]
 enum Step {
-    Says(String),
+    Message(String),
+    /// Results of parallel calls, each as a string or as a list of blocks.
     Calls(Vec<(String, bool)>),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let text = || prop_oneof![".{0,12}", "[\\PC\"\\\\\\n\\]}]{0,12}"];
     let step = prop_oneof![
-        text().prop_map(Step::Says),
+        text().prop_map(Step::Message),
         prop::collection::vec((text(), any::<bool>()), 1..4).prop_map(Step::Calls),
     ];
     prop::collection::vec(step, 0..8)
 }
 
-/// The conversation as an API writes it; results are texts or parts, as the flag says.
+/// The request body for a conversation. The flag of a result says whether it is a list of blocks.
 fn body(api: Api, steps: &[Step]) -> Value {
     let mut messages = vec![json!({"role": "user", "content": "go"})];
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Says(text) => {
+            Step::Message(text) => {
                 messages.push(json!({"role": "assistant", "content": text}));
                 messages.push(json!({"role": "user", "content": text}));
             }
             Step::Calls(results) => {
-                let id = |place: usize| format!("call-{number}-{place}");
-                let content = |(text, in_parts): &(String, bool)| match in_parts {
+                let id = |index: usize| format!("call-{number}-{index}");
+                let content = |(text, as_blocks): &(String, bool)| match as_blocks {
                     true => json!([{"type": "text", "text": text}]),
                     false => json!(text),
                 };
                 let results = results.iter().enumerate();
                 match api {
                     Api::Messages => {
-                        let call = |place| json!({"type": "tool_use", "id": id(place), "name": "t", "input": {}});
-                        let calls: Vec<_> = results.clone().map(|(place, _)| call(place)).collect();
-                        let result = |(place, result)| json!({"type": "tool_result", "tool_use_id": id(place), "content": content(result)});
+                        let call = |index| json!({"type": "tool_use", "id": id(index), "name": "t", "input": {}});
+                        let calls: Vec<_> = results.clone().map(|(index, _)| call(index)).collect();
+                        let result = |(index, result)| json!({"type": "tool_result", "tool_use_id": id(index), "content": content(result)});
                         let results: Vec<_> = results.map(result).collect();
                         messages.push(json!({"role": "assistant", "content": calls}));
                         messages.push(json!({"role": "user", "content": results}));
                     }
                     Api::ChatCompletions => {
-                        let call = |place| {
-                            json!({"id": id(place), "type": "function",
+                        let call = |index| {
+                            json!({"id": id(index), "type": "function",
                                    "function": {"name": "t", "arguments": "{}"}})
                         };
-                        let calls: Vec<_> = results.clone().map(|(place, _)| call(place)).collect();
+                        let calls: Vec<_> = results.clone().map(|(index, _)| call(index)).collect();
                         messages.push(
                             json!({"role": "assistant", "content": null, "tool_calls": calls}),
                         );
-                        for (place, result) in results {
-                            messages.push(json!({"role": "tool", "tool_call_id": id(place), "content": content(result)}));
+                        for (index, result) in results {
+                            messages.push(json!({"role": "tool", "tool_call_id": id(index), "content": content(result)}));
                         }
                     }
                 }
@@ -68,7 +71,7 @@ fn body(api: Api, steps: &[Step]) -> Value {
     json!({"model": "m", "messages": messages, "tools": [{"name": "t"}]})
 }
 
-/// The same JSON with white space wherever it may stand.
+/// The same JSON with white space wherever it is allowed.
 fn spaced(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -86,7 +89,7 @@ fn spaced(value: &Value) -> String {
     }
 }
 
-/// All texts in a value, joined.
+/// All strings in a value, joined.
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -96,76 +99,84 @@ fn texts(value: &Value) -> String {
     }
 }
 
+/// Where feedback about the result of a call goes.
+fn result_point(request: &Request<'_>, call: &str) -> Option<InsertionPoint> {
+    request.items.iter().find_map(|item| match item {
+        Item::ToolResult { id, insertion_point, .. } if id == call => *insertion_point,
+        _ => None,
+    })
+}
+
 proptest! {
     #[test]
-    fn what_is_inserted_can_be_cut_out_and_is_all_that_is_new(steps in steps()) {
-        const WORDS: &str = "[monitor]\n\"quoted\" \\ → words";
+    fn removing_insertions_gives_back_the_bytes_of_the_client(steps in steps()) {
+        const TEXT: &str = "[monitor]\n\"quoted\" \\ → text";
         for api in APIS {
             let sent = spaced(&body(api, &steps));
-            let request = api.request(&sent).unwrap();
+            let request = api.parse_request(&sent).unwrap();
             let mut insertions: Vec<Insertion> = Vec::new();
             for (number, step) in steps.iter().enumerate() {
                 let Step::Calls(results) = step else { continue };
-                for place in 0..results.len() {
-                    let place = request.place_of(&format!("call-{number}-{place}")).unwrap();
-                    insertions.push(place.insertion(WORDS));
+                for index in 0..results.len() {
+                    let call = format!("call-{number}-{index}");
+                    insertions.push(result_point(&request, &call).unwrap().insertion(TEXT));
                 }
             }
-            insertions.push(request.place.unwrap().insertion(WORDS));
+            insertions.push(request.insertion_point.unwrap().insertion(TEXT));
             let count = insertions.len();
             let inserted = String::from_utf8(insert(sent.as_bytes(), &mut insertions)).unwrap();
-            // It is still the same conversation, with these words in it.
+            // It is the same conversation with these texts added.
             let value: Value = serde_json::from_str(&inserted).unwrap();
-            prop_assert_eq!(texts(&value).matches(WORDS).count(), count);
+            prop_assert_eq!(texts(&value).matches(TEXT).count(), count);
             let before: Value = serde_json::from_str(&sent).unwrap();
             prop_assert_eq!(
                 value["messages"].as_array().unwrap().len(),
                 before["messages"].as_array().unwrap().len()
             );
             let mut cut = inserted.clone();
-            for Insertion { text, .. } in &insertions {
-                cut = cut.replacen(text.as_str(), "", 1);
+            for Insertion { json, .. } in &insertions {
+                cut = cut.replacen(json.as_str(), "", 1);
             }
             prop_assert_eq!(cut, sent);
         }
     }
 
     #[test]
-    fn a_conversation_that_grows_tells_each_thing_once(steps in steps()) {
+    fn a_growing_conversation_yields_each_event_once(steps in steps()) {
         for api in APIS {
             let mut growing = Conversation::default();
-            let mut told = Vec::new();
+            let mut yielded = Vec::new();
             for length in 0..=steps.len() {
                 let sent = body(api, &steps[..length]).to_string();
-                let news = growing.take(&api.request(&sent).unwrap(), true);
-                prop_assert!(!news.is_summed_up);
-                told.extend(news.facts.into_iter().map(|fact| (fact.payload, fact.key)));
-                // Sent again, it is nothing new.
-                prop_assert!(growing.take(&api.request(&sent).unwrap(), true).facts.is_empty());
+                let delta = growing.apply_request(&api.parse_request(&sent).unwrap(), true);
+                prop_assert!(!delta.is_compacted);
+                yielded.extend(delta.events.into_iter().map(|event| (event.payload, event.fact_key)));
+                let again = growing.apply_request(&api.parse_request(&sent).unwrap(), true);
+                prop_assert!(again.events.is_empty(), "the same request again adds nothing");
             }
             let whole = body(api, &steps).to_string();
-            let at_once = Conversation::default().take(&api.request(&whole).unwrap(), true);
+            let at_once = Conversation::default().apply_request(&api.parse_request(&whole).unwrap(), true);
             let at_once: Vec<_> =
-                at_once.facts.into_iter().map(|fact| (fact.payload, fact.key)).collect();
-            prop_assert_eq!(told, at_once, "another process finds the same keys");
+                at_once.events.into_iter().map(|event| (event.payload, event.fact_key)).collect();
+            prop_assert_eq!(yielded, at_once, "another process computes the same keys");
         }
     }
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), text in ".*") {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), text in ".*") {
         for api in APIS {
-            let _ = api.answer(200, &bytes);
-            let _ = api.answer(500, &bytes);
-            let _ = api.answer(200, format!("data: {text}\n\n").as_bytes());
-            if let Some(request) = api.request(&text) {
-                let _ = Conversation::default().take(&request, true);
+            let _ = api.parse_response(200, &bytes);
+            let _ = api.parse_response(500, &bytes);
+            let _ = api.parse_response(200, format!("data: {text}\n\n").as_bytes());
+            if let Some(request) = api.parse_request(&text) {
+                let _ = Conversation::default().apply_request(&request, true);
             }
         }
     }
 }
 
 #[test]
-fn a_stream_is_the_answer_that_it_makes() {
+fn a_stream_parses_like_the_whole_response() {
     let usage = json!({"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1});
     let whole = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use",
         "usage": {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 20},
@@ -190,35 +201,35 @@ fn a_stream_is_the_answer_that_it_makes() {
     let stream = |events: &[Value], end: &str| -> String {
         events.iter().map(|event| format!("event: x{end}data: {event}{end}{end}")).collect()
     };
-    let answer = |body: &str| Api::Messages.answer(200, body.as_bytes()).unwrap();
-    let known = answer(&whole.to_string());
-    assert_eq!(known.usage.unwrap().output_tokens, 20);
+    let parse = |body: &str| Api::Messages.parse_response(200, body.as_bytes()).unwrap();
+    let expected = parse(&whole.to_string());
+    assert_eq!(expected.usage.unwrap().output_tokens, 20);
     for end in ["\n", "\r\n"] {
-        assert_eq!(answer(&stream(&events, end)), known);
+        assert_eq!(parse(&stream(&events, end)), expected);
     }
-    let cut = answer(&stream(&events[..8], "\n"));
-    assert_eq!((cut.stop_reason, cut.is_whole()), (StopReason::Aborted, false));
+    let cut = parse(&stream(&events[..8], "\n"));
+    assert_eq!((cut.stop_reason, cut.is_complete()), (StopReason::Aborted, false));
     assert_eq!(cut.texts().collect::<String>(), "I look.");
 
     let chunk = |delta: Value, reason: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
-    let called = |id: Option<&str>, name: Option<&str>, arguments: &str| {
+    let call = |id: Option<&str>, name: Option<&str>, arguments: &str| {
         let function = json!({"name": name, "arguments": arguments});
         json!({"tool_calls": [{"index": 0, "id": id, "function": function}]})
     };
     let chunks = [
         chunk(json!({"role": "assistant", "content": ""}), None),
         chunk(json!({"content": "I look."}), None),
-        chunk(called(Some("t1"), Some("ls"), ""), None),
-        chunk(called(None, None, "{\"path\""), None),
-        chunk(called(None, None, ": \"a\"}"), None),
+        chunk(call(Some("t1"), Some("ls"), ""), None),
+        chunk(call(None, None, "{\"path\""), None),
+        chunk(call(None, None, ": \"a\"}"), None),
         chunk(json!({}), Some("tool_calls")),
         json!({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 20,
                                         "prompt_tokens_details": {"cached_tokens": 5}}}),
     ];
     let mut text: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
     text.push_str("data: [DONE]\n\n");
-    let streamed = Api::ChatCompletions.answer(200, text.as_bytes()).unwrap();
-    assert_eq!(streamed.blocks, known.blocks[1..]);
+    let streamed = Api::ChatCompletions.parse_response(200, text.as_bytes()).unwrap();
+    assert_eq!(streamed.blocks, expected.blocks[1..]);
     assert_eq!(streamed.stop_reason, StopReason::ToolUse);
     let usage = Usage {
         input_tokens: 7,
@@ -230,60 +241,62 @@ fn a_stream_is_the_answer_that_it_makes() {
 }
 
 #[test]
-fn an_error_is_an_answer_that_did_not_come() {
-    let refused = Api::Messages.answer(529, br#"{"type":"error"}"#).unwrap();
-    assert_eq!((refused.stop_reason, refused.is_whole()), (StopReason::Error, false));
+fn an_error_is_an_incomplete_reply_without_calls() {
+    let refused = Api::Messages.parse_response(529, br#"{"type":"error"}"#).unwrap();
+    assert_eq!((refused.stop_reason, refused.is_complete()), (StopReason::Error, false));
     assert!(refused.error.as_deref().unwrap().starts_with("HTTP status 529: "));
     let stream =
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
-    let broken = Api::Messages.answer(200, stream.as_bytes()).unwrap();
+    let broken = Api::Messages.parse_response(200, stream.as_bytes()).unwrap();
     assert!(broken.error.unwrap().contains("overloaded_error"));
-    let calls = |answer: &Answer| answer.calls().count();
-    assert_eq!(calls(&refused), 0);
+    let count = |reply: &Reply| reply.tool_calls().count();
+    assert_eq!(count(&refused), 0);
 }
 
 #[test]
-fn marks_that_move_change_nothing() {
-    let mark = json!({"type": "ephemeral"});
-    let marked = json!({"model": "m", "messages": [
+fn cache_breakpoints_that_move_add_no_events() {
+    let breakpoint = json!({"type": "ephemeral"});
+    let before = json!({"model": "m", "messages": [
         {"role": "user", "content": "go"},
-        {"role": "system", "content": [{"type": "text", "text": "note", "cache_control": mark}]}]});
-    let moved = json!({"model": "m", "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "note", "cache_control": breakpoint}]}]});
+    let after = json!({"model": "m", "messages": [
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
         {"role": "system", "content": "note"},
-        {"role": "user", "content": [{"type": "text", "text": "more", "cache_control": mark}]}]});
+        {"role": "user", "content": [{"type": "text", "text": "more", "cache_control": breakpoint}]}]});
     let mut conversation = Conversation::default();
-    let (marked, moved) = (marked.to_string(), moved.to_string());
-    assert_eq!(conversation.take(&Api::Messages.request(&marked).unwrap(), true).facts.len(), 2);
-    let news = conversation.take(&Api::Messages.request(&moved).unwrap(), true);
-    let [fact] = news.facts.as_slice() else { panic!("{news:?}") };
-    assert!(matches!(&fact.payload, TrajectoryPayload::MessageAppended { .. }));
+    let (before, after) = (before.to_string(), after.to_string());
+    let first = conversation.apply_request(&Api::Messages.parse_request(&before).unwrap(), true);
+    assert_eq!(first.events.len(), 2);
+    let delta = conversation.apply_request(&Api::Messages.parse_request(&after).unwrap(), true);
+    let [event] = delta.events.as_slice() else { panic!("{delta:?}") };
+    assert!(matches!(&event.payload, TrajectoryPayload::MessageAppended { .. }));
 }
 
 #[test]
-fn answers_of_servers_that_are_not_quite_like_the_others_are_read() {
-    let read = |api: Api, body: Value| api.answer(200, body.to_string().as_bytes()).unwrap();
-    let counted = read(
+fn responses_of_less_strict_servers_are_parsed() {
+    let parse =
+        |api: Api, body: Value| api.parse_response(200, body.to_string().as_bytes()).unwrap();
+    let counted = parse(
         Api::Messages,
         json!({"content": [{"type": "text", "text": "a"}],
         "stop_reason": "end_turn", "usage": {"input_tokens": 3, "cache_read_input_tokens": null}}),
     );
     assert_eq!((counted.texts().count(), counted.usage.unwrap().input_tokens), (1, 3));
     let message = json!({"content": "a", "reasoning": "hm", "reasoning_content": "hm"});
-    let both = read(
+    let both = parse(
         Api::ChatCompletions,
         json!({"usage": {"prompt_tokens": null},
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}),
     );
-    assert_eq!((both.blocks.len(), both.is_whole()), (2, true));
+    assert_eq!((both.blocks.len(), both.is_complete()), (2, true));
     let piece = |arguments: &str| {
         let function = json!({"name": "shell", "arguments": arguments});
         let call = json!({"index": 0, "id": "c1", "function": function});
         json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
     };
     let stream = format!("data: {}\n\ndata: {}\n\ndata: [DONE]\n\n", piece("{\"a\""), piece(":1}"));
-    let answer = Api::ChatCompletions.answer(200, stream.as_bytes()).unwrap();
-    let calls: Vec<_> = answer.calls().collect();
+    let reply = Api::ChatCompletions.parse_response(200, stream.as_bytes()).unwrap();
+    let calls: Vec<_> = reply.tool_calls().collect();
     let [call] = calls.as_slice() else { panic!("{calls:?}") };
     assert_eq!(
         (call.id.as_str(), call.name.as_str(), &call.arguments),
@@ -292,32 +305,33 @@ fn answers_of_servers_that_are_not_quite_like_the_others_are_read() {
 }
 
 #[test]
-fn a_result_without_content_gets_one_and_a_result_of_nothing_does_not() {
+fn a_result_without_content_gets_the_field_and_a_null_content_is_left_alone() {
     let body = |result: &str| {
         format!(
             r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"n","input":{{}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t"{result}}}]}}]}}"#
         )
     };
     let missing = body("");
-    let place = Api::Messages.request(&missing).unwrap().place_of("t").unwrap();
-    let inserted = insert(missing.as_bytes(), &mut [place.insertion("words")]);
+    let request = Api::Messages.parse_request(&missing).unwrap();
+    let point = result_point(&request, "t").unwrap();
+    let inserted = insert(missing.as_bytes(), &mut [point.insertion("text")]);
     let value: Value = serde_json::from_slice(&inserted).unwrap();
-    assert_eq!(value["messages"][2]["content"][0]["content"], "words");
-    let nothing = body(r#","content":null"#);
-    assert_eq!(Api::Messages.request(&nothing).unwrap().place_of("t"), None);
+    assert_eq!(value["messages"][2]["content"][0]["content"], "text");
+    let null = body(r#","content":null"#);
+    assert_eq!(result_point(&Api::Messages.parse_request(&null).unwrap(), "t"), None);
 }
 
 #[test]
-fn tools_of_ones_own_kind_are_tools() {
+fn custom_tools_are_tools() {
     let call = json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** x"}});
     let body = json!({"messages": [{"role": "user", "content": "go"},
         {"role": "assistant", "content": null, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "done"}],
         "tools": [{"type": "custom", "custom": {"name": "patch"}}]})
     .to_string();
-    let request = Api::ChatCompletions.request(&body).unwrap();
+    let request = Api::ChatCompletions.parse_request(&body).unwrap();
     assert_eq!(request.tools, ["patch"]);
-    let news = Conversation::default().take(&request, true);
-    let kinds: Vec<_> = news.facts.iter().map(|fact| fact.payload.kind()).collect();
+    let delta = Conversation::default().apply_request(&request, true);
+    let kinds: Vec<_> = delta.events.iter().map(|event| event.payload.kind()).collect();
     assert_eq!(kinds, ["message_appended", "tool_started", "tool_ended"]);
 }
