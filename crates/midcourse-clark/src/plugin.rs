@@ -14,7 +14,7 @@ use clark_agent::{
     TransformContext, UserContent,
 };
 use midcourse::{OnFailure, TrajectoryError, TrajectoryRecorder, TrajectorySink};
-use midcourse_core::{Engine, Goals, RunIdentity, RunOutcome, TrajectoryPayload};
+use midcourse_core::{Budget, Engine, RunIdentity, RunOutcome, TrajectoryPayload};
 
 use crate::convert::{identity, payload_of};
 use crate::guard::{guard, guard_all};
@@ -66,7 +66,7 @@ impl Midcourse {
         Self::of(Setup {
             sink,
             on_failure: OnFailure::default(),
-            make_engine: Arc::new(|_| Engine::shipped(Goals::default())),
+            make_engine: Arc::new(|_| Engine::shipped(Budget::default())),
             on_trouble: Arc::new(|_| {}),
         })
     }

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use midcourse::{
-    Engine, Event, Goals, Home, RunIdentity, Source, Store, StoreSettings, Timestamp, ToolResult,
+    Budget, Engine, Event, Home, RunIdentity, Source, Store, StoreSettings, Timestamp, ToolResult,
     TrajectoryPayload, TrajectoryRecord, Watch,
 };
 use serde_json::json;
@@ -164,7 +164,7 @@ fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
     let source = Source::new("claude-code", "hook");
     let mut store = Store::open(&Home::at(home), StoreSettings::default()).unwrap();
-    let mut watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
+    let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
     let start = Timestamp::from_unix_ms(1_790_000_000_000);
     let mut done = 0;
     while done + 1 < length {

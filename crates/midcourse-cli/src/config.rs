@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use midcourse::{
-    Budget, DeliveryPolicy, Engine, Goals, Mode, Prompt, Providers, Speaking,
+    Budget, DeliveryPolicy, Engine, MessageSettings, Mode, Prompt, ProviderSettings,
     TrajectoryAnalysisConfig,
 };
 
@@ -42,7 +42,7 @@ pub struct Config {
     /// How much is said.
     pub speaking: SpeakingLimits,
     /// Who speaks.
-    pub providers: Providers,
+    pub providers: ProviderSettings,
 }
 
 /// How much is said, where that is to be other than the host has it.
@@ -83,7 +83,7 @@ impl Config {
             deadline: None,
             analysis: TrajectoryAnalysisConfig::shipped(),
             speaking: SpeakingLimits::default(),
-            providers: Providers::default(),
+            providers: ProviderSettings::default(),
         }
     }
 
@@ -112,12 +112,14 @@ impl Config {
     /// An engine that watches and speaks so, and as much as the host has it where nothing is said
     /// here.
     pub fn engine_for(&self, host: DeliveryPolicy) -> Engine {
-        let speaking =
-            Speaking { providers: self.providers.clone(), delivery: self.speaking.over(host) };
+        let speaking = MessageSettings {
+            providers: self.providers.clone(),
+            delivery: self.speaking.over(host),
+        };
         let mut analysis = self.analysis.clone();
         // Who is to speak of drift needs somebody who sees it.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
-        let prompt = Prompt::new(speaking.template(Goals { budget: self.budget }));
+        let prompt = Prompt::new(speaking.template(self.budget));
         Engine::new(prompt, analysis).with_mode(self.mode)
     }
 }

@@ -12,8 +12,8 @@ mod response;
 use std::path::PathBuf;
 
 use midcourse::{
-    DecisionPoint, Delivery, DeliveryPolicy, GuidanceChoice, RunIdentity, Speaking, Timestamp,
-    TrajectoryPayload,
+    DecisionPoint, Delivery, DeliveryPolicy, GuidanceSelection, MessageSettings, RunIdentity,
+    Timestamp, TrajectoryPayload,
 };
 use serde::Serialize;
 
@@ -147,14 +147,14 @@ impl Host {
 
     /// How much is said: both hosts keep what they are told for the rest of the session and send
     /// it along with every later request, so it is little.
-    pub fn speaking(self) -> Speaking {
+    pub fn speaking(self) -> MessageSettings {
         let delivery = DeliveryPolicy {
-            guidance: GuidanceChoice { max_per_decision: 1 },
+            guidance: GuidanceSelection { max_per_decision: 1 },
             max_deliveries: Some(DELIVERIES_MAX),
             max_chars: Some(CHARS_MAX),
             ..DeliveryPolicy::default()
         };
-        Speaking { delivery, ..Speaking::default() }
+        MessageSettings { delivery, ..MessageSettings::default() }
     }
 
     /// A fact that came this way. What has no id of its own is one fact if it comes twice in a

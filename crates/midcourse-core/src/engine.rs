@@ -6,18 +6,18 @@
 //! The engine does no I/O and asks no clock, so what it said live is what it says in a replay.
 
 mod delivery;
-mod providers;
-mod shipped;
+mod settings;
 mod step;
 
 pub use delivery::{Delivery, LABEL, labelled};
-pub use providers::{FeedbackSetting, GuidancePace, GuidanceSetting, Providers};
-pub use shipped::{Goals, Speaking, shipped_template};
+pub use settings::{
+    FeedbackSetting, GuidanceSetting, MessageSettings, ProviderSettings, shipped_template,
+};
 pub use step::Step;
 
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig};
 use crate::detect::PatternDetector;
-use crate::feedback::collect_feedback;
+use crate::feedback::{Budget, collect_feedback};
 use crate::guidance::collect_guidance;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
 use crate::prompt::{Asked, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
@@ -50,9 +50,10 @@ impl Engine {
         Self { session, prompt, mode: Mode::Live }
     }
 
-    /// Watches a run as midcourse ships: the detectors of trouble, and what is to be met.
-    pub fn shipped(goals: Goals) -> Self {
-        Self::new(Prompt::new(shipped_template(goals)), TrajectoryAnalysisConfig::shipped())
+    /// An engine with the providers and detectors that midcourse ships with, and a budget for the
+    /// run: [`Budget::default`] limits nothing.
+    pub fn shipped(budget: Budget) -> Self {
+        Self::new(Prompt::new(shipped_template(budget)), TrajectoryAnalysisConfig::shipped())
     }
 
     /// The same, with one more detector.
@@ -82,7 +83,7 @@ impl Engine {
     /// Takes one record in, whatever its kind. The record of something that was delivered counts
     /// as its confirmation.
     pub fn take_in(&mut self, record: &TrajectoryRecord) -> Intake {
-        self.session.take_in(record)
+        self.session.apply(record)
     }
 
     /// What is to be said after the latest tool call; nothing once something new has begun.
@@ -154,7 +155,7 @@ impl Engine {
 
     /// Whether as much was said as the prompt allows for one run.
     fn is_spent(&self) -> bool {
-        let (spent, policy) = (self.session.spent(), self.prompt.delivery());
+        let (spent, policy) = (self.session.delivery_totals(), self.prompt.delivery());
         policy.max_deliveries.is_some_and(|max| spent.deliveries >= max)
             || policy.max_chars.is_some_and(|max| spent.chars >= max)
     }

@@ -1,7 +1,7 @@
 //! Feedback: what is said after a tool call, when a trigger is due.
 //!
 //! One mechanism with two vocabularies. [`FeedbackProvider`] and its friends are the mechanism; the
-//! observer names ([`TrajectoryObserver`], [`Assessment`], …) are a thin layer over it. Providers
+//! observer names ([`TrajectoryObserver`], [`Assessment`], …) are a thin layer over it. ProviderSettings
 //! are asked in the order they were declared, each at its own cadence, and the first that has
 //! something to say speaks.
 

@@ -7,15 +7,15 @@
 mod collect;
 mod consultation;
 mod course_correction;
+mod deadline_notice;
 mod diagnostic;
 mod doom_loop;
 mod parallel;
-mod time_limit;
 
 pub use collect::collect_guidance;
 pub use consultation::ConsultationPromptProvider;
 pub use course_correction::CourseCorrection;
+pub use deadline_notice::DeadlineNotice;
 pub use diagnostic::DiagnosticSignalProvider;
 pub use doom_loop::DoomLoopDetector;
 pub use parallel::ParallelToolReminder;
-pub use time_limit::TimeLimit;

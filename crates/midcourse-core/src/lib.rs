@@ -46,8 +46,8 @@ pub use detect::{
 };
 pub use digest::Digest;
 pub use engine::{
-    Delivery, Engine, FeedbackSetting, Goals, GuidancePace, GuidanceSetting, LABEL, Mode,
-    Providers, Speaking, Step, labelled, shipped_template,
+    Delivery, Engine, FeedbackSetting, GuidanceSetting, LABEL, MessageSettings, Mode,
+    ProviderSettings, Step, labelled, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{
@@ -57,23 +57,23 @@ pub use feedback::{
     run_observers,
 };
 pub use guidance::{
-    ConsultationPromptProvider, CourseCorrection, DiagnosticSignalProvider, DoomLoopDetector,
-    ParallelToolReminder, TimeLimit, collect_guidance,
+    ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
+    DoomLoopDetector, ParallelToolReminder, collect_guidance,
 };
-pub use ledger::{CAUSES_MAX, Ledger, LedgerPolicy, WORDS_MAX};
+pub use ledger::{Ledger, LedgerPolicy, MAX_CAUSES, MAX_REMEMBERED_TEXTS};
 pub use message::{
-    ClassificationResult, DecisionPoint, DecisionPoints, FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES,
-    Feedback, GuidanceDelivered, GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition,
-    InvalidFeedback, InvalidGuidance, METADATA_MAX, Observation, Outcome, OutcomeVerdict, Severity,
-    format_guidance,
+    ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
+    GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition, InvalidFeedback,
+    InvalidGuidance, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, MAX_METADATA_ENTRIES, Observation,
+    Outcome, OutcomeVerdict, Severity, format_guidance,
 };
 pub use money::{InvalidMoney, MicroUsd};
 pub use notation::{NotationError, parse_notation, parse_notation_events, write_notation};
 pub use prompt::{
     Asked, DeliveryPolicy, FeedbackContext, FeedbackPolicy, FeedbackProvider,
-    FeedbackProviderConfig, FeedbackTrigger, Filesystem, GuidanceChoice, GuidanceContext,
-    GuidanceProvider, GuidanceProviderConfig, InvalidPrompt, InvalidTrigger, Prompt,
-    PromptTemplate, RenderedPrompt, Resources,
+    FeedbackProviderConfig, FeedbackTrigger, Filesystem, GuidanceContext, GuidanceLimits,
+    GuidanceProvider, GuidanceProviderConfig, GuidanceSelection, InvalidPrompt, InvalidTrigger,
+    Prompt, PromptTemplate, RenderedPrompt, Resources,
 };
 pub use record::{
     AgentMessage, AssistantBlock, AssistantContent, CallId, GapReason, ImageContent,
@@ -82,8 +82,8 @@ pub use record::{
     TrajectoryRecord, Usage, UserBlock, UserContent,
 };
 pub use session::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointError, FILES_MAX, Fired, Intake, PROMPTS_MAX,
-    Session, SessionEvent, Slice, SliceItem, Spent,
+    CHECKPOINT_VERSION, Checkpoint, CheckpointError, DeliveryTotals, Fired, Intake,
+    MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
 pub use text::{
     ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_SAFE_NAME_CHARS,

@@ -9,10 +9,10 @@ mod feedback;
 mod guidance;
 mod outcome;
 
-pub use classification::{ClassificationResult, METADATA_MAX};
+pub use classification::{ClassificationResult, MAX_METADATA_ENTRIES};
 pub use decision_point::{DecisionPoint, DecisionPoints, InjectionPosition};
 pub use feedback::{
-    FEEDBACK_MAX_CHARS, FEEDBACK_MAX_LINES, Feedback, InvalidFeedback, Observation, Severity,
+    Feedback, InvalidFeedback, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, Observation, Severity,
 };
 pub use guidance::{
     GuidanceDelivered, GuidanceInjection, GuidanceKey, GuidanceText, InvalidGuidance,

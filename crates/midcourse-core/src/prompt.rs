@@ -15,11 +15,11 @@ mod section;
 mod template;
 mod trigger;
 
-pub use delivery::{Asked, DeliveryPolicy, FeedbackPolicy, GuidanceChoice};
+pub use delivery::{Asked, DeliveryPolicy, FeedbackPolicy, GuidanceSelection};
 pub use feedback_context::FeedbackContext;
 pub use feedback_provider::{FeedbackProvider, FeedbackProviderConfig};
 pub use guidance_context::GuidanceContext;
-pub use guidance_provider::{GuidanceProvider, GuidanceProviderConfig};
+pub use guidance_provider::{GuidanceLimits, GuidanceProvider, GuidanceProviderConfig};
 pub use resources::{Filesystem, Resources};
 pub use section::RenderedPrompt;
 pub use template::{InvalidPrompt, Prompt, PromptTemplate};

@@ -1,7 +1,7 @@
 //! The session: the bounded state of one run.
 //!
 //! It holds the analysis, what was said and when, the ledger of causes and what the outside told.
-//! Everything changes through [`Session::take_in`] (a record) or [`Session::dispatch`] (an event);
+//! Everything changes through [`Session::apply`] (a record) or [`Session::dispatch`] (an event);
 //! what is kept is bounded, totals are counters and stay exact when the window has moved on.
 //! Slices are scoped to the prompt the run works on.
 
@@ -35,10 +35,10 @@ use outcome::Outcomes;
 use slice::{Kept, Totals};
 
 /// Prompts that a run tells apart; later ones count as the last of these.
-pub const PROMPTS_MAX: usize = 16;
+pub const MAX_PROMPTS: usize = 16;
 
 /// Files whose appearance is remembered; beyond it the oldest is forgotten.
-pub const FILES_MAX: usize = 16;
+pub const MAX_CREATED_FILES: usize = 16;
 
 /// Providers that are remembered to have spoken of a file; beyond it nobody speaks of it again.
 const PROVIDERS_MAX: usize = 32;
@@ -68,7 +68,7 @@ struct State {
     outcomes: Outcomes,
     deadline: Option<(Deadline, u64)>,
     files: Vec<CreatedFile>,
-    spent: Spent,
+    delivery_totals: DeliveryTotals,
     used_before: UsedBefore,
     /// Under the terms in force something was recorded as said that nobody heard.
     has_shadowed: bool,
@@ -83,7 +83,7 @@ struct CreatedFile {
 
 /// What was said over the whole run; what a shadow said counts until its terms end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct DeliveryTotals {
     /// How often.
     pub deliveries: u64,
     /// How many characters.
@@ -117,9 +117,9 @@ impl Session {
     }
 
     /// Takes in one record.
-    pub fn take_in(&mut self, record: &TrajectoryRecord) -> Intake {
+    pub fn apply(&mut self, record: &TrajectoryRecord) -> Intake {
         let calls = self.trajectory().tool_call_count();
-        let noticed = self.builder.take_in(record, self.state.prompt);
+        let noticed = self.builder.apply(record, self.state.prompt);
         self.state.count_calls(self.builder.analysis().tool_call_count() - calls);
         self.hear(record);
         self.settle(noticed)
@@ -245,11 +245,11 @@ impl Session {
 
     /// Notes that something was said, and about what.
     fn said(&mut self, text: &str, why: Option<&Why>, seq: u64, at: Timestamp) {
-        self.state.spent.deliveries += 1;
-        self.state.spent.chars += text.chars().count() as u64;
+        self.state.delivery_totals.deliveries += 1;
+        self.state.delivery_totals.chars += text.chars().count() as u64;
         let Some(why) = why else { return };
         let steps = self.steps(&why.cause);
-        self.state.ledger.told(why, text, seq, at, steps);
+        self.state.ledger.record_delivery(why, text, seq, at, steps);
         // What followed can be told only of trouble that a detector sees come and go.
         let is_seen = self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_seen {
@@ -278,8 +278,8 @@ impl Session {
     }
 
     /// What was said over the whole run.
-    pub const fn spent(&self) -> Spent {
-        self.state.spent
+    pub const fn delivery_totals(&self) -> DeliveryTotals {
+        self.state.delivery_totals
     }
 
     /// What was used up before the terms in force began to hold.
@@ -363,8 +363,8 @@ impl Session {
     }
 
     /// Whether a cause may be spoken of now.
-    pub fn may_speak(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
-        self.state.ledger.may_speak(cause, self.steps(cause), policy)
+    pub fn may_deliver(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
+        self.state.ledger.may_deliver(cause, self.steps(cause), policy)
     }
 
     /// What a cause is paced by: calls, or the model's answers if it shows in those.
@@ -382,11 +382,11 @@ impl State {
         let name = name.get(..name.floor_char_boundary(NAME_MAX)).unwrap_or_default();
         self.prompt = match self.prompts.iter().position(|known| known == name) {
             Some(at) => u8::try_from(at).unwrap_or(0),
-            None if self.prompts.len() < PROMPTS_MAX => {
+            None if self.prompts.len() < MAX_PROMPTS => {
                 self.prompts.push(name.into());
                 u8::try_from(self.prompts.len() - 1).unwrap_or(0)
             }
-            None => u8::try_from(PROMPTS_MAX - 1).unwrap_or(0),
+            None => u8::try_from(MAX_PROMPTS - 1).unwrap_or(0),
         };
     }
 
@@ -416,7 +416,7 @@ impl State {
         if self.files.iter().any(|known| known.path == path) {
             return;
         }
-        if self.files.len() == FILES_MAX {
+        if self.files.len() == MAX_CREATED_FILES {
             self.files.remove(0);
         }
         self.files.push(CreatedFile { path: path.into(), announced_by: Vec::new() });

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use clark_agent::{AgentContext, RunIdentity};
-use midcourse_core::{Engine, Goals, TrajectoryPayload};
+use midcourse_core::{Budget, Engine, TrajectoryPayload};
 use tokio_util::sync::CancellationToken;
 
 use crate::script::{
@@ -56,7 +56,7 @@ async fn a_run_that_goes_on_is_one_run() {
     let count = Arc::clone(&made);
     let plugin = Arc::new(shelf.plugin().with_engine(move |_| {
         *count.lock().unwrap() += 1;
-        Engine::shipped(Goals::default())
+        Engine::shipped(Budget::default())
     }));
     run(plugin.attach(builder(&Model::new(circle(1)))), identity("r")).await.unwrap();
     let before = shelf.records("r").len();
@@ -87,7 +87,7 @@ async fn another_process_can_show_the_engine_what_was() {
 
     let home = midcourse::Home::at(shelf.folder.path());
     let second = Arc::new(shelf.plugin().with_engine(move |run| {
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         let store = midcourse::Store::open_to_read(&home).unwrap().unwrap();
         for record in store.trajectory(run.unwrap().run_id.as_str()).unwrap() {
             engine.take_in(&record);

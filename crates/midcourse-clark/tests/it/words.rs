@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clark_agent::{AgentMessage, RunIdentity};
-use midcourse_core::{Engine, Goals, Mode, TrajectoryPayload};
+use midcourse_core::{Budget, Engine, Mode, TrajectoryPayload};
 use serde_json::json;
 
 use crate::script::{
@@ -101,7 +101,7 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
 #[tokio::test]
 async fn a_shadow_records_what_it_would_have_said_and_says_nothing() {
     let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
-    let shadow = |_: Option<&_>| Engine::shipped(Goals::default()).with_mode(Mode::Shadow);
+    let shadow = |_: Option<&_>| Engine::shipped(Budget::default()).with_mode(Mode::Shadow);
     let plugin = Arc::new(shelf.plugin().with_engine(shadow));
     run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
     run(builder(&bare), due_in_an_hour("r")).await.unwrap();

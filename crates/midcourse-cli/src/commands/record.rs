@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::formats::records::{LineDefaults, read_line};
 use anyhow::{Context as _, Result};
 use midcourse::{
-    DecisionPoint, Engine, Event, Goals, RunId, RunIdentity, Source, StoreError, StoreSettings,
+    Budget, DecisionPoint, Engine, Event, RunId, RunIdentity, Source, StoreError, StoreSettings,
     Taken, Watch, now, take_in,
 };
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let home = open::home()?;
     let patience = Duration::from_millis(arguments.patience);
     let settings = StoreSettings { patience, ..StoreSettings::default() };
-    let mut watch = Watch::new(Engine::shipped(Goals::default()))?;
+    let mut watch = Watch::new(Engine::shipped(Budget::default()))?;
     let mut out = stdout().lock();
     let mut lines = stdin().lock();
     let mut bytes = Vec::new();

@@ -3,7 +3,7 @@
 
 use midcourse::{
     ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider, ErrorCascadeDetector,
-    FeedbackSetting, GuidanceSetting, ParallelToolReminder, Providers,
+    FeedbackSetting, GuidanceSetting, ParallelToolReminder, ProviderSettings,
 };
 use serde::Deserialize;
 
@@ -77,12 +77,12 @@ macro_rules! guidance_table {
 
         impl $wire {
             fn put_on<P>(self, setting: &mut GuidanceSetting<P>) {
-                let (pace, most) = (&mut setting.pace, self.max_fires_per_session);
+                let (limits, most) = (&mut setting.limits, self.max_fires_per_session);
                 set(&mut setting.enabled, self.enabled);
-                set(&mut pace.max_per_turn, self.max_per_turn.map(|count| count.0));
-                set(&mut pace.cooldown_turns, self.cooldown_turns.map(|count| count.0));
-                set(&mut pace.max_fires_per_session, most.map(|count| Some(count.0)));
-                set(&mut pace.min_confidence, self.min_confidence.map(|number| number.0));
+                set(&mut limits.max_per_turn, self.max_per_turn.map(|count| count.0));
+                set(&mut limits.cooldown_turns, self.cooldown_turns.map(|count| count.0));
+                set(&mut limits.max_fires_per_session, most.map(|count| Some(count.0)));
+                set(&mut limits.min_confidence, self.min_confidence.map(|number| number.0));
             }
         }
     };
@@ -107,8 +107,8 @@ fn set<T>(place: &mut T, said: Option<T>) {
 
 impl ProvidersWire {
     /// The providers as they ship, with what the tables say instead.
-    pub(super) fn over_shipped(self) -> Providers {
-        let mut providers = Providers::default();
+    pub(super) fn over_shipped(self) -> ProviderSettings {
+        let mut providers = ProviderSettings::default();
         let all = &mut providers;
         self.deadline.put_on(&mut all.deadline);
         set(&mut all.budget, self.budget.enabled);

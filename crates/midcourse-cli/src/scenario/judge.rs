@@ -94,7 +94,7 @@ pub fn judge(scenario: &Scenario, engine: &mut Engine) -> Judgement {
 
 #[cfg(test)]
 mod tests {
-    use midcourse::Goals;
+    use midcourse::Budget;
 
     use super::super::read_scenarios;
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
     fn check(expect: &str, run: &str, verdict: ScenarioVerdict, named: Option<bool>, words: usize) {
         let text = format!("=== one\nexpect: {expect}\n{run}");
         let scenarios = read_scenarios(&text).unwrap();
-        let judged = judge(&scenarios[0], &mut Engine::shipped(Goals::default()));
+        let judged = judge(&scenarios[0], &mut Engine::shipped(Budget::default()));
         assert_eq!((judged.verdict, judged.named_as_expected), (verdict, named), "{judged:?}");
         assert_eq!(judged.words.len(), words, "{judged:?}");
         let right = matches!(verdict, ScenarioVerdict::InTime | ScenarioVerdict::Quiet);
@@ -141,16 +141,16 @@ mod tests {
         let run = format!("deadline 1m\n{FINE}");
         check("quiet", &run, ScenarioVerdict::Quiet, None, 0);
         let scenarios = read_scenarios(&format!("=== one\nexpect: quiet\n{run}")).unwrap();
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         judge(&scenarios[0], &mut engine);
-        assert!(engine.session().spent().deliveries > 0, "the deadline was spoken of");
+        assert!(engine.session().delivery_totals().deliveries > 0, "the deadline was spoken of");
     }
 
     #[test]
     fn times_are_those_of_the_run() {
         let run = "~90s bash make -> built\n+2m bash make test -> passed";
         let scenarios = read_scenarios(&format!("=== one\nexpect: quiet\n{run}")).unwrap();
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         judge(&scenarios[0], &mut engine);
         let (first, last) =
             (&scenarios[0].events[0][0], engine.call_just_ended().unwrap().ended_at());

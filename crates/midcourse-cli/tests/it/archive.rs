@@ -1,6 +1,6 @@
 //! What leaves a store and comes back: exports, imports, old files, runs that are removed.
 
-use midcourse::{Engine, Goals, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
+use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
 use midcourse::{Event, Source, Standing, Store, Watch, now};
 use midcourse_cli::formats::records::{LineDefaults, read_line};
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::events::{Place, at, ended, findings, hook, root, said};
 
 fn watch() -> Watch {
-    Watch::new(Engine::shipped(Goals::default())).unwrap()
+    Watch::new(Engine::shipped(Budget::default())).unwrap()
 }
 
 fn export(store: &Store) -> Vec<Value> {

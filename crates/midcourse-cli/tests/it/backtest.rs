@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use midcourse::{Engine, Goals, Timestamp};
+use midcourse::{Budget, Engine, Timestamp};
 use midcourse_cli::backtest::backtest;
 use midcourse_cli::formats::events::read_run;
 
@@ -273,7 +273,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let run = read_run(&bytes, Timestamp::default(), 1);
-        backtest(run, &mut Engine::shipped(Goals::default()));
+        backtest(run, &mut Engine::shipped(Budget::default()));
     }
 
     #[test]
@@ -283,7 +283,7 @@ proptest! {
         bytes[at] = with;
         for line in bytes.split(|byte| *byte == b'\n') {
             let run = read_run(line, Timestamp::default(), 1);
-            backtest(run, &mut Engine::shipped(Goals::default()));
+            backtest(run, &mut Engine::shipped(Budget::default()));
         }
     }
 }

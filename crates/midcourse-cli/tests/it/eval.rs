@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use midcourse::{Engine, Goals};
+use midcourse::{Budget, Engine};
 use midcourse_cli::scenario::{judge, read_scenarios};
 
 /// One scenario for each verdict, and one word about something else. A call that fails three times
@@ -219,7 +219,7 @@ fn the_example_of_the_documentation_is_as_expected() {
     let scenarios = read_scenarios(example).unwrap();
     assert_eq!(scenarios.len(), 2);
     for scenario in scenarios {
-        let judged = judge(&scenario, &mut Engine::shipped(Goals::default()));
+        let judged = judge(&scenario, &mut Engine::shipped(Budget::default()));
         assert!(judged.is_right(), "{}: {judged:?}", scenario.name);
     }
 }

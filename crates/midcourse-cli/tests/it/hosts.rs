@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use midcourse::{
-    DecisionPoint, Delivery, Engine, Goals, LABEL, Prompt, TrajectoryAnalysisConfig,
+    Budget, DecisionPoint, Delivery, Engine, LABEL, Prompt, TrajectoryAnalysisConfig,
     TrajectoryPayload, parse_notation,
 };
 use midcourse_cli::hosts::{Decoded, Host};
@@ -312,7 +312,7 @@ fn nothing_that_was_captured_is_unread() {
 
 /// Guidance and feedback as the shipped engine gives them.
 fn deliveries(host: Host) -> Vec<Delivery> {
-    let template = host.speaking().template(Goals::default());
+    let template = host.speaking().template(Budget::default());
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped());
     let notation = "deadline 10m\n4x bash make !! error: no rule\n";
     let mut said = Vec::new();

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use midcourse::{Engine, Goals, Home, Store, TrajectoryPayload};
+use midcourse::{Budget, Engine, Home, Store, TrajectoryPayload};
 use serde_json::{Value, json};
 
 use crate::events::{Place, findings, quick};
@@ -126,7 +126,7 @@ fn check(home: &Home, acked: &[Acked]) {
             assert!(seq.is_none() || found == seq.as_ref(), "{call} is at {found:?}, not {seq:?}");
         }
         let Some((folded, saved)) = store.checkpoint(run).unwrap() else { continue };
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         for record in records.iter().take(usize::try_from(folded).unwrap()) {
             engine.take_in(record);
         }

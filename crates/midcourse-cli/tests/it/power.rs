@@ -1,6 +1,6 @@
 //! A power cut, which no kill can show: what was acknowledged before it is there after it.
 
-use midcourse::{Durability, Engine, Goals, Home, Store, StoreSettings, Watch, spill};
+use midcourse::{Budget, Durability, Engine, Home, Store, StoreSettings, Watch, spill};
 
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 use crate::events::{ended, findings, quick, said};
@@ -17,7 +17,7 @@ fn write(durability: Durability) {
     let home = Home::at(root.join("deep/home"));
     let settings = StoreSettings { durability, ..StoreSettings::default() };
     for n in 0..60 {
-        let mut watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
+        let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
         let (run, call) = (if n % 3 == 0 { "a" } else { "b" }, format!("call-{n}"));
         let event = ended(run, &call, &text(n));
         if n % 10 == 7 {

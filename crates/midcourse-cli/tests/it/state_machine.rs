@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use midcourse::{
-    AgentMessage, DecisionPoint, Engine, Event, Goals, Home, RunIdentity, Source, Standing, Store,
+    AgentMessage, Budget, DecisionPoint, Engine, Event, Home, RunIdentity, Source, Standing, Store,
     ToolResult, TrajectoryPayload, Watch, spill,
 };
 use proptest::collection::vec;
@@ -147,7 +147,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
+        let watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
         let mut world = Self {
             folder,
             store: None,
@@ -263,7 +263,7 @@ impl World {
         copy_folder(&self.home(), &copy.path().join("home"));
         self.store = None;
         self.folder = copy;
-        self.watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
+        self.watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
         self.open();
     }
 
@@ -284,7 +284,7 @@ impl World {
             let expected: Vec<_> =
                 facts.iter().map(|fact| (fact.source.clone(), fact.payload.clone())).collect();
             prop_assert_eq!(found, expected);
-            let mut watch = Watch::new(Engine::shipped(Goals::default())).unwrap();
+            let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
             prop_assert!(store.fold(run, &mut watch).unwrap());
         }
         Ok(())

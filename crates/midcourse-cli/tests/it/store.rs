@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use midcourse::{
-    Engine, Event, Goals, Redaction, RunOutcome, SearchIndex, SecretKind, Source, Standing, Store,
+    Budget, Engine, Event, Redaction, RunOutcome, SearchIndex, SecretKind, Source, Standing, Store,
     StoreError, StoreSettings, StoreWriter, Timestamp, TrajectoryPayload, TrajectorySink, Watch,
     take_in,
 };
@@ -15,7 +15,7 @@ use crate::archive::everything;
 use crate::events::{Place, at, ended, findings, hook, quick, root, said, started, text_of};
 
 fn watch() -> Watch {
-    Watch::new(Engine::shipped(Goals::default())).unwrap()
+    Watch::new(Engine::shipped(Budget::default())).unwrap()
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
     assert_eq!(findings(&store), [""; 0]);
     let records = store.trajectory("r").unwrap();
     assert_eq!(store.run("r").unwrap().unwrap().calls, 240);
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     records.iter().for_each(|record| drop(engine.take_in(record)));
     let (folded, saved) = store.checkpoint("r").unwrap().unwrap();
     assert_eq!(folded, records.len() as u64);
@@ -357,7 +357,7 @@ fn a_fold_is_made_again_when_it_cannot_be_read() {
         step(&mut store, "w");
         store.checkpoint("r").unwrap().unwrap()
     };
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     for record in store.trajectory("r").unwrap() {
         engine.take_in(&record);
     }

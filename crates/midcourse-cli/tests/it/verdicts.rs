@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use midcourse::{
-    Checkpoint, DecisionPoint, Delivery, Engine, Goals, RunIdentity, TrajectoryPayload,
+    Budget, Checkpoint, DecisionPoint, Delivery, Engine, RunIdentity, TrajectoryPayload,
     TrajectoryRecord,
 };
 use midcourse::{Event, Source, Store, Watch, watch};
@@ -33,7 +33,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 fn engine() -> Engine {
-    Engine::shipped(Goals::default())
+    Engine::shipped(Budget::default())
 }
 
 fn is_about_trouble(delivery: &Delivery) -> bool {

@@ -64,7 +64,7 @@ impl TrajectoryBuilder {
 
     /// Takes in one record and returns the patterns that begin to hold with it.
     pub fn push(&mut self, record: &TrajectoryRecord) -> Vec<TrajectoryPattern> {
-        self.take_in(record, 0).begun
+        self.apply(record, 0).begun
     }
 
     /// The analysis so far.
@@ -76,7 +76,7 @@ impl TrajectoryBuilder {
         &mut self.analysis
     }
 
-    pub(crate) fn take_in(&mut self, record: &TrajectoryRecord, prompt: u8) -> Noticed {
+    pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) -> Noticed {
         self.analysis.apply(record, prompt);
         self.look(record)
     }

@@ -42,9 +42,9 @@ impl Engine {
     /// in the returned [`Step`] is already counted as delivered.
     ///
     /// ```
-    /// use midcourse_core::{DecisionPoint, Engine, Goals, parse_notation};
+    /// use midcourse_core::{DecisionPoint, Engine, Budget, parse_notation};
     ///
-    /// let mut engine = Engine::shipped(Goals::default());
+    /// let mut engine = Engine::shipped(Budget::default());
     /// let records = parse_notation("
     ///     bash make  !! error: missing separator
     ///     bash make  !! error: missing separator

@@ -56,8 +56,8 @@ fn ask(
     };
     Ok(feedback.map(stamp).filter(|feedback| {
         feedback.why().is_none_or(|why| {
-            context.may_speak(&why.cause)
-                && context.session().ledger().is_news(why, &feedback.render())
+            context.may_deliver(&why.cause)
+                && context.session().ledger().is_new_text(why, &feedback.render())
         })
     }))
 }

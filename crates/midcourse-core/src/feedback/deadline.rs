@@ -76,8 +76,8 @@ impl FeedbackProvider for DeadlineFeedback {
         let ledger = context.session().ledger();
         let cause = deadline_cause(deadline);
         // Whoever told it: before the first call that is somebody else.
-        let Some(last) = ledger.last_told(&cause) else { return Ok(true) };
-        Ok(ledger.is_wiped(&cause)
+        let Some(last) = ledger.last_delivery(&cause) else { return Ok(true) };
+        Ok(ledger.is_compacted_away(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))
     }
 

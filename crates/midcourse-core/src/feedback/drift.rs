@@ -17,7 +17,7 @@ impl FeedbackProvider for DriftDetector {
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
         let pattern = context.trajectory().pattern(&PatternType::Drift);
-        Ok(pattern.is_some_and(|pattern| context.may_speak(pattern.cause())))
+        Ok(pattern.is_some_and(|pattern| context.may_deliver(pattern.cause())))
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {

@@ -40,7 +40,7 @@ impl FeedbackProvider for ErrorCascadeDetector {
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
         let failures = context.trajectory().consecutive_failures();
-        Ok(failures >= u64::from(self.failures.get()) && context.may_speak(&cause_of(context)))
+        Ok(failures >= u64::from(self.failures.get()) && context.may_deliver(&cause_of(context)))
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {

@@ -18,8 +18,8 @@ fn stalled<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
                 | PatternDetail::WriteThrash { .. }
                 | PatternDetail::Stagnation { .. }
                 | PatternDetail::ProgressStall { .. }
-        ) && context.may_speak(pattern.cause())
-            && context.session().ledger().is_news(&context.why(pattern), "")
+        ) && context.may_deliver(pattern.cause())
+            && context.session().ledger().is_new_text(&context.why(pattern), "")
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, guard};
 use crate::message::GuidanceDelivered;
-use crate::prompt::{Asked, GuidanceChoice, GuidanceContext, GuidanceProviderConfig};
+use crate::prompt::{Asked, GuidanceContext, GuidanceProviderConfig, GuidanceSelection};
 
 /// Asks every provider and returns what is to be said here, most important first.
 ///
@@ -11,7 +11,7 @@ use crate::prompt::{Asked, GuidanceChoice, GuidanceContext, GuidanceProviderConf
 pub fn collect_guidance(
     providers: &[GuidanceProviderConfig],
     context: &GuidanceContext<'_>,
-    choice: GuidanceChoice,
+    choice: GuidanceSelection,
 ) -> Asked<GuidanceDelivered> {
     let mut asked = Asked::default();
     for config in providers {
@@ -37,7 +37,8 @@ fn ask(
     let provider = &*config.provider;
     let piece = guard(|| {
         let classification = provider.classify(context)?;
-        if !classification.relevant() || classification.confidence() < config.min_confidence {
+        if !classification.relevant() || classification.confidence() < config.limits.min_confidence
+        {
             return Ok(None);
         }
         let mut injection = provider.provide(context)?;
@@ -55,8 +56,8 @@ fn ask(
     .map_err(|failure| failure.of(provider.name()))?;
     Ok(piece.filter(|piece| {
         piece.injection.why().is_none_or(|why| {
-            context.may_speak(&why.cause)
-                && context.session().ledger().is_news(why, piece.injection.content())
+            context.may_deliver(&why.cause)
+                && context.session().ledger().is_new_text(why, piece.injection.content())
         })
     }))
 }

@@ -17,12 +17,12 @@ fn trouble<'a>(context: &GuidanceContext<'a>) -> Option<(&'a TrajectoryPattern, 
     for pattern in context.trajectory().patterns() {
         let is_surer = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
         let shows = context.trajectory().shows_now(pattern);
-        if !is_surer || !shows || !context.may_speak(pattern.cause()) {
+        if !is_surer || !shows || !context.may_deliver(pattern.cause()) {
             continue;
         }
         let why = context.why(pattern);
         if let Some(text) = message_text(pattern, why.rung)
-            && context.session().ledger().is_news(&why, &text)
+            && context.session().ledger().is_new_text(&why, &text)
         {
             best = Some((pattern, why, text));
         }

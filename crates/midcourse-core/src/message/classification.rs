@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::confidence::Confidence;
 
 /// The most facts that go with a classification.
-pub const METADATA_MAX: usize = 8;
+pub const MAX_METADATA_ENTRIES: usize = 8;
 
 /// The longest reason and the longest fact, in bytes.
 const NOTE_MAX: usize = 200;
@@ -34,7 +34,7 @@ fn a_few<'de, D: Deserializer<'de>>(
     facts: D,
 ) -> Result<BTreeMap<CompactString, CompactString>, D::Error> {
     let facts = BTreeMap::<CompactString, CompactString>::deserialize(facts)?;
-    Ok(facts.iter().take(METADATA_MAX).map(|(key, value)| (cut(key), cut(value))).collect())
+    Ok(facts.iter().take(MAX_METADATA_ENTRIES).map(|(key, value)| (cut(key), cut(value))).collect())
 }
 
 impl ClassificationResult {
@@ -67,7 +67,7 @@ impl ClassificationResult {
     /// Adds a fact for the record; the ninth and later ones are left out.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl ToString) -> Self {
-        if self.metadata.len() < METADATA_MAX {
+        if self.metadata.len() < MAX_METADATA_ENTRIES {
             self.metadata.insert(cut(key), cut(&value.to_string()));
         }
         self

@@ -8,10 +8,10 @@ use crate::text::{InvalidText, SafeName, Text};
 use crate::time::Timestamp;
 
 /// The most observations, and the most suggestions, of one feedback.
-pub const FEEDBACK_MAX_LINES: usize = 5;
+pub const MAX_FEEDBACK_LINES: usize = 5;
 
 /// The longest feedback there can be once it is rendered, in characters.
-pub const FEEDBACK_MAX_CHARS: usize = 3_000;
+pub const MAX_FEEDBACK_CHARS: usize = 3_000;
 
 /// How urgent feedback is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Feedback {
 
     /// Adds something that was seen.
     pub fn observe(mut self, observation: Observation) -> Result<Self, InvalidFeedback> {
-        if self.observations.len() == FEEDBACK_MAX_LINES {
+        if self.observations.len() == MAX_FEEDBACK_LINES {
             return Err(InvalidFeedback::TooMany("observations"));
         }
         self.observations.push(observation);
@@ -105,7 +105,7 @@ impl Feedback {
 
     /// Adds something to do, in 1 to 200 characters.
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Result<Self, InvalidFeedback> {
-        if self.suggestions.len() == FEEDBACK_MAX_LINES {
+        if self.suggestions.len() == MAX_FEEDBACK_LINES {
             return Err(InvalidFeedback::TooMany("suggestions"));
         }
         self.suggestions.push(suggestion.into().try_into()?);
@@ -220,7 +220,7 @@ impl Feedback {
 /// As many lines as feedback can have; a stored one may claim more.
 fn a_few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(lines: D) -> Result<Vec<T>, D::Error> {
     let mut lines = Vec::deserialize(lines)?;
-    lines.truncate(FEEDBACK_MAX_LINES);
+    lines.truncate(MAX_FEEDBACK_LINES);
     Ok(lines)
 }
 
@@ -231,6 +231,6 @@ pub enum InvalidFeedback {
     #[error(transparent)]
     Text(#[from] InvalidText),
     /// It has too many parts.
-    #[error("feedback has room for {FEEDBACK_MAX_LINES} {0}")]
+    #[error("feedback has room for {MAX_FEEDBACK_LINES} {0}")]
     TooMany(&'static str),
 }

@@ -10,7 +10,7 @@ pub struct DeliveryPolicy {
     /// Who speaks when several have feedback.
     pub feedback: FeedbackPolicy,
     /// How much guidance one decision gets.
-    pub guidance: GuidanceChoice,
+    pub guidance: GuidanceSelection,
     /// How long a cause waits before it is spoken of again.
     pub ledger: LedgerPolicy,
     /// The most that is said in one run, in pieces.
@@ -31,12 +31,12 @@ pub enum FeedbackPolicy {
 
 /// How many pieces of guidance one decision gets at the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GuidanceChoice {
+pub struct GuidanceSelection {
     /// The number of pieces.
     pub max_per_decision: usize,
 }
 
-impl Default for GuidanceChoice {
+impl Default for GuidanceSelection {
     fn default() -> Self {
         Self { max_per_decision: 3 }
     }

@@ -106,8 +106,8 @@ impl<'a> FeedbackContext<'a> {
     }
 
     /// Whether a cause may be spoken of now.
-    pub fn may_speak(&self, cause: &Cause) -> bool {
-        self.session.may_speak(cause, self.ledger_policy())
+    pub fn may_deliver(&self, cause: &Cause) -> bool {
+        self.session.may_deliver(cause, self.ledger_policy())
     }
 
     fn ledger_policy(&self) -> LedgerPolicy {

@@ -99,7 +99,7 @@ impl<'a> GuidanceContext<'a> {
     }
 
     /// Whether a cause may be spoken of now.
-    pub fn may_speak(&self, cause: &Cause) -> bool {
-        self.session.may_speak(cause, self.prompt.delivery().ledger)
+    pub fn may_deliver(&self, cause: &Cause) -> bool {
+        self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }
 }

@@ -1,4 +1,4 @@
-//! What a guidance provider is, and how it is put on a prompt.
+//! The trait of guidance providers, and how a provider is added to a prompt.
 
 use std::num::NonZeroU32;
 
@@ -8,77 +8,95 @@ use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, DecisionPoints, GuidanceInjection};
 use crate::session::ProviderId;
 
-/// Has something to say at decision points.
+/// Delivers guidance at decision points.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. It may
-/// fail or panic; then it is skipped and reported, and the others still speak.
+/// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
+/// returns an error or panics, it is skipped and reported, and the other providers still run.
 pub trait GuidanceProvider: Send + Sync {
-    /// What it is called in the record.
+    /// Name in records and reports.
     fn name(&self) -> &str;
 
-    /// The category of what it says; of one category only the best is said.
+    /// Category of its guidance: of each category, only the most important guidance is delivered.
     fn category(&self) -> &str;
 
-    /// Whether it applies now.
+    /// Whether guidance applies now. Cheap: it is called at every decision point.
     fn classify(
         &self,
         context: &GuidanceContext<'_>,
     ) -> Result<ClassificationResult, ProviderError>;
 
-    /// What it has to say.
+    /// The guidance. Called only if [`Self::classify`] found it relevant with enough confidence.
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError>;
 }
 
-/// A provider, and how often and where it may speak.
+/// How often a guidance provider may deliver, and how confident it has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuidanceLimits {
+    /// Most deliveries in one turn.
+    pub max_per_turn: NonZeroU32,
+    /// Turns after a delivery in which the provider stays silent.
+    pub cooldown_turns: u32,
+    /// Most deliveries in one run.
+    pub max_fires_per_session: Option<NonZeroU32>,
+    /// Lowest confidence of its classification.
+    pub min_confidence: Confidence,
+}
+
+impl Default for GuidanceLimits {
+    /// Three deliveries per turn, at a confidence of at least one half.
+    fn default() -> Self {
+        Self {
+            max_per_turn: NonZeroU32::MIN.saturating_add(2),
+            cooldown_turns: 0,
+            max_fires_per_session: None,
+            min_confidence: Confidence::HALF,
+        }
+    }
+}
+
+/// A guidance provider on a prompt: how often and at which decision points it may deliver.
 pub struct GuidanceProviderConfig {
     pub(crate) provider: Box<dyn GuidanceProvider>,
     id: ProviderId,
-    /// How often in one turn.
-    pub max_per_turn: NonZeroU32,
-    /// How sure it has to be.
-    pub min_confidence: Confidence,
-    /// Turns it stays silent after it spoke.
-    pub cooldown_turns: u32,
-    /// How often in one run.
-    pub max_fires_per_session: Option<NonZeroU32>,
-    /// Where.
+    /// How often it may deliver, and how confident it has to be.
+    pub limits: GuidanceLimits,
+    /// Where it may deliver.
     pub points: DecisionPoints,
 }
 
 impl GuidanceProviderConfig {
-    /// Asks `provider` at every point: up to three times a turn, if it is at least half sure.
+    /// A provider with the default limits, at every decision point.
     pub fn new(provider: impl GuidanceProvider + 'static) -> Self {
         Self {
             id: ProviderId::of(provider.name()),
             provider: Box::new(provider),
-            max_per_turn: NonZeroU32::MIN.saturating_add(2),
-            min_confidence: Confidence::HALF,
-            cooldown_turns: 0,
-            max_fires_per_session: None,
+            limits: GuidanceLimits::default(),
             points: DecisionPoints::ALL,
         }
     }
 
-    /// What the provider is called.
+    /// The provider's name.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
 
-    /// Whether the provider may speak now, as far as counts go.
+    /// Whether the limits on the number of deliveries allow one now.
     pub(crate) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
+        let GuidanceLimits { max_per_turn, cooldown_turns, max_fires_per_session, .. } =
+            self.limits;
         let fired = context.session().fired_by(self.id);
         if fired.total == 0 {
             return true;
         }
         let turns_since = context.turn_count().saturating_sub(fired.turn);
-        let rested = if turns_since == 0 {
-            self.cooldown_turns == 0 && fired.in_turn < self.max_per_turn.get()
+        let has_cooled_down = if turns_since == 0 {
+            cooldown_turns == 0 && fired.in_turn < max_per_turn.get()
         } else {
-            turns_since > u64::from(self.cooldown_turns)
+            turns_since > u64::from(cooldown_turns)
         };
-        let is_left =
-            self.max_fires_per_session.is_none_or(|max| fired.total < u64::from(max.get()));
-        rested && is_left
+        let is_under_limit =
+            max_fires_per_session.is_none_or(|max| fired.total < u64::from(max.get()));
+        has_cooled_down && is_under_limit
     }
 }
 
@@ -86,10 +104,7 @@ impl std::fmt::Debug for GuidanceProviderConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GuidanceProviderConfig")
             .field("provider", &self.provider.name())
-            .field("max_per_turn", &self.max_per_turn)
-            .field("min_confidence", &self.min_confidence)
-            .field("cooldown_turns", &self.cooldown_turns)
-            .field("max_fires_per_session", &self.max_fires_per_session)
+            .field("limits", &self.limits)
             .field("points", &self.points)
             .finish()
     }

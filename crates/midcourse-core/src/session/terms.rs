@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cadence::Cadence;
 use super::outcome::Outcomes;
-use super::{Spent, State};
+use super::{DeliveryTotals, State};
 use crate::analysis::TrajectoryAnalysis;
 use crate::ledger::Ledger;
 use crate::money::MicroUsd;
@@ -37,7 +37,7 @@ impl State {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();
         self.outcomes = Outcomes::default();
-        self.spent = Spent::default();
+        self.delivery_totals = DeliveryTotals::default();
         for file in &mut self.files {
             file.announced_by.clear();
         }

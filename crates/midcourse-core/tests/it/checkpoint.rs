@@ -1,7 +1,7 @@
 //! Checkpoints: small, versioned, and refused when they cannot be read.
 
 use midcourse_core::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointError, Engine, Goals, parse_notation,
+    Budget, CHECKPOINT_VERSION, Checkpoint, CheckpointError, Engine, parse_notation,
 };
 
 use crate::replay::replay;
@@ -28,7 +28,7 @@ fn mid_run() -> Engine {
             text.push_str("4x Bash cargo build !! error: linker failed\n");
         }
     }
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let said = replay(&mut engine, &parse_notation(&text).unwrap());
     assert!(said.len() > 3, "a run in which nothing is said would be too easy");
     engine
@@ -44,7 +44,7 @@ fn the_shipped_configuration_fits_into_eight_kib_in_mid_run() {
 fn another_version_is_refused_with_what_to_do() {
     let mut bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
     bytes[0] = CHECKPOINT_VERSION + 1;
-    let error = Engine::shipped(Goals::default()).restore(&Checkpoint::from(bytes)).unwrap_err();
+    let error = Engine::shipped(Budget::default()).restore(&Checkpoint::from(bytes)).unwrap_err();
     assert_eq!(error, CheckpointError::Version { found: CHECKPOINT_VERSION + 1 });
     assert!(error.to_string().ends_with("fold the records again"), "{error}");
 }
@@ -52,7 +52,7 @@ fn another_version_is_refused_with_what_to_do() {
 #[test]
 fn a_damaged_one_is_an_error_and_never_a_panic() {
     let bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
-    let restore = |bytes: Vec<u8>| Engine::shipped(Goals::default()).restore(&bytes.into());
+    let restore = |bytes: Vec<u8>| Engine::shipped(Budget::default()).restore(&bytes.into());
     assert!(restore(Vec::new()).is_err());
     for cut in 0..bytes.len() {
         assert!(restore(bytes[..cut].to_vec()).is_err(), "cut at {cut} was read");
@@ -61,7 +61,7 @@ fn a_damaged_one_is_an_error_and_never_a_panic() {
         let mut bent = bytes.clone();
         bent[at] ^= 0x55;
         // A bent byte may still read; what counts is that nothing panics, now or later.
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         if engine.restore(&bent.into()).is_ok() {
             replay(&mut engine, &parse_notation("2x bash make !! error: x").unwrap());
         }

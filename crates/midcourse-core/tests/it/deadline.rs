@@ -1,8 +1,8 @@
 //! When a run is reminded of its deadline: before the work, as time passes, after a compaction.
 
 use midcourse_core::{
-    AgentMessage, DecisionPoint, Delivery, Engine, Goals, Timestamp, ToolResult, TrajectoryPayload,
-    TrajectoryRecord,
+    AgentMessage, Budget, DecisionPoint, Delivery, Engine, Timestamp, ToolResult,
+    TrajectoryPayload, TrajectoryRecord,
 };
 
 const MINUTE: u64 = 60_000;
@@ -37,7 +37,7 @@ const COMPACTION: TrajectoryPayload = TrajectoryPayload::ContextCompacted { trig
 
 #[test]
 fn the_deadline_is_announced_before_the_work_and_not_again_after_the_first_call() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let announced = messages(&mut engine, 0, deadline_at(2 * HOUR));
     assert_eq!(announced, ["There is a deadline: 2.0 hours remaining."]);
     assert!(messages(&mut engine, 1_000, prompt()).is_empty());
@@ -57,7 +57,7 @@ fn the_deadline_is_announced_before_the_work_and_not_again_after_the_first_call(
 
 #[test]
 fn a_deadline_announced_late_is_not_repeated_after_the_next_call() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     // Half of the time is over when the first prompt arrives.
     let set = TrajectoryRecord::new(0, Timestamp::from_unix_ms(0), deadline_at(6 * MINUTE));
     engine.step(&set, None);
@@ -70,7 +70,7 @@ fn a_deadline_announced_late_is_not_repeated_after_the_next_call() {
 
 #[test]
 fn a_deadline_announced_after_a_compaction_is_not_repeated_after_the_next_call() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     messages(&mut engine, 0, deadline_at(120 * MINUTE));
     let announced = messages(&mut engine, 90 * MINUTE, COMPACTION);
     assert_eq!(announced, ["There is a deadline: 30 minutes remaining."]);

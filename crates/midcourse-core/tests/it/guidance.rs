@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use midcourse_core::{
     ClassificationResult, Classifier, Confidence, DecisionPoint, DecisionPoints, DeliveryPolicy,
-    DoomLoopClassifier, Engine, ErrorStreakClassifier, GuidanceChoice, GuidanceContext,
-    GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, HighToolCountClassifier,
+    DoomLoopClassifier, Engine, ErrorStreakClassifier, GuidanceContext, GuidanceInjection,
+    GuidanceProvider, GuidanceProviderConfig, GuidanceSelection, HighToolCountClassifier,
     LargeOutputClassifier, ProgressStallClassifier, Prompt, PromptTemplate, ProviderError,
     SensitiveContentClassifier, SequentialWhenParallelClassifier, SingleToolRepeatedClassifier,
     TrajectoryAnalysisConfig, all_of, any_of, not, parse_notation, threshold,
@@ -86,7 +86,7 @@ fn by_priority_then_as_declared_and_the_best_of_each_category() {
 #[test]
 fn a_decision_has_a_cap() {
     let delivery = DeliveryPolicy {
-        guidance: GuidanceChoice { max_per_decision: 1 },
+        guidance: GuidanceSelection { max_per_decision: 1 },
         ..DeliveryPolicy::default()
     };
     let voices = vec![voice("a", "a", 2, 1.0), voice("b", "b", 1, 1.0)];
@@ -106,7 +106,11 @@ fn a_run_has_a_budget_of_words() {
         }
     }
     assert_eq!(
-        (said, engine.session().spent().deliveries, engine.session().spent().chars),
+        (
+            said,
+            engine.session().delivery_totals().deliveries,
+            engine.session().delivery_totals().chars
+        ),
         (2, 2, 2)
     );
 }
@@ -141,10 +145,10 @@ fn fired(change: impl Fn(&mut GuidanceProviderConfig)) -> Vec<u64> {
 #[test]
 fn how_often_a_provider_may_speak() {
     // A call is three records, so there are three questions a turn.
-    assert_eq!(fired(|config| config.max_per_turn = n(2))[..5], [1, 1, 2, 2, 3]);
-    assert_eq!(fired(|config| config.max_per_turn = n(1)), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(fired(|config| config.cooldown_turns = 2), [1, 4]);
-    assert_eq!(fired(|config| config.max_fires_per_session = Some(n(4))), [1, 1, 1, 2]);
+    assert_eq!(fired(|config| config.limits.max_per_turn = n(2))[..5], [1, 1, 2, 2, 3]);
+    assert_eq!(fired(|config| config.limits.max_per_turn = n(1)), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(fired(|config| config.limits.cooldown_turns = 2), [1, 4]);
+    assert_eq!(fired(|config| config.limits.max_fires_per_session = Some(n(4))), [1, 1, 1, 2]);
 }
 
 /// Whether a classifier applies after a trajectory, and how sure it is.
@@ -241,6 +245,6 @@ fn a_classification_is_bounded() {
         result = result.with(&format!("key {index}"), "x".repeat(1_000));
     }
     assert!(result.reason().unwrap().len() <= 200);
-    assert_eq!(result.metadata().len(), midcourse_core::METADATA_MAX);
+    assert_eq!(result.metadata().len(), midcourse_core::MAX_METADATA_ENTRIES);
     assert!(result.metadata().values().all(|value| value.len() <= 200));
 }

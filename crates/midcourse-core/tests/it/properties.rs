@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DecisionPoint, DiagnosticSignalProvider, DoomLoopDetector,
-    DriftDetector, Engine, ErrorCascadeDetector, FEEDBACK_MAX_CHARS, Feedback,
-    FeedbackProviderConfig, FeedbackTrigger, Goals, GuidanceDelivered, GuidanceProviderConfig,
-    Mode, ParallelToolReminder, Prompt, PromptTemplate, RunOutcome, StallDetector, StaticFeedback,
-    Timestamp, ToolInvoked, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
-    TrajectoryRecord, WindowSize,
+    DriftDetector, Engine, ErrorCascadeDetector, Feedback, FeedbackProviderConfig, FeedbackTrigger,
+    GuidanceDelivered, GuidanceProviderConfig, MAX_FEEDBACK_CHARS, Mode, ParallelToolReminder,
+    Prompt, PromptTemplate, RunOutcome, StallDetector, StaticFeedback, Timestamp, ToolInvoked,
+    TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload, TrajectoryRecord, WindowSize,
 };
 use proptest::prelude::*;
 
@@ -18,19 +17,17 @@ use crate::replay::{Said, replay, step, step_with};
 /// Everything there is, all at once: many voices about the same causes.
 fn everybody() -> Engine {
     let trigger = |n| FeedbackTrigger::every_n_calls(n).unwrap();
-    let template = midcourse_core::shipped_template(Goals {
-        budget: Budget::default().with_calls(30).unwrap(),
-    })
-    .with_feedback_provider(FeedbackProviderConfig::new(StallDetector, trigger(1)))
-    .with_feedback_provider(FeedbackProviderConfig::new(
-        ErrorCascadeDetector::default(),
-        trigger(2),
-    ))
-    .with_feedback_provider(FeedbackProviderConfig::new(DriftDetector, trigger(1)))
-    .with_guidance_provider(GuidanceProviderConfig::new(DoomLoopDetector::default()))
-    .with_guidance_provider(GuidanceProviderConfig::new(DiagnosticSignalProvider::default()))
-    .with_guidance_provider(GuidanceProviderConfig::new(ConsultationPromptProvider::default()))
-    .with_guidance_provider(GuidanceProviderConfig::new(ParallelToolReminder::default()));
+    let template = midcourse_core::shipped_template(Budget::default().with_calls(30).unwrap())
+        .with_feedback_provider(FeedbackProviderConfig::new(StallDetector, trigger(1)))
+        .with_feedback_provider(FeedbackProviderConfig::new(
+            ErrorCascadeDetector::default(),
+            trigger(2),
+        ))
+        .with_feedback_provider(FeedbackProviderConfig::new(DriftDetector, trigger(1)))
+        .with_guidance_provider(GuidanceProviderConfig::new(DoomLoopDetector::default()))
+        .with_guidance_provider(GuidanceProviderConfig::new(DiagnosticSignalProvider::default()))
+        .with_guidance_provider(GuidanceProviderConfig::new(ConsultationPromptProvider::default()))
+        .with_guidance_provider(GuidanceProviderConfig::new(ParallelToolReminder::default()));
     let config =
         TrajectoryAnalysisConfig { watch_drift: true, ..TrajectoryAnalysisConfig::shipped() };
     Engine::new(Prompt::new(template), config)
@@ -138,7 +135,7 @@ proptest! {
     #[test]
     fn no_text_exceeds_its_cap_or_carries_an_attackers_words(run in happenings(40)) {
         for said in replay(&mut everybody(), &records(&run)) {
-            prop_assert!(said.text.chars().count() <= FEEDBACK_MAX_CHARS);
+            prop_assert!(said.text.chars().count() <= MAX_FEEDBACK_CHARS);
             if !said.text.starts_with('[') {
                 prop_assert!((1..=500).contains(&said.text.chars().count()));
             }

@@ -1,7 +1,7 @@
 //! How the tests ask the engine: take a trajectory in, note what is said and when.
 
 use midcourse_core::{
-    DecisionPoint, Delivery, Engine, Goals, TrajectoryRecord, parse_notation, write_notation,
+    Budget, DecisionPoint, Delivery, Engine, TrajectoryRecord, parse_notation, write_notation,
 };
 
 /// One thing that was said.
@@ -62,7 +62,7 @@ pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<S
 /// What the shipped engine says: `call N: text`, one line each.
 pub(crate) fn shipped(notation: &str) -> String {
     let records = parse_notation(notation).unwrap();
-    let said = replay(&mut Engine::shipped(Goals::default()), &records);
+    let said = replay(&mut Engine::shipped(Budget::default()), &records);
     said.iter().map(|said| format!("call {}: {}\n", said.call, said.text)).collect()
 }
 

@@ -2,11 +2,11 @@
 //! come and go.
 
 use midcourse_core::{
-    CallId, Cause, Confidence, Detection, Engine, Feedback, FeedbackContext, FeedbackPolicy,
-    FeedbackProviderConfig, FeedbackTrigger, Goals, OutcomeVerdict, PatternDetail, PatternDetector,
-    Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp, ToolInvoked, ToolResult,
-    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
-    TrajectoryRecord, collect_feedback, parse_notation,
+    Budget, CallId, Cause, Confidence, Detection, Engine, Feedback, FeedbackContext,
+    FeedbackPolicy, FeedbackProviderConfig, FeedbackTrigger, OutcomeVerdict, PatternDetail,
+    PatternDetector, Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp,
+    ToolInvoked, ToolResult, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
+    TrajectoryPayload, TrajectoryRecord, collect_feedback, parse_notation,
 };
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn a_session_fed_by_calls_climbs_its_ladder_too() {
 
 #[test]
 fn calls_that_run_at_once_are_one_round_where_the_host_marks_none() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let mut seq = 0;
     let mut take = |engine: &mut Engine, payload| {
         engine.take_in(&TrajectoryRecord::new(seq, at(seq), payload));
@@ -107,7 +107,7 @@ impl PatternDetector for Always {
 
 #[test]
 fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
-    let mut both = Engine::shipped(Goals::default())
+    let mut both = Engine::shipped(Budget::default())
         .with_detector(Always("first"))
         .with_detector(Always("second"));
     let records = parse_notation("bash a -> b\nbash c -> d").unwrap();
@@ -119,7 +119,7 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
     };
     assert_eq!(names(&both), ["first", "second"]);
     let saved = both.checkpoint().unwrap();
-    let mut one = Engine::shipped(Goals::default()).with_detector(Always("second"));
+    let mut one = Engine::shipped(Budget::default()).with_detector(Always("second"));
     one.restore(&saved).unwrap();
     assert!(names(&one).is_empty());
     after.iter().for_each(|record| drop(one.take_in(record)));
@@ -128,7 +128,7 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
 
 #[test]
 fn a_word_of_the_person_ends_what_was_believed() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let circle = "4x bash make !! error: missing separator";
     for record in parse_notation(&format!("{circle}\nuser: try the other Makefile")).unwrap() {
         engine.take_in(&record);
@@ -163,7 +163,7 @@ fn a_monologue_is_paced_by_answers() {
 #[test]
 fn the_outcome_of_a_word_is_what_follows() {
     let verdicts = |notation: &str| {
-        let mut engine = Engine::shipped(Goals::default());
+        let mut engine = Engine::shipped(Budget::default());
         let mut verdicts = Vec::new();
         for record in parse_notation(notation).unwrap() {
             verdicts.extend(engine.take_in(&record).outcomes.iter().map(|outcome| outcome.verdict));

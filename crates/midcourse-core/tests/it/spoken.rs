@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DeadlineFeedback, DeadlineObserver, DecisionPoint,
     DiagnosticSignalProvider, DoomLoopDetector, DriftDetector, Engine, ErrorCascadeDetector,
-    Feedback, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, Goals, GuidanceProvider,
+    Feedback, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceProvider,
     GuidanceProviderConfig, InjectionPosition, ObserverConfig, ObserverTrigger,
     ParallelToolReminder, Prompt, PromptTemplate, Session, StallDetector, StaticFeedback,
     Timestamp, ToolInvoked, TrajectoryAnalysisConfig, TrajectoryPayload, TrajectoryRecord,
@@ -28,7 +28,7 @@ fn observed(seconds_left: f64) -> String {
     let start = Timestamp::from_unix_ms(1_000_000);
     let left = std::time::Duration::from_secs_f64(seconds_left);
     let mut session = Session::new(TrajectoryAnalysisConfig::default(), "agent:main");
-    session.take_in(&TrajectoryRecord::new(
+    session.apply(&TrajectoryRecord::new(
         0,
         start,
         TrajectoryPayload::DeadlineSet { at_unix_ms: Some(start.after(left)) },
@@ -188,7 +188,7 @@ fn the_detectors_that_give_feedback() {
 
 #[test]
 fn a_budget_is_told_at_its_steps() {
-    let goals = Goals { budget: Budget::default().with_calls(20).unwrap() };
+    let goals = Budget::default().with_calls(20).unwrap();
     let calls: String =
         (0..22).map(|n| format!("read f{n}.rs -> the text of file {n}, long\n")).collect();
     let said = replay(&mut Engine::shipped(goals), &parse_notation(&calls).unwrap());

@@ -1,8 +1,8 @@
 //! What a step returns: deliveries with their decision points, and records ready to be stored.
 
 use midcourse_core::{
-    DecisionPoint, Delivery, Engine, Goals, Mode, RunIdentity, TrajectoryPayload, TrajectoryRecord,
-    parse_notation,
+    Budget, DecisionPoint, Delivery, Engine, Mode, RunIdentity, TrajectoryPayload,
+    TrajectoryRecord, parse_notation,
 };
 
 const POINT: Option<DecisionPoint> = Some(DecisionPoint::PreToolSelection);
@@ -18,7 +18,7 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
 
 #[test]
 fn deliveries_and_their_records_follow_the_record() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let mut deliveries = Vec::new();
     for record in records("deadline 2h\n3x bash make !! error: missing separator") {
         let step = engine.step(&record, POINT);
@@ -63,7 +63,7 @@ fn deliveries_and_their_records_follow_the_record() {
 
 #[test]
 fn outcomes_are_recorded_before_deliveries() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     let mut kinds = Vec::new();
     let text = "3x bash make !! error: missing separator\nedit a.c -> ok\nbash make -> built";
     for record in records(text) {
@@ -76,7 +76,7 @@ fn outcomes_are_recorded_before_deliveries() {
 
 #[test]
 fn without_a_decision_point_nothing_is_delivered() {
-    let mut engine = Engine::shipped(Goals::default());
+    let mut engine = Engine::shipped(Budget::default());
     for record in records("deadline 2h\n9x bash make !! error: missing separator") {
         let step = engine.step(&record, None);
         assert!(step.deliveries.is_empty() && step.records.is_empty());
@@ -86,8 +86,8 @@ fn without_a_decision_point_nothing_is_delivered() {
 
 #[test]
 fn a_step_and_a_fold_of_its_records_leave_the_same_checkpoint() {
-    let mut live = Engine::shipped(Goals::default()).with_mode(Mode::Shadow);
-    let mut folded = Engine::shipped(Goals::default());
+    let mut live = Engine::shipped(Budget::default()).with_mode(Mode::Shadow);
+    let mut folded = Engine::shipped(Budget::default());
     for record in records("deadline 2h\n7x bash make !! error: missing separator\nuser: stop") {
         let step = live.step(&record, POINT);
         folded.step(&record, None);

@@ -1,7 +1,7 @@
 //! The terms of a launch: what a run that goes on under other terms is told.
 
 use midcourse_core::{
-    Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Goals, Mode, Prompt,
+    Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Mode, Prompt,
     PromptTemplate, StaticFeedback, Timestamp, ToolResult, TrajectoryAnalysisConfig,
     TrajectoryPayload, TrajectoryRecord, Usage, parse_notation,
 };
@@ -20,7 +20,7 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
 }
 
 fn budgeted(budget: Budget) -> Engine {
-    Engine::shipped(Goals { budget })
+    Engine::shipped(budget)
 }
 
 /// What is said in full sentences, behind the number of calls.
@@ -124,7 +124,7 @@ const CIRCLE: &str = "
 
 #[test]
 fn what_only_a_shadow_said_was_not_told() {
-    let shipped = || Engine::shipped(Goals::default());
+    let shipped = || Engine::shipped(Budget::default());
     let (would_say, said) = first_in_shadow(shipped, CIRCLE);
     let words = |said: &[Said]| -> Vec<(String, u8)> {
         let causes = said.iter().filter_map(|said| said.why.clone());
@@ -138,7 +138,7 @@ fn what_only_a_shadow_said_was_not_told() {
 
 #[test]
 fn what_was_told_live_was_told_under_any_terms() {
-    let said = replay(&mut Engine::shipped(Goals::default()), &records(CIRCLE));
+    let said = replay(&mut Engine::shipped(Budget::default()), &records(CIRCLE));
     let deadlines = said.iter().filter(|said| said.provider == "Deadline").count();
     assert_eq!(deadlines, 1, "{said:?}");
     let rungs: Vec<u8> = said

@@ -14,21 +14,21 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 
 /// Says how much time there is, unless the agent knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TimeLimit;
+pub struct DeadlineNotice;
 
-impl TimeLimit {
+impl DeadlineNotice {
     fn news(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());
         let cause = deadline_cause(deadline);
         let ledger = context.session().ledger();
         let rung = ledger.next_rung(&cause);
-        if left.is_zero() || (rung != Rung::FIRST && !ledger.is_wiped(&cause)) {
+        if left.is_zero() || (rung != Rung::FIRST && !ledger.is_compacted_away(&cause)) {
             return None;
         }
         let text = format!("There is a deadline: {} remaining.", length_in_words(about(left)));
         let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
-        ledger.is_news(&why, &text).then_some((text, why))
+        ledger.is_new_text(&why, &text).then_some((text, why))
     }
 }
 
@@ -38,13 +38,13 @@ fn about(length: Duration) -> Duration {
     if seconds < 120 { length } else { Duration::from_secs((seconds + 30) / 60 * 60) }
 }
 
-impl GuidanceProvider for TimeLimit {
+impl GuidanceProvider for DeadlineNotice {
     fn name(&self) -> &str {
-        "time_limit"
+        "deadline_notice"
     }
 
     fn category(&self) -> &str {
-        "time"
+        "deadline"
     }
 
     fn classify(
@@ -59,7 +59,7 @@ impl GuidanceProvider for TimeLimit {
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
         let (text, why) = Self::news(context).ok_or("there is no deadline to tell")?;
-        Ok(GuidanceInjection::new("time.limit", text)?.about(why))
+        Ok(GuidanceInjection::new("deadline.notice", text)?.about(why))
     }
 }
 

@@ -1,0 +1,178 @@
+//! Settings of the built-in providers: parameters, whether each is on, and how often it may
+//! deliver.
+//!
+//! The default is what midcourse ships: the deadline, the budget and the guidance about detected
+//! patterns are on, everything else is off.
+
+use crate::feedback::{
+    Budget, BudgetFeedback, DeadlineFeedback, DriftDetector, ErrorCascadeDetector, StallDetector,
+};
+use crate::guidance::{
+    ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
+    DoomLoopDetector, ParallelToolReminder,
+};
+use crate::message::{DecisionPoint, DecisionPoints};
+use crate::prompt::{
+    DeliveryPolicy, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceLimits,
+    GuidanceProvider, GuidanceProviderConfig, PromptTemplate,
+};
+
+/// Which providers are on, and how many messages a run gets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MessageSettings {
+    /// Settings of each built-in provider.
+    pub providers: ProviderSettings,
+    /// Limits on what all providers together deliver.
+    pub delivery: DeliveryPolicy,
+}
+
+impl MessageSettings {
+    /// A prompt template without sections and with the providers that are on. The budget provider
+    /// is only added if the budget limits something.
+    pub fn template(&self, budget: Budget) -> PromptTemplate {
+        // Every field is named, so that a new provider does not compile until it has its place
+        // here: of several providers with feedback, the first one delivers.
+        let ProviderSettings {
+            deadline,
+            budget: is_budget_enabled,
+            error_cascade_detector,
+            stall_detector,
+            drift_detector,
+            course_correction,
+            diagnostic_signal,
+            doom_loop_detector,
+            consultation_prompt,
+            parallel_tool_reminder,
+        } = &self.providers;
+        let template = PromptTemplate::new("midcourse", "run").unwrap_or_default();
+        let mut template = deadline.add_to(template.with_delivery(self.delivery));
+        if deadline.enabled {
+            let mut notice = GuidanceProviderConfig::new(DeadlineNotice);
+            notice.points = DecisionPoints::of([DecisionPoint::PreRender]);
+            template = template.with_guidance_provider(notice);
+        }
+        if *is_budget_enabled && budget != Budget::default() {
+            let provider = BudgetFeedback::new(budget);
+            let config = FeedbackProviderConfig::new(provider, after_each_call());
+            template = template.with_feedback_provider(config);
+        }
+        template = error_cascade_detector.add_to(template);
+        template = stall_detector.add_to(template);
+        template = drift_detector.add_to(template);
+        template = course_correction.add_to(template);
+        template = diagnostic_signal.add_to(template);
+        template = doom_loop_detector.add_to(template);
+        template = consultation_prompt.add_to(template);
+        parallel_tool_reminder.add_to(template)
+    }
+}
+
+/// The template of the default settings: deadline and budget where there are any, and guidance
+/// about detected patterns.
+pub fn shipped_template(budget: Budget) -> PromptTemplate {
+    MessageSettings::default().template(budget)
+}
+
+/// Settings of the built-in providers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderSettings {
+    /// Feedback about the time that is left, in runs with a deadline.
+    pub deadline: FeedbackSetting<DeadlineFeedback>,
+    /// Whether there is feedback about the budget, in runs that have one.
+    pub budget: bool,
+    /// Feedback about consecutive failures.
+    pub error_cascade_detector: FeedbackSetting<ErrorCascadeDetector>,
+    /// Feedback about loops and about calls without progress.
+    pub stall_detector: FeedbackSetting<StallDetector>,
+    /// Feedback about work in other places than the run began in.
+    pub drift_detector: FeedbackSetting<DriftDetector>,
+    /// Guidance about any detected pattern.
+    pub course_correction: GuidanceSetting<CourseCorrection>,
+    /// Guidance about consecutive errors.
+    pub diagnostic_signal: GuidanceSetting<DiagnosticSignalProvider>,
+    /// Guidance about loops.
+    pub doom_loop_detector: GuidanceSetting<DoomLoopDetector>,
+    /// Guidance to consult someone after several failures.
+    pub consultation_prompt: GuidanceSetting<ConsultationPromptProvider>,
+    /// Guidance to make independent calls in parallel.
+    pub parallel_tool_reminder: GuidanceSetting<ParallelToolReminder>,
+}
+
+impl Default for ProviderSettings {
+    fn default() -> Self {
+        Self {
+            deadline: FeedbackSetting::new(DeadlineFeedback::default().at_steps(), true),
+            budget: true,
+            error_cascade_detector: FeedbackSetting::new(ErrorCascadeDetector::default(), false),
+            stall_detector: FeedbackSetting::new(StallDetector, false),
+            drift_detector: FeedbackSetting::new(DriftDetector, false),
+            course_correction: GuidanceSetting { enabled: true, ..GuidanceSetting::default() },
+            diagnostic_signal: GuidanceSetting::default(),
+            doom_loop_detector: GuidanceSetting::default(),
+            consultation_prompt: GuidanceSetting::default(),
+            parallel_tool_reminder: GuidanceSetting::default(),
+        }
+    }
+}
+
+/// A feedback provider, whether it is on, and its trigger.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedbackSetting<P> {
+    /// Whether the provider is part of the template.
+    pub enabled: bool,
+    /// The provider with its parameters.
+    pub provider: P,
+    /// When the provider is evaluated.
+    pub trigger: FeedbackTrigger,
+}
+
+impl<P> FeedbackSetting<P> {
+    fn new(provider: P, enabled: bool) -> Self {
+        Self { enabled, provider, trigger: after_each_call() }
+    }
+}
+
+fn after_each_call() -> FeedbackTrigger {
+    FeedbackTrigger::every_n_calls(1).unwrap_or_default()
+}
+
+impl<P: FeedbackProvider + Clone + 'static> FeedbackSetting<P> {
+    fn add_to(&self, template: PromptTemplate) -> PromptTemplate {
+        if !self.enabled {
+            return template;
+        }
+        let (provider, trigger) = (self.provider.clone(), self.trigger.clone());
+        template.with_feedback_provider(FeedbackProviderConfig::new(provider, trigger))
+    }
+}
+
+/// A guidance provider, whether it is on, and its limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuidanceSetting<P> {
+    /// Whether the provider is part of the template.
+    pub enabled: bool,
+    /// The provider with its parameters.
+    pub provider: P,
+    /// How often it may deliver, and how confident it has to be.
+    pub limits: GuidanceLimits,
+}
+
+/// Off, with the provider's default parameters.
+impl<P: Default> Default for GuidanceSetting<P> {
+    fn default() -> Self {
+        Self { enabled: false, provider: P::default(), limits: GuidanceLimits::default() }
+    }
+}
+
+impl<P: GuidanceProvider + Clone + 'static> GuidanceSetting<P> {
+    fn add_to(&self, template: PromptTemplate) -> PromptTemplate {
+        if !self.enabled {
+            return template;
+        }
+        let mut config = GuidanceProviderConfig::new(self.provider.clone());
+        config.limits = self.limits;
+        config.points =
+            DecisionPoints::of([DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult]);
+        template.with_guidance_provider(config)
+    }
+}
