@@ -10,7 +10,7 @@ use clark_agent::{
     StreamEvent, StreamFn, StreamRequest, UserContent,
 };
 use futures::stream::{self, BoxStream, StreamExt};
-use midcourse::{Home, Store, StoreSettings, StoreWriter};
+use midcourse::{DataDir, Store, StoreSettings, StoreWriter};
 use midcourse_clark::Midcourse;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ impl StreamFn for Model {
 #[expect(clippy::print_stdout, reason = "an example shows something")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let home = Home::at(folder.path());
+    let home = DataDir::at(folder.path());
     let store = StoreWriter::open(&home, StoreSettings::default())?;
     let midcourse = Arc::new(Midcourse::new(Arc::new(store)));
 
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         midcourse.failed(error).await;
     }
 
-    if let Some(store) = Store::open_to_read(&home)? {
+    if let Some(store) = Store::open_read_only(&home)? {
         for record in store.trajectory(&run_id)? {
             println!("{:>3}  {}", record.seq, record.payload.kind());
         }

@@ -7,12 +7,12 @@
 //! use std::sync::Arc;
 //!
 //! use clark_agent::{AgentBuilder, AgentContext, RunIdentity};
-//! use midcourse::{Home, StoreSettings, StoreWriter};
+//! use midcourse::{DataDir, StoreSettings, StoreWriter};
 //! use midcourse_clark::Midcourse;
 //!
 //! # async fn wiring(transport: Arc<dyn clark_agent::StreamFn>, prompts: Vec<clark_agent::AgentMessage>)
 //! # -> Result<(), Box<dyn std::error::Error>> {
-//! let store = StoreWriter::open(&Home::of_user()?, StoreSettings::default())?;
+//! let store = StoreWriter::open(&DataDir::of_user()?, StoreSettings::default())?;
 //! let midcourse = Arc::new(Midcourse::new(Arc::new(store)));
 //! let config = midcourse.attach(AgentBuilder::new().stream(transport)).build()?;
 //!

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clark_agent::{ToolCall, ToolResult};
-use midcourse::{Recorded, Source, TrajectoryError, TrajectoryRecorder, now};
+use midcourse::{RecordOutcome, Recorded, Source, TrajectoryError, TrajectoryRecorder, now};
 use midcourse_core::{
     Asked, Delivery, Engine, RunId, RunIdentity, TrajectoryPayload, format_guidance, labelled,
 };
@@ -209,11 +209,14 @@ impl Run {
         }
     }
 
-    fn note(&self, recorded: Result<Option<Recorded>, TrajectoryError>) -> Option<Recorded> {
-        recorded.unwrap_or_else(|error| {
-            self.setup.report(&Trouble::Recording(error));
-            None
-        })
+    fn note(&self, recorded: Result<RecordOutcome, TrajectoryError>) -> Option<Recorded> {
+        match recorded {
+            Ok(RecordOutcome::Dropped(error)) | Err(error) => {
+                self.setup.report(&Trouble::Recording(error));
+                None
+            }
+            Ok(outcome) => outcome.recorded(),
+        }
     }
 
     fn report_faults(&self) {

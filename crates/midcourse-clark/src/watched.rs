@@ -6,7 +6,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use midcourse::{Event, Recorded, Recording, Source, Standing, TrajectoryError, TrajectorySink};
+use midcourse::{
+    Event, RecordStatus, Recorded, Recording, Source, TrajectoryError, TrajectorySink,
+};
 use midcourse_core::{
     Asked, Deadline, DecisionPoint, Delivery, Engine, Fault, Feedback, GuidanceDelivered, Intake,
     Outcome, Timestamp, TrajectoryPayload,
@@ -71,7 +73,7 @@ impl Watched {
 
     /// Shows a record to the engine. `deadline` is the one that a run began with just now.
     fn see(&self, recorded: &Recorded, deadline: Option<Timestamp>) {
-        let is_new = recorded.standing == Standing::New;
+        let is_new = recorded.status == RecordStatus::New;
         let begins = matches!(recorded.record.payload, TrajectoryPayload::RunStarted { .. });
         if !is_new && !begins {
             return;

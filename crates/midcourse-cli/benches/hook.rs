@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use midcourse::{
-    Budget, Engine, Event, Home, RunIdentity, Source, Store, StoreSettings, Timestamp, ToolResult,
-    TrajectoryPayload, TrajectoryRecord, Watch,
+    Budget, DataDir, Engine, Event, RunIdentity, Source, Store, StoreSettings, SyncedEngine,
+    Timestamp, ToolResult, TrajectoryPayload, TrajectoryRecord,
 };
 use serde_json::json;
 
@@ -115,7 +115,7 @@ fn run(command: &[String], home: Option<&Path>, input: &str) {
     assert!(output.status.success());
     if let Some(home) = home {
         // A hook never fails; what went wrong is in its log.
-        let log = std::fs::read_to_string(Home::at(home).log_file()).unwrap_or_default();
+        let log = std::fs::read_to_string(DataDir::at(home).log_file()).unwrap_or_default();
         assert_eq!(log, "");
     }
 }
@@ -163,8 +163,8 @@ fn event(number: u64) -> String {
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
     let source = Source::new("claude-code", "hook");
-    let mut store = Store::open(&Home::at(home), StoreSettings::default()).unwrap();
-    let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
+    let mut store = Store::open(&DataDir::at(home), StoreSettings::default()).unwrap();
+    let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
     let start = Timestamp::from_unix_ms(1_790_000_000_000);
     let mut done = 0;
     while done + 1 < length {
@@ -247,7 +247,7 @@ fn report(subjects: &mut [Subject]) {
 fn writers(binary: &Path, home: &Path, events: u64) {
     let command = hook(binary);
     fill(home, 10);
-    let before = Store::open_to_read(&Home::at(home)).unwrap().unwrap().run("run").unwrap();
+    let before = Store::open_read_only(&DataDir::at(home)).unwrap().unwrap().run("run").unwrap();
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..WRITERS {
@@ -255,9 +255,9 @@ fn writers(binary: &Path, home: &Path, events: u64) {
         }
     });
     let took = begun.elapsed();
-    let store = Store::open_to_read(&Home::at(home)).unwrap().unwrap();
+    let store = Store::open_read_only(&DataDir::at(home)).unwrap().unwrap();
     let after = store.run("run").unwrap();
-    assert!(!midcourse::has_spilled(&Home::at(home)));
+    assert!(!midcourse::has_spilled(&DataDir::at(home)));
     let grown = after.unwrap().calls - before.unwrap().calls;
     assert_eq!(grown, events * u64::try_from(WRITERS).unwrap());
     assert!(store.verify_run(&"run".into()).unwrap().is_empty());

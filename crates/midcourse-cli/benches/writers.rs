@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use midcourse::{
-    Event, Home, RunIdentity, Source, Store, StoreSettings, StoreWriter, Timestamp, ToolResult,
+    DataDir, Event, RunIdentity, Source, Store, StoreSettings, StoreWriter, Timestamp, ToolResult,
     TrajectoryPayload, TrajectorySink, now,
 };
 
@@ -70,7 +70,7 @@ fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
 
 /// Each task has a run of its own and waits for every acknowledgement.
 fn store(home: &Path, tasks: usize, events: usize) -> Duration {
-    let sink = StoreWriter::open(&Home::at(home), StoreSettings::default()).unwrap();
+    let sink = StoreWriter::open(&DataDir::at(home), StoreSettings::default()).unwrap();
     let sink: Arc<dyn TrajectorySink> = Arc::new(sink);
     spread(tasks, events, |call| {
         let run = RunIdentity::root(call.split('-').next().unwrap());
@@ -92,7 +92,7 @@ fn spread(tasks: usize, events: usize, work: impl Fn(String) + Sync) -> Duration
 
 fn list() {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::at(folder.path());
+    let home = DataDir::at(folder.path());
     let mut store = Store::open(&home, StoreSettings::default()).unwrap();
     let source = Source::new("bench", "task");
     for batch in 0..20_u64 {

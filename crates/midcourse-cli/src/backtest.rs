@@ -11,7 +11,6 @@ use midcourse::{
 };
 
 use crate::formats::events::ForeignRun;
-use midcourse::watch;
 
 /// Something that would have been said.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,14 +122,15 @@ where
                 engine.take_in(&record);
                 continue;
             }
-            let seen = watch(engine, &record, Some(DecisionPoint::PreToolSelection), place);
+            let step = engine.step(&record, Some(DecisionPoint::PreToolSelection));
+            next_seq.set(next_seq.get().saturating_add(step.records.len() as u64));
             let call = engine.trajectory().tool_call_count();
-            spoken.extend(seen.said.into_iter().map(|(point, delivery)| Spoken {
+            spoken.extend(step.deliveries.into_iter().map(|delivery| Spoken {
                 event,
                 call,
                 seq: record.seq,
                 at: record.at(),
-                point,
+                point: delivery.decision_point(),
                 delivery,
             }));
         }

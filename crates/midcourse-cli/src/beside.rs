@@ -6,7 +6,7 @@
 //! to its model hears its hooks. Before its first request nobody can know, so they trust the launch.
 
 use crate::hosts::Host;
-use midcourse::{AgentMessage, DecisionPoint, Event, Home, Source, Store, TrajectoryPayload};
+use midcourse::{AgentMessage, DataDir, DecisionPoint, Event, Source, Store, TrajectoryPayload};
 
 /// The kind and the key of the fact by which hooks know that the proxy sees a run.
 pub(crate) const FACT: (&str, &str) = ("proxy_attached", "run");
@@ -22,7 +22,7 @@ const ADDRESS: &str = "ANTHROPIC_BASE_URL";
 
 /// Whether the proxy speaks where these facts are reported.
 pub(crate) fn is_beside(
-    home: Option<&Home>,
+    home: Option<&DataDir>,
     host: Host,
     is_expected: bool,
     facts: &[Event],
@@ -43,7 +43,7 @@ pub(crate) fn is_beside(
         return false;
     };
     let (kind, fact) = FACT;
-    let store = Store::open_to_read(home).ok().flatten();
+    let store = Store::open_read_only(home).ok().flatten();
     store
         .is_some_and(|store| store.has_fact(first.run.run_id.as_str(), kind, fact).unwrap_or(false))
 }

@@ -160,7 +160,7 @@ pub fn run() -> ExitCode {
         Command::Prune(arguments) => prune::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
-        // Taken above already; it is among the commands to be described.
+        // Ingested above already; it is among the commands to be described.
         Command::Hook(arguments) => return hook::run(&arguments),
         Command::Backtest(arguments) => backtest::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),

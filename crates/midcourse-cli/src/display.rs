@@ -182,7 +182,7 @@ fn describe_message(message: &AgentMessage) -> (&'static str, String) {
 
 /// Formats a record as one line: seq, time since `started`, label, and text cut at `max_chars`.
 pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: usize) -> String {
-    let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.diverged.len());
+    let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.conflicts.len());
     let record = stored.into_record();
     let (label, text) = describe(&record);
     let after = duration(record.at().since(started));

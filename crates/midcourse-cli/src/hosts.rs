@@ -167,7 +167,7 @@ impl Host {
         payload: TrajectoryPayload,
     ) -> Event {
         let event = Event::new(run, Source::new(self.name(), way), at, payload);
-        if event.fact.is_some() { event } else { event.once_in_a_row() }
+        if event.fact.is_some() { event } else { event.deduped() }
     }
 
     /// A payload that could not be read, kept in the run that it seems to belong to.
@@ -176,7 +176,7 @@ impl Host {
             || RunIdentity::root(format!("{}.unread", self.name())),
             RunIdentity::root,
         );
-        let event = Event::unread(run, Source::new(self.name(), "hook"), at, bytes).once_in_a_row();
+        let event = Event::unread(run, Source::new(self.name(), "hook"), at, bytes).deduped();
         Decoded { facts: vec![event], ..Decoded::nothing() }
     }
 }

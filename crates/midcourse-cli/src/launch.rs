@@ -16,7 +16,7 @@ use midcourse::{RunIdentity, Timestamp, TrajectoryPayload};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use midcourse::{Event, Home, Source, now};
+use midcourse::{DataDir, Event, Source, now};
 
 /// The environment variable that says which launch a process is part of.
 pub const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
@@ -95,9 +95,9 @@ impl Launch {
     }
 
     /// Puts the terms where the hooks look for them.
-    pub fn keep(&self, home: &Home) -> io::Result<LaunchFolder> {
+    pub fn keep(&self, home: &DataDir) -> io::Result<LaunchFolder> {
         let folder = home.launch_folder(&self.id);
-        home.make(&folder)?;
+        home.create(&folder)?;
         if let Some(launches) = folder.parent() {
             clear_up(launches, now());
         }
@@ -107,7 +107,7 @@ impl Launch {
     }
 
     /// The terms of a launch, if there is such a launch.
-    pub fn kept(home: &Home, id: &str) -> io::Result<Option<Self>> {
+    pub fn kept(home: &DataDir, id: &str) -> io::Result<Option<Self>> {
         // An id from the environment meets a path.
         if Uuid::try_parse(id).is_err() {
             return Ok(None);
@@ -157,7 +157,7 @@ impl Launch {
     ) -> Event {
         let event = Event::new(run.clone(), source.clone(), at, payload);
         // What is found holds until something else is found.
-        if self.id.is_empty() { event.once_in_a_row() } else { event.with_fact(self.fact()) }
+        if self.id.is_empty() { event.deduped() } else { event.with_fact(self.fact()) }
     }
 }
 
@@ -165,7 +165,7 @@ impl Launch {
 mod tests {
     use midcourse::{AgentMessage, RunIdentity, Timestamp, TrajectoryPayload};
 
-    use super::{Event, Home, Launch, Source};
+    use super::{DataDir, Event, Launch, Source};
 
     fn kinds_with(launch: &Launch, payload: TrajectoryPayload) -> Vec<&'static str> {
         let source = Source::new("codex", "hook");
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn the_terms_are_there_for_as_long_as_the_launch() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
+        let home = DataDir::at(folder.path().join("home"));
         let launch = Launch::new(Some(Timestamp::from_unix_ms(7)), "mode = \"shadow\"\n".into());
         assert_eq!(Launch::kept(&home, &launch.id).unwrap(), None);
         let kept = launch.keep(&home).unwrap();
@@ -201,10 +201,10 @@ mod tests {
     fn the_terms_are_the_users_alone() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
+        let home = DataDir::at(folder.path().join("home"));
         let kept = Launch::new(None, String::new()).keep(&home).unwrap();
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(home.folder()), 0o700);
+        assert_eq!(mode(home.path()), 0o700);
         assert_eq!(mode(kept.path()), 0o700);
         assert_eq!(mode(&kept.path().join("terms.json")), 0o600);
     }

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use midcourse::{Home, now};
+use midcourse::{DataDir, now};
 
 use crate::terminal::sanitized;
 
@@ -27,8 +27,8 @@ pub(crate) struct Log {
 
 impl Log {
     /// The log of a home.
-    pub(crate) fn new(home: Option<&Home>, who: &str) -> Self {
-        let home = home.map(Home::log_file);
+    pub(crate) fn new(home: Option<&DataDir>, who: &str) -> Self {
+        let home = home.map(DataDir::log_file);
         let cache = dirs::cache_dir().map(|folder| folder.join("midcourse").join("hook.log"));
         Self { files: home.into_iter().chain(cache).collect(), who: who.to_owned() }
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hyper::Uri;
-use midcourse::Home;
+use midcourse::DataDir;
 use uuid::Uuid;
 
 use crate::beside;
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let mut out = io::stdout().lock();
         let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
-    let home = Home::of_user().ok();
+    let home = DataDir::of_user().ok();
     let log = Arc::new(Log::new(home.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
     let terms = Terms::in_force(home.as_ref(), arguments.launch.as_deref(), Some(&folder));
@@ -122,7 +122,7 @@ fn budget_in_environment() -> Option<NonZeroU64> {
 }
 
 /// Passes everything on and records nothing: what is left where no proxy can be started any more.
-pub(crate) fn pass_on(listener: TcpListener, token: String, upstreams: Upstreams, home: &Home) {
+pub(crate) fn pass_on(listener: TcpListener, token: String, upstreams: Upstreams, home: &DataDir) {
     let log = Arc::new(Log::new(Some(home), "proxy"));
     let server = Server::new(token, upstreams, None, Duration::ZERO, Arc::clone(&log));
     let served = server.map_err(Into::into).and_then(|server| serve(server, listener, false));

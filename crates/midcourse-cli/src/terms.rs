@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::{Config, InForce};
 use crate::hosts::Host;
 use crate::launch::Launch;
-use midcourse::{Budget, Engine, Event, Home, Mode, TrajectoryPayload};
+use midcourse::{Budget, DataDir, Engine, Event, Mode, TrajectoryPayload};
 
 /// The terms on which a run is watched.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Terms {
     /// Those in force for an agent that works in this folder: those of the launch that it belongs
     /// to, else those that are found. What is wrong with them is remarked, and the rest holds.
     pub(crate) fn in_force(
-        home: Option<&Home>,
+        home: Option<&DataDir>,
         launch: Option<&str>,
         folder: Option<&Path>,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Terms {
         Self { launch: None, config, remarks: vec![remark] }
     }
 
-    fn found(home: Option<&Home>, folder: Option<&Path>) -> Self {
+    fn found(home: Option<&DataDir>, folder: Option<&Path>) -> Self {
         let Some(home) = home else { return Self::shipped() };
         // An empty path has no file in it, and none above it.
         let found = InForce::find(home, None, folder.unwrap_or_else(|| Path::new("")));

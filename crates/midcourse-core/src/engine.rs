@@ -86,6 +86,12 @@ impl Engine {
         self.session.apply(record)
     }
 
+    /// Takes in a stored record without concluding anything from it: the deliveries and outcomes that
+    /// it led to are stored records themselves. This brings an engine to where a stored run is.
+    pub fn fold(&mut self, record: &TrajectoryRecord) {
+        self.take_in(record);
+    }
+
     /// What is to be said after the latest tool call; nothing once something new has begun.
     pub fn feedback(&self, now: Timestamp) -> Asked<Feedback> {
         if !self.trajectory().awaits_feedback() || self.is_spent() {

@@ -1,75 +1,75 @@
-//! Events: what a host reports, before the store gives it a place in its run.
+//! Events: what a host reports about a run, before the store gives it a seq.
 //!
-//! An event knows its run, who reports it and which fact it is, but not its seq: that is assigned
-//! in the transaction that stores it. Two sources that see one tool call report one fact.
+//! An event names its run, its source and, where it can, the fact it reports, so that a fact which
+//! reaches us on two channels is stored once. It also says where a message about it can still be
+//! delivered: that permission is a field, and never follows from the source.
 
 use std::fmt::Write as _;
 
 use compact_str::CompactString;
 use midcourse_core::{
-    AgentMessage, DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload,
+    AgentMessage, DecisionPoint, RunId, RunIdentity, TRAJECTORY_SCHEMA_VERSION, Timestamp,
+    TrajectoryPayload,
 };
 use serde::{Deserialize, Serialize};
 
-/// Something a host reports about a run.
+/// Something that happened in a run, as a host reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The run.
+    /// The run it belongs to.
     pub run: RunIdentity,
-    /// Who reports it.
+    /// Where the report comes from.
     pub source: Source,
-    /// When it was noticed.
+    /// When it happened, or when it was noticed.
     pub at: Timestamp,
-    /// Which fact it is, where that can be told. A fact is recorded once.
+    /// Identifies the fact among those of the same payload kind in its run. A fact is stored once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<FactKey>,
-    /// Whether the same words from the same source right behind themselves are one fact: a hook
-    /// that is installed twice reports everything twice, and not everything has an id.
+    /// Treats an equal event of the same source directly after this one as a duplicate. For events
+    /// without a fact key: hooks that are installed twice report everything twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub may_echo: bool,
-    /// A run that held what came before this run was known; its records move here first.
+    pub dedupe_consecutive: bool,
+    /// A provisional run whose records move into this run before the event is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<RunId>,
-    /// The decision point at which a message about this event can still reach the agent; `None` if
-    /// none can, so the engine only takes the event in.
+    /// The decision point at which a message about this event can still reach the agent. `None` if
+    /// it is too late for one: the engine then only takes the event into account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_point: Option<DecisionPoint>,
-    /// The schema the payload was written with.
+    /// The schema version that the payload was written with.
     pub schema_version: u32,
     /// What happened.
     pub payload: TrajectoryPayload,
 }
 
 impl Event {
-    /// An event of the current schema; which fact it is follows from the payload.
+    /// Creates an event of the current schema. The fact key follows from the payload.
     pub fn new(
         run: RunIdentity,
         source: Source,
         at: Timestamp,
         payload: TrajectoryPayload,
     ) -> Self {
-        let fact = FactKey::of(&payload);
-        let schema_version = midcourse_core::TRAJECTORY_SCHEMA_VERSION;
         Self {
             run,
             source,
             at,
-            fact,
-            may_echo: false,
+            fact: FactKey::of(&payload),
+            dedupe_consecutive: false,
             adopts: None,
             decision_point: None,
-            schema_version,
+            schema_version: TRAJECTORY_SCHEMA_VERSION,
             payload,
         }
     }
 
-    /// Bytes of a host that could not be read, kept whole: bytes that are no text stand as `\xNN`.
+    /// Keeps bytes of a host that could not be decoded. Invalid UTF-8 is written as `\xNN`.
     pub fn unread(run: RunIdentity, source: Source, at: Timestamp, bytes: &[u8]) -> Self {
         let mut raw = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
             raw.push_str(chunk.valid());
             for byte in chunk.invalid() {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(raw, "\\x{byte:02x}");
             }
         }
@@ -77,7 +77,7 @@ impl Event {
         Self::new(run, source, at, payload)
     }
 
-    /// Whether something begins with it: a run, a sitting, the work on a prompt.
+    /// Whether the event starts a run, resumes one, or gives it a new prompt.
     pub const fn begins_something(&self) -> bool {
         match &self.payload {
             TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::Resumed => true,
@@ -88,28 +88,28 @@ impl Event {
         }
     }
 
-    /// The same event, as this fact.
+    /// Sets the fact key.
     #[must_use]
     pub fn with_fact(mut self, fact: impl Into<FactKey>) -> Self {
         self.fact = Some(fact.into());
         self
     }
 
-    /// The same event, about which a message can be delivered at this point.
+    /// Allows a message about this event at a decision point.
     #[must_use]
     pub const fn at_decision_point(mut self, point: DecisionPoint) -> Self {
         self.decision_point = Some(point);
         self
     }
 
-    /// The same event, which is one fact if it comes twice in a row.
+    /// Treats an equal event directly after this one as a duplicate.
     #[must_use]
-    pub const fn once_in_a_row(mut self) -> Self {
-        self.may_echo = true;
+    pub const fn deduped(mut self) -> Self {
+        self.dedupe_consecutive = true;
         self
     }
 
-    /// The same event, bringing along the records of a provisional run.
+    /// Moves the records of a provisional run into this event's run.
     #[must_use]
     pub fn adopting(mut self, provisional: RunId) -> Self {
         self.adopts = Some(provisional);
@@ -117,24 +117,25 @@ impl Event {
     }
 }
 
-/// A record that was stored elsewhere, on its way into this store.
+/// A record that was exported from another store or written by another program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignRecord {
-    /// The place that it had there.
+    /// The seq it had there.
     pub seq: Option<u64>,
-    /// Secrets that were taken out of it there.
+    /// Secrets that were redacted there.
     pub redactions: u32,
-    /// The record as an event, and what its source said differently.
+    /// The record as an event, followed by conflicting reports of the same fact.
     pub events: Vec<Event>,
 }
 
-/// Who reports an event: the host, and the way it came (`claude-code/hook`).
+/// Where an event comes from: the host, and the channel by which it reached us
+/// (`claude-code/hook`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Source(CompactString);
 
 impl Source {
-    /// A host and the way its events come in.
+    /// A host and the channel its events come by.
     pub fn new(host: &str, way: &str) -> Self {
         Self(compact_str::format_compact!("{host}/{way}"))
     }
@@ -144,12 +145,12 @@ impl Source {
         self.0.split('/').next().unwrap_or_default()
     }
 
-    /// The way its events come.
+    /// The channel.
     pub fn way(&self) -> &str {
         self.0.split_once('/').map_or("", |(_, way)| way)
     }
 
-    /// The source as it is stored.
+    /// The source as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -161,20 +162,17 @@ impl From<&str> for Source {
     }
 }
 
-/// Tells one fact of a kind from the others in its run.
+/// Identifies one fact among those of the same payload kind in its run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FactKey(CompactString);
 
 impl FactKey {
-    /// The key that the payload itself carries: a call's id; a run begins once, and a proxy
-    /// attaches to it once.
+    /// The key that follows from the payload: a tool call's id, or `run` for the start of a run.
     pub fn of(payload: &TrajectoryPayload) -> Option<Self> {
         match payload {
-            TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::ProxyAttached => {
-                Some("run".into())
-            }
-            // An empty id names no call.
+            TrajectoryPayload::RunStarted { .. } => Some("run".into()),
+            // An empty id identifies no call.
             other => {
                 let id = other.call_id().filter(|id| !id.as_str().is_empty());
                 id.map(|id| id.as_str().into())
@@ -182,7 +180,7 @@ impl FactKey {
         }
     }
 
-    /// The key as it is stored.
+    /// The key as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -201,7 +199,7 @@ mod tests {
     use super::{Event, Source};
 
     #[test]
-    fn bytes_that_are_no_text_are_kept() {
+    fn bytes_that_are_not_utf8_are_kept_as_escapes() {
         let source = Source::new("codex", "hook");
         let event = Event::unread(
             RunIdentity::root("r"),

@@ -1,12 +1,14 @@
 //! The recorder: what an agent's loop reports to, and what happens when the sink fails.
 //!
-//! It stamps events with their run, their source and the time. What comes before the run is known
-//! is recorded under a provisional run, durably, and moves to the run when it begins. Events that
-//! only stream (a half-written message, progress of a tool) have no payload and are not recorded.
+//! It stamps events with their run, their source and the time. Events that arrive before the run is
+//! known are stored under a provisional run, durably, and move into the run when it begins. Streaming
+//! events (a half-written message, a tool's progress) have no payload and are skipped.
 
 use std::sync::Arc;
 
-use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse_core::{
+    DecisionPoint, GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord,
+};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -17,23 +19,52 @@ use crate::sink::{Recorded, TrajectoryError, TrajectorySink};
 /// What the recorder does with an event that the sink does not take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The event is dropped and counted, and the agent goes on. As soon as the sink works again,
-    /// a record says how many are missing there.
+    /// Drops the event, logs a warning and lets the agent continue. As soon as the sink works again,
+    /// a gap marker records how many events are missing.
     #[default]
     DropAndContinue,
-    /// The caller gets the error, and decides.
+    /// Returns the error, so that the caller decides.
     Escalate,
 }
 
-/// Runs that may be owed something at once; beyond it the oldest is given up.
-const OWED_MAX: usize = 64;
+/// What the recorder did with an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecordOutcome {
+    /// It is stored.
+    Recorded(Recorded),
+    /// It has no payload, so there is nothing to store.
+    Skipped,
+    /// The sink did not take it. A gap marker will say so once the sink works again.
+    Dropped(TrajectoryError),
+}
+
+impl RecordOutcome {
+    /// The stored record, if there is one.
+    pub fn recorded(self) -> Option<Recorded> {
+        match self {
+            Self::Recorded(recorded) => Some(recorded),
+            Self::Skipped | Self::Dropped(_) => None,
+        }
+    }
+
+    /// Why the event was dropped, if it was.
+    pub const fn dropped(&self) -> Option<&TrajectoryError> {
+        match self {
+            Self::Dropped(error) => Some(error),
+            Self::Recorded(_) | Self::Skipped => None,
+        }
+    }
+}
+
+/// Runs with outstanding records that are remembered; beyond it the oldest is given up.
+const MAX_OUTSTANDING_RUNS: usize = 64;
 
 /// Records the events of one run at a time.
 pub struct TrajectoryRecorder {
     sink: Arc<dyn TrajectorySink>,
     source: Source,
     on_failure: OnFailure,
-    // Held across each event, so that a run's events and gap markers keep their order.
+    // Held for a whole event, so that a run's events and gap markers keep their order.
     state: Mutex<State>,
 }
 
@@ -41,125 +72,161 @@ pub struct TrajectoryRecorder {
 struct State {
     run: Option<RunIdentity>,
     provisional: Option<RunId>,
-    /// What the runs are owed, the current one last.
-    owed: Vec<Owed>,
+    /// Records that the sink did not take yet; those of the current run are last.
+    outstanding: Vec<Outstanding>,
 }
 
-/// What a run is still to be told.
+/// Records of one run that the sink did not take yet.
 #[derive(Clone)]
-struct Owed {
+struct Outstanding {
     run: RunIdentity,
-    /// Its first record, and the provisional run that it adopts.
-    begins: Option<Option<RunId>>,
+    /// The start of the run, with the provisional run that it adopts.
+    start: Option<Option<RunId>>,
+    /// Dropped events, by reason.
     rejected: u64,
-    unwritten: u64,
-    /// Makes a marker that is written twice one fact.
+    failed: u64,
+    /// Makes a gap marker that is written twice a duplicate.
     key: Uuid,
 }
 
-impl Owed {
+impl Outstanding {
     fn new(run: RunIdentity) -> Self {
-        Self { run, begins: None, rejected: 0, unwritten: 0, key: Uuid::now_v7() }
+        Self { run, start: None, rejected: 0, failed: 0, key: Uuid::now_v7() }
     }
 
-    const fn is_nothing(&self) -> bool {
-        self.begins.is_none() && self.rejected == 0 && self.unwritten == 0
+    const fn is_empty(&self) -> bool {
+        self.start.is_none() && self.rejected == 0 && self.failed == 0
     }
 }
 
 impl State {
-    /// What is owed to a run.
-    fn owed_to(&mut self, run: &RunIdentity) -> &mut Owed {
-        let place = match self.owed.iter().position(|owed| owed.run.run_id == run.run_id) {
-            Some(place) => place,
-            None => {
-                if self.owed.len() == OWED_MAX {
-                    self.owed.remove(0);
-                }
-                self.owed.push(Owed::new(run.clone()));
-                self.owed.len().saturating_sub(1)
+    fn outstanding_of(&mut self, run: &RunIdentity) -> &mut Outstanding {
+        let known = self.outstanding.iter().position(|other| other.run.run_id == run.run_id);
+        let index = known.unwrap_or_else(|| {
+            if self.outstanding.len() == MAX_OUTSTANDING_RUNS {
+                self.outstanding.remove(0);
             }
-        };
-        // It was found or pushed just now.
-        #[expect(clippy::indexing_slicing, reason = "the place is of this list")]
-        &mut self.owed[place]
+            self.outstanding.push(Outstanding::new(run.clone()));
+            self.outstanding.len().saturating_sub(1)
+        });
+        #[expect(clippy::indexing_slicing, reason = "the index was found or pushed just now")]
+        &mut self.outstanding[index]
     }
 }
 
 impl TrajectoryRecorder {
-    /// Records into a sink what this source reports.
+    /// Records into a sink the events that this source reports.
     pub fn new(sink: Arc<dyn TrajectorySink>, source: Source) -> Self {
         let on_failure = OnFailure::default();
         Self { sink, source, on_failure, state: Mutex::default() }
     }
 
-    /// The same with another policy.
+    /// Sets what happens to events that the sink does not take.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// A run begins: everything from here on, and everything that was held, belongs to it.
-    pub async fn begin(&self, run: RunIdentity) -> Result<Option<Recorded>, TrajectoryError> {
+    /// Begins a run. Later events belong to it, and so do those that arrived before it.
+    pub async fn begin(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         let mut state = self.state.lock().await;
-        let held = state.provisional.take();
+        let provisional = state.provisional.take();
         state.run = Some(run.clone());
-        state.owed_to(&run).begins = Some(held);
-        match (self.settle(&mut state, now()).await, self.on_failure) {
-            (Ok(recorded), _) => Ok(recorded),
-            (Err(error), OnFailure::Escalate) => Err(error),
-            (Err(_), OnFailure::DropAndContinue) => Ok(None),
+        state.outstanding_of(&run).start = Some(provisional);
+        match self.write_outstanding(&mut state, now()).await {
+            Ok(started) => Ok(started.map_or(RecordOutcome::Skipped, RecordOutcome::Recorded)),
+            Err(error) => self.failed(&run, error),
         }
     }
 
-    /// Records what happened, now. Events that only stream have no payload: nothing is recorded.
-    ///
-    /// `None` is also what a dropped event gives, unless failures escalate.
+    /// Records what happened, now. A streaming event has no payload and is skipped.
     pub async fn record(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
-    ) -> Result<Option<Recorded>, TrajectoryError> {
-        let Some(payload) = payload.into() else { return Ok(None) };
+    ) -> Result<RecordOutcome, TrajectoryError> {
+        self.record_at(payload, None).await
+    }
+
+    /// The same, for an event about which a message can be delivered at a decision point.
+    pub async fn record_at(
+        &self,
+        payload: impl Into<Option<TrajectoryPayload>>,
+        decision_point: Option<DecisionPoint>,
+    ) -> Result<RecordOutcome, TrajectoryError> {
+        let Some(payload) = payload.into() else { return Ok(RecordOutcome::Skipped) };
         let mut state = self.state.lock().await;
-        let (run, at) = (self.run(&mut state), now());
-        let settled = self.settle(&mut state, at).await;
-        let done = match settled {
-            Ok(_) => {
-                let event = Event::new(run.clone(), self.source.clone(), at, payload);
-                self.sink.record(event).await
-            }
+        let (run, at) = (state.current_run(), now());
+        let mut event = Event::new(run, self.source.clone(), at, payload);
+        event.decision_point = decision_point;
+        self.write(&mut state, event).await
+    }
+
+    /// Records a delivery or an outcome that the engine concluded.
+    #[expect(dead_code, reason = "the monitor uses it next")]
+    pub(crate) async fn record_conclusion(
+        &self,
+        record: TrajectoryRecord,
+    ) -> Result<RecordOutcome, TrajectoryError> {
+        let mut state = self.state.lock().await;
+        let source = Source::new("midcourse", "engine");
+        let event = Event::new(state.current_run(), source, record.at(), record.payload);
+        self.write(&mut state, event).await
+    }
+
+    async fn write(
+        &self,
+        state: &mut State,
+        event: Event,
+    ) -> Result<RecordOutcome, TrajectoryError> {
+        let run = event.run.clone();
+        let written = match self.write_outstanding(state, event.at).await {
+            Ok(_) => self.sink.record(event).await,
             Err(error) => Err(error),
         };
-        match (done, self.on_failure) {
-            (Ok(recorded), _) => Ok(Some(recorded)),
-            (Err(error), OnFailure::Escalate) => Err(error),
-            (Err(error), OnFailure::DropAndContinue) => {
-                let owed = state.owed_to(&run);
-                let lost = match error {
-                    TrajectoryError::Rejected(_) => &mut owed.rejected,
-                    TrajectoryError::Io(_) => &mut owed.unwritten,
-                };
-                *lost = lost.saturating_add(1);
-                Ok(None)
+        match written {
+            Ok(recorded) => Ok(RecordOutcome::Recorded(recorded)),
+            Err(error) => {
+                if self.on_failure == OnFailure::DropAndContinue {
+                    let outstanding = state.outstanding_of(&run);
+                    let count = match error {
+                        TrajectoryError::Rejected(_) => &mut outstanding.rejected,
+                        TrajectoryError::Io(_) => &mut outstanding.failed,
+                    };
+                    *count = count.saturating_add(1);
+                }
+                self.failed(&run, error)
             }
         }
     }
 
-    /// Writes what is owed, if the sink works again: beginnings of runs, and markers for what was
-    /// dropped.
-    pub async fn flush(&self) -> Result<(), TrajectoryError> {
-        let mut state = self.state.lock().await;
-        self.settle(&mut state, now()).await.map(drop)
+    fn failed(
+        &self,
+        run: &RunIdentity,
+        error: TrajectoryError,
+    ) -> Result<RecordOutcome, TrajectoryError> {
+        match self.on_failure {
+            OnFailure::Escalate => Err(error),
+            OnFailure::DropAndContinue => {
+                tracing::warn!(run_id = %run.run_id, %error, "event dropped; the run continues");
+                Ok(RecordOutcome::Dropped(error))
+            }
+        }
     }
 
-    /// The run that is being recorded.
+    /// Writes outstanding starts of runs and gap markers, if the sink works again.
+    pub async fn flush(&self) -> Result<(), TrajectoryError> {
+        let mut state = self.state.lock().await;
+        self.write_outstanding(&mut state, now()).await.map(drop)
+    }
+
+    /// The current run.
     pub async fn run_id(&self) -> Option<RunId> {
         self.state.lock().await.run.as_ref().map(|run| run.run_id.clone())
     }
 
     /// [`begin`](Self::begin) for callers without a runtime.
-    pub fn begin_blocking(&self, run: RunIdentity) -> Result<Option<Recorded>, TrajectoryError> {
+    pub fn begin_blocking(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         pollster::block_on(self.begin(run))
     }
 
@@ -167,7 +234,7 @@ impl TrajectoryRecorder {
     pub fn record_blocking(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
-    ) -> Result<Option<Recorded>, TrajectoryError> {
+    ) -> Result<RecordOutcome, TrajectoryError> {
         pollster::block_on(self.record(payload))
     }
 
@@ -176,56 +243,61 @@ impl TrajectoryRecorder {
         pollster::block_on(self.flush())
     }
 
-    /// The run, or a provisional one until it is known.
-    fn run(&self, state: &mut State) -> RunIdentity {
-        match &state.run {
-            Some(run) => run.clone(),
-            None => {
-                let held = state
-                    .provisional
-                    .get_or_insert_with(|| format!("provisional-{}", Uuid::now_v7()).into());
-                RunIdentity::root(held.as_str())
-            }
-        }
-    }
-
-    /// Writes what is owed, run by run; returns the beginning of the last one that began.
-    async fn settle(
+    /// Writes outstanding records run by run; returns the start of the last run that began.
+    async fn write_outstanding(
         &self,
         state: &mut State,
         at: Timestamp,
     ) -> Result<Option<Recorded>, TrajectoryError> {
-        let mut began = None;
-        while let Some(owed) = state.owed.first_mut() {
-            if let Some(adopts) = owed.begins.clone() {
-                let started = TrajectoryPayload::RunStarted { identity: owed.run.clone() };
-                let mut event = Event::new(owed.run.clone(), self.source.clone(), at, started);
+        let mut started = None;
+        while let Some(outstanding) = state.outstanding.first_mut() {
+            if let Some(adopts) = outstanding.start.clone() {
+                let run = outstanding.run.clone();
+                let payload = TrajectoryPayload::RunStarted { identity: run.clone() };
+                let mut event = Event::new(run, self.source.clone(), at, payload);
                 event.adopts = adopts;
-                began = Some(self.sink.record(event).await?);
-                owed.begins = None;
+                started = Some(self.sink.record(event).await?);
+                outstanding.start = None;
             }
-            self.mark_gaps(owed, at).await?;
-            if owed.is_nothing() {
-                state.owed.remove(0);
+            self.mark_gaps(outstanding, at).await?;
+            if outstanding.is_empty() {
+                state.outstanding.remove(0);
             }
         }
-        Ok(began)
+        Ok(started)
     }
 
-    async fn mark_gaps(&self, owed: &mut Owed, at: Timestamp) -> Result<(), TrajectoryError> {
+    async fn mark_gaps(
+        &self,
+        outstanding: &mut Outstanding,
+        at: Timestamp,
+    ) -> Result<(), TrajectoryError> {
         for reason in [GapReason::Rejected, GapReason::Io] {
             let lost = match reason {
-                GapReason::Rejected => &mut owed.rejected,
-                GapReason::Io | GapReason::Overload => &mut owed.unwritten,
+                GapReason::Rejected => &mut outstanding.rejected,
+                GapReason::Io | GapReason::Overload => &mut outstanding.failed,
             };
             if *lost > 0 {
                 let gap = TrajectoryPayload::Gap { lost: *lost, reason };
-                let fact = format!("gap:{}:{reason:?}:{lost}", owed.key);
-                let event = Event::new(owed.run.clone(), self.source.clone(), at, gap);
+                let fact = format!("gap:{}:{reason:?}:{lost}", outstanding.key);
+                let event = Event::new(outstanding.run.clone(), self.source.clone(), at, gap);
                 self.sink.record(event.with_fact(fact)).await?;
                 *lost = 0;
             }
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// The current run, or a provisional one until a run begins.
+    fn current_run(&mut self) -> RunIdentity {
+        match &self.run {
+            Some(run) => run.clone(),
+            None => {
+                let new = || format!("provisional-{}", Uuid::now_v7()).into();
+                RunIdentity::root(self.provisional.get_or_insert_with(new).as_str())
+            }
+        }
     }
 }

@@ -1,46 +1,49 @@
 //! The embedded store: runs and records in one SQLite database.
 //!
 //! Acknowledged means on disk: when a method that writes returns, its transaction is committed and
-//! synced. Seqs are assigned inside the transaction ([`append`]), so they have no holes. A fresh
-//! process per event uses [`Store::step`]; a long-lived one shares a [`StoreWriter`].
+//! synced. Seqs are assigned inside the transaction ([`append`]), so they have no gaps. A process
+//! per event uses [`ingest`]; a long-lived process shares a [`StoreWriter`] between its tasks.
 
 mod adopt;
 mod append;
+mod batch;
 mod body;
 mod chain;
-mod draft;
+mod checkpoint;
 mod error;
-mod fold;
 mod import;
-mod intake;
-mod lineage;
-mod log;
-mod lost;
-mod plan;
+mod ingest;
+mod loss;
+mod parents;
+mod prepare;
 mod prune;
 mod read;
+mod report;
+mod run_counts;
 mod runs;
 mod schema;
 mod search;
 mod settings;
 mod spill;
 mod step;
+mod synced_engine;
 mod tail;
-mod turn;
 mod verify;
+mod wal;
 mod writer;
+mod writer_lock;
 
+pub use batch::Batch;
 pub use chain::Link;
 pub use error::StoreError;
 pub use import::Imported;
-pub use intake::{Taken, take_in, take_in_all};
-pub use plan::Plan;
-pub use read::{Placed, RunKey, StoredRecord};
+pub use ingest::{Ingested, ingest, ingest_all, spill_event};
+pub use read::{RecordAtSeq, RunKey, StoredRecord};
 pub use runs::RunSummary;
-pub use search::{Hit, SearchIndex};
+pub use search::{SearchHit, SearchIndex};
 pub use settings::{Durability, StoreSettings};
-pub use spill::{has_spilled, spill};
-pub use step::Step;
+pub use spill::has_spilled;
+pub use synced_engine::SyncedEngine;
 pub use tail::Cursor;
 pub use verify::Finding;
 pub use writer::StoreWriter;
@@ -50,53 +53,56 @@ use std::time::Duration;
 use midcourse_core::TrajectoryRecord;
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::data_dir::DataDir;
+use crate::dedupe::RecordStatus;
 use crate::event::Event;
-use crate::home::Home;
 use crate::sink::Recorded;
-use draft::Draft;
-use log::Log;
+use append::Appended;
+use prepare::PreparedEvent;
+use wal::WriteAheadLog;
 
-/// Runs and records on disk.
+/// Runs and their records on disk.
 pub struct Store {
     connection: Connection,
     settings: StoreSettings,
-    home: Home,
-    log: Log,
+    data_dir: DataDir,
+    log: WriteAheadLog,
 }
 
 impl Store {
-    /// Opens the store of a home for writing, and makes it if there is none.
-    pub fn open(home: &Home, settings: StoreSettings) -> Result<Self, StoreError> {
-        let file = home.store_file();
+    /// Opens the store in a data directory for writing, and creates it if there is none.
+    pub fn open(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
+        let file = data_dir.store_file();
         if !file.is_file() {
-            home.make(home.folder())?;
-            lost::Lost::make(home)?;
+            data_dir.create(data_dir.path())?;
+            loss::LossNote::create_file(data_dir)?;
         }
-        let log = Log::of(&file, log::FOLD_BYTES);
-        let connection = schema::open(&file, settings.durability, settings.patience)?;
-        Ok(Self { connection, settings, home: home.clone(), log })
+        let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
+        let connection = schema::open(&file, settings.durability, settings.busy_timeout)?;
+        Ok(Self { connection, settings, data_dir: data_dir.clone(), log })
     }
 
-    /// Opens the store of a home for reading; nothing, if there is none.
-    pub fn open_to_read(home: &Home) -> Result<Option<Self>, StoreError> {
-        let file = home.store_file();
+    /// Opens the store in a data directory for reading; `None` if there is none.
+    pub fn open_read_only(data_dir: &DataDir) -> Result<Option<Self>, StoreError> {
+        let file = data_dir.store_file();
         if !file.try_exists()? {
             return Ok(None);
         }
         let settings = StoreSettings::default();
-        let connection = schema::open_to_read(&file, settings.patience)?;
-        let log = Log::of(&file, log::FOLD_BYTES);
-        Ok(Some(Self { connection, settings, home: home.clone(), log }))
+        let connection = schema::open_read_only(&file, settings.busy_timeout)?;
+        let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
+        Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log }))
     }
 
-    /// Records one event.
+    /// Records one event without evaluating it.
     pub fn append(&mut self, event: Event) -> Result<Recorded, StoreError> {
-        let draft = Draft::new(event, &self.settings)?;
-        self.append_draft(&draft)
+        let event = PreparedEvent::new(event, &self.settings)?;
+        let appended = self.write(|connection| append::append(connection, &event))?;
+        Ok(recorded(event, appended))
     }
 
-    /// Records several events with one commit. Those that cannot be stored as they are fail alone;
-    /// whatever else goes wrong fails all.
+    /// Records several events with one commit. An event that cannot be stored as it is fails alone;
+    /// any other error fails all of them.
     pub fn append_all(
         &mut self,
         events: impl IntoIterator<Item = Event>,
@@ -104,31 +110,30 @@ impl Store {
         self.append_redacted(events.into_iter().map(|event| (event, 0)))
     }
 
-    /// The same for events out of which so many secrets were taken before.
+    /// The same for events that were redacted before, with the number of redactions.
     fn append_redacted(
         &mut self,
         events: impl IntoIterator<Item = (Event, u32)>,
     ) -> Result<Vec<Result<Recorded, StoreError>>, StoreError> {
-        let ready = |(event, redactions): (Event, u32)| {
-            let mut draft = Draft::new(event, &self.settings)?;
-            draft.redactions = draft.redactions.saturating_add(redactions);
-            Ok(draft)
+        let prepare = |(event, redactions): (Event, u32)| {
+            let mut event = PreparedEvent::new(event, &self.settings)?;
+            event.prepared.redactions = event.prepared.redactions.saturating_add(redactions);
+            Ok(event)
         };
-        let drafts: Vec<_> = events.into_iter().map(ready).collect();
-        self.write(|connection| {
-            let settle = |draft: Result<Draft, StoreError>| match draft {
-                Ok(draft) => settle_alone(connection, &draft),
-                Err(error) => Ok(Err(error)),
+        let events: Vec<Result<PreparedEvent, StoreError>> =
+            events.into_iter().map(prepare).collect();
+        let appended = self.write(|connection| {
+            let append = |event: &Result<PreparedEvent, StoreError>| match event {
+                Ok(event) => append_alone(connection, event),
+                Err(error) => Ok(Err(error.clone())),
             };
-            drafts.into_iter().map(settle).collect()
-        })
+            events.iter().map(append).collect::<Result<Vec<_>, StoreError>>()
+        })?;
+        let results = events.into_iter().zip(appended);
+        Ok(results.map(|(event, appended)| Ok(recorded(event?, appended?))).collect())
     }
 
-    fn append_draft(&mut self, draft: &Draft) -> Result<Recorded, StoreError> {
-        self.write(|connection| Ok(settled(append::settle(connection, draft)?)))
-    }
-
-    /// Does some writing in one transaction, and commits it: the one place that does.
+    /// Runs `work` in a write transaction and commits it. All writes go through here.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -139,52 +144,50 @@ impl Store {
         let done = work(&transaction)?;
         self.log.before_commit()?;
         if let Err(error) = transaction.commit() {
-            // What could not be synced may stand in the log all the same, and would come back
-            // with the next process as if it had been acknowledged: the log is emptied of it.
-            let _ = self.log.fold(&self.connection, self.settings.patience);
+            // The log may hold the transaction although it could not be synced, and the next process
+            // would take it for committed. A checkpoint removes it from the log.
+            let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }
-        // What fails here is no failure of the record, which is on disk: the next commit tries
-        // again.
-        let _ = self.log.after_commit(&self.connection, self.settings.patience);
+        // The record is on disk, so a failure here does not matter: the next commit tries again.
+        let _ = self.log.after_commit(&self.connection, self.settings.busy_timeout);
         Ok(done)
     }
 
-    /// Waits for locks so long from here on.
-    fn set_patience(&mut self, patience: Duration) -> Result<(), StoreError> {
-        self.settings.patience = patience;
-        Ok(self.connection.busy_timeout(schema::bounded(patience))?)
+    /// Changes how long to wait for locks.
+    fn set_busy_timeout(&mut self, busy_timeout: Duration) -> Result<(), StoreError> {
+        self.settings.busy_timeout = busy_timeout;
+        Ok(self.connection.busy_timeout(schema::bounded(busy_timeout))?)
     }
 
-    /// Folds the log into the database, if nobody is reading: whoever opens the store next has
-    /// less to read.
-    fn empty_log(&mut self) {
-        let _ = self.log.fold(&self.connection, self.settings.patience);
+    /// Truncates the write-ahead log, if nobody is reading: the next process then has less to read.
+    fn truncate_log(&mut self) {
+        let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
     }
 
-    /// Some records of a run, whole, in order, from a seq on.
+    /// Up to `count` complete records of a run, in order, from a seq on.
     pub fn records(
         &self,
         run_id: &str,
         from: u64,
         count: usize,
     ) -> Result<Vec<StoredRecord>, StoreError> {
-        let records = self.records_if_whole(run_id, from, count)?;
+        let records = self.records_or_damage(run_id, from, count)?;
         records.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// The same by their places, where a record that is damaged does not keep the others away.
-    pub fn records_if_whole(
+    /// The same, but a damaged record is an error at its seq and does not hide the others.
+    pub fn records_or_damage(
         &self,
         run_id: &str,
         from: u64,
         count: usize,
-    ) -> Result<Vec<Placed>, StoreError> {
+    ) -> Result<Vec<RecordAtSeq>, StoreError> {
         let Some(head) = append::run_head(&self.connection, run_id)? else { return Ok(Vec::new()) };
         read::records(&self.connection, head.id, i64::try_from(from).unwrap_or(i64::MAX), count)
     }
 
-    /// The records of a run that are of some kinds, in order.
+    /// The records of a run with certain payload kinds, in order.
     pub fn records_of(
         &self,
         run_id: &str,
@@ -198,29 +201,29 @@ impl Store {
         Ok(records.into_iter().map(StoredRecord::into_record).collect())
     }
 
-    /// All records of a run in order, as the engine takes them.
+    /// All records of a run in order, as the engine reads them.
     pub fn trajectory(&self, run_id: &str) -> Result<Vec<TrajectoryRecord>, StoreError> {
         let records = self.records(run_id, 0, usize::MAX)?;
         Ok(records.into_iter().map(StoredRecord::into_record).collect())
     }
 
-    /// The home it is in.
-    pub const fn home(&self) -> &Home {
-        &self.home
+    /// The data directory of the store.
+    pub const fn data_dir(&self) -> &DataDir {
+        &self.data_dir
     }
 }
 
-/// Stores a draft among others. What is wrong with it, or with what is stored of its run, is its
-/// own affair; what is wrong with the disk is everybody's.
-fn settle_alone(
+/// Appends one event among others. A malformed event, or damage in its own run, fails only this
+/// event; a failing disk fails all.
+fn append_alone(
     connection: &Connection,
-    draft: &Draft,
-) -> Result<Result<Recorded, StoreError>, StoreError> {
+    event: &PreparedEvent,
+) -> Result<Result<Appended, StoreError>, StoreError> {
     connection.prepare_cached("SAVEPOINT alone")?.execute([])?;
-    match append::settle(connection, draft) {
-        Ok(done) => {
+    match append::append(connection, event) {
+        Ok(appended) => {
             connection.prepare_cached("RELEASE alone")?.execute([])?;
-            Ok(Ok(settled(done)))
+            Ok(Ok(appended))
         }
         Err(error @ (StoreError::Damaged(_) | StoreError::Rejected(_))) => {
             connection.execute_batch("ROLLBACK TO alone; RELEASE alone")?;
@@ -230,6 +233,14 @@ fn settle_alone(
     }
 }
 
-fn settled(settled: append::Settled) -> Recorded {
-    Recorded { record: settled.record, standing: settled.standing }
+/// The stored record of an event.
+fn recorded(event: PreparedEvent, appended: Appended) -> Recorded {
+    match appended {
+        Appended::New(seq) => {
+            let mut record = event.prepared.record;
+            record.seq = seq;
+            Recorded { record, status: RecordStatus::New }
+        }
+        Appended::Existing(status, record) => Recorded { record, status },
+    }
 }

@@ -85,10 +85,10 @@ async fn another_process_can_show_the_engine_what_was() {
     let first = Arc::new(shelf.plugin());
     run(first.attach(builder(&Model::new(circle(2)))), identity("r")).await.unwrap();
 
-    let home = midcourse::Home::at(shelf.folder.path());
+    let home = midcourse::DataDir::at(shelf.folder.path());
     let second = Arc::new(shelf.plugin().with_engine(move |run| {
         let mut engine = Engine::shipped(Budget::default());
-        let store = midcourse::Store::open_to_read(&home).unwrap().unwrap();
+        let store = midcourse::Store::open_read_only(&home).unwrap().unwrap();
         for record in store.trajectory(run.unwrap().run_id.as_str()).unwrap() {
             engine.take_in(&record);
         }

@@ -12,7 +12,7 @@ use clark_agent::{
     ToolError, ToolRegistry, ToolResult, ToolResultBlock, ToolUpdateSink, UserContent,
 };
 use futures::stream::{self, BoxStream, StreamExt};
-use midcourse::{Home, Store, StoreSettings, StoreWriter};
+use midcourse::{DataDir, Store, StoreSettings, StoreWriter};
 use midcourse_clark::Midcourse;
 use midcourse_core::{TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ pub(crate) struct Shelf {
 impl Shelf {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
+        let home = DataDir::at(folder.path());
         let writer = Arc::new(StoreWriter::open(&home, StoreSettings::default()).unwrap());
         Self { folder, writer }
     }
@@ -213,7 +213,7 @@ impl Shelf {
     }
 
     pub(crate) fn store(&self) -> Store {
-        Store::open_to_read(&Home::at(self.folder.path())).unwrap().unwrap()
+        Store::open_read_only(&DataDir::at(self.folder.path())).unwrap().unwrap()
     }
 
     /// The records of a run, which has to be whole.
@@ -227,7 +227,7 @@ impl Shelf {
         }
         // Nothing is told twice in different words, but for a run that goes on with other aims.
         for stored in store.records(run, 1, usize::MAX).unwrap() {
-            assert_eq!(stored.diverged, [] as [Value; 0]);
+            assert_eq!(stored.conflicts, [] as [Value; 0]);
         }
         records
     }

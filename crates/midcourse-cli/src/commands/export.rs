@@ -80,7 +80,7 @@ fn write_run(
 ) -> Result<u64> {
     let (mut from, mut damaged) = (0, 0);
     loop {
-        let page = store.records_if_whole(run_id, from, PAGE)?;
+        let page = store.records_or_damage(run_id, from, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(damaged) };
         from = last.saturating_add(1);
         progress(u64::try_from(page.len()).unwrap_or_default());

@@ -20,8 +20,8 @@ use crate::launch::{LAUNCH_VARIABLE, Launch};
 use crate::shell::shell_quote;
 use anyhow::Context as _;
 use midcourse::{
-    Delivery, Event, Home, Mode, NoHome, StoreError, StoreSettings, Taken, Watch, now, spill,
-    take_in_all,
+    DataDir, Delivery, Event, Ingested, Mode, NoDataDir, StoreError, StoreSettings, SyncedEngine,
+    ingest_all, now, spill_event,
 };
 use uuid::Uuid;
 
@@ -96,12 +96,12 @@ impl Arguments {
 
     /// The command of a shell that runs the hook so: with its own words for all that a project could
     /// set in the environment.
-    pub(super) fn command(host: Host, home: &Home, launch: &Launch) -> anyhow::Result<String> {
+    pub(super) fn command(host: Host, home: &DataDir, launch: &Launch) -> anyhow::Result<String> {
         let text = |path: &Path| {
             let text = path.to_str().map(shell_quote);
             text.with_context(|| format!("the path {} is not text", path.display()))
         };
-        let (us, home) = (text(&std::env::current_exe()?)?, text(home.folder())?);
+        let (us, home) = (text(&std::env::current_exe()?)?, text(home.path())?);
         let mut command = format!("{us} hook {} --home {home} --launch {}", host.name(), launch.id);
         if let Some(limit) = limit_in_environment() {
             command.push_str(&format!(" --timeout-ms {}", limit.as_millis()));
@@ -109,9 +109,9 @@ impl Arguments {
         Ok(command)
     }
 
-    fn home(&self) -> Option<Home> {
+    fn home(&self) -> Option<DataDir> {
         let named = self.home.clone().filter(|folder| !folder.as_os_str().is_empty());
-        named.map(Home::named).or_else(|| Home::of_user().ok())
+        named.map(DataDir::named).or_else(|| DataDir::of_user().ok())
     }
 
     fn launch(&self) -> Option<String> {
@@ -185,7 +185,7 @@ impl Deadline {
 /// Has the work done on another thread, and answers in time whatever becomes of it.
 fn guard(
     log: &Log,
-    home: Option<Home>,
+    home: Option<DataDir>,
     deadline: Deadline,
     work: impl FnOnce(&Pending) -> Report + Send + 'static,
 ) -> Report {
@@ -223,7 +223,7 @@ fn limit_in_environment() -> Option<Duration> {
 /// was recorded after all is known by its key when it comes back.
 fn put_aside(
     log: &Log,
-    home: Option<Home>,
+    home: Option<DataDir>,
     events: Vec<Event>,
     why: RecvTimeoutError,
     grace: Duration,
@@ -239,7 +239,8 @@ fn put_aside(
     // A disk that hangs must not hold the agent up, and what panicked once may do so again.
     let spilling = thread::Builder::new().spawn(move || {
         let settings = StoreSettings::default();
-        let all = events.into_iter().try_for_each(|event| spill(&home, event, &settings).map(drop));
+        let all =
+            events.into_iter().try_for_each(|event| spill_event(&home, event, &settings).map(drop));
         // Nobody listens if that took too long as well.
         let _ = done.send(all.map_err(|error| error.to_string()));
     });
@@ -256,7 +257,7 @@ fn put_aside(
 /// Reads, records, asks, and says what to answer.
 fn step(
     host: &str,
-    home: Option<Home>,
+    home: Option<DataDir>,
     launch: Option<&str>,
     pending: &Pending,
     deadline: Deadline,
@@ -294,9 +295,9 @@ fn step(
     }
     *events(pending) = facts.clone();
 
-    let home = home.ok_or(NoHome)?;
+    let home = home.ok_or(NoDataDir)?;
     let is_child = facts.iter().any(|event| event.run.parent_run_id.is_some());
-    let mut watch = Watch::new(terms.engine(Some(host), is_child))?;
+    let mut watch = SyncedEngine::new(terms.engine(Some(host), is_child))?;
     let facts = facts.into_iter().map(|mut event| {
         let is_child = event.run.parent_run_id.is_some();
         event.decision_point = host.point_of(&event.source, is_child, &event.payload);
@@ -304,8 +305,8 @@ fn step(
     });
     // Some of the time is for the spill folder.
     let patience = deadline.left().mul_f32(0.75);
-    let settings = StoreSettings { patience, ..StoreSettings::default() };
-    let taken = take_in_all(&home, &settings, facts.collect(), &mut watch);
+    let settings = StoreSettings { busy_timeout: patience, ..StoreSettings::default() };
+    let taken = ingest_all(&home, &settings, facts.collect(), &mut watch);
     let mut said = sum_up(taken, &mut remarks);
     if terms.mode() == Mode::Shadow {
         said.clear();
@@ -314,15 +315,15 @@ fn step(
 }
 
 /// What is to be said; what went wrong is remarked.
-fn sum_up(taken: Vec<Result<Taken, StoreError>>, remarks: &mut Vec<String>) -> Vec<Delivery> {
+fn sum_up(taken: Vec<Result<Ingested, StoreError>>, remarks: &mut Vec<String>) -> Vec<Delivery> {
     let mut said = Vec::new();
     for taken in taken {
         match taken {
-            Ok(Taken::Stored(step)) => {
+            Ok(Ingested::Stored { step, .. }) => {
                 remarks.extend(step.faults.iter().map(ToString::to_string));
-                said.extend(step.said.into_iter().map(|(_, delivery)| delivery));
+                said.extend(step.deliveries);
             }
-            Ok(Taken::Spilled { why, .. }) => {
+            Ok(Ingested::Spilled { reason: why, .. }) => {
                 remarks.push(format!("an event waits in the spill folder: {why}"));
             }
             Err(error) => remarks.push(format!("an event is lost: {error}")),
@@ -362,7 +363,7 @@ mod tests {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use midcourse::{Event, Home, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
+    use midcourse::{DataDir, Event, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
 
     use super::{Deadline, Log, Pending, Report, events, guard};
 
@@ -375,9 +376,9 @@ mod tests {
         limit: Duration,
         grace: Duration,
         work: fn(&Pending) -> Report,
-    ) -> (Report, Home, String) {
+    ) -> (Report, DataDir, String) {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
+        let home = DataDir::at(folder.path());
         let log = Log::new(Some(&home), "test");
         let deadline = Deadline::in_time(limit, grace);
         let report = guard(&log, Some(home.clone()), deadline, work);

@@ -66,7 +66,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     for (name, reader) in readers {
         read(&mut store, reader, &name, arguments.format, &mut sum)?;
     }
-    let Imported { new, known, filled, diverged, renumbered } = sum.imported;
+    let Imported { new, duplicates: known, merged: filled, conflicts: diverged, renumbered } =
+        sum.imported;
     let read = new.saturating_add(known).saturating_add(filled).saturating_add(diverged);
     anyhow::ensure!(
         read > 0 || sum.unread == 0,
@@ -189,8 +190,8 @@ impl Unnumbered {
 
 fn add(sum: &mut Imported, more: Imported) {
     sum.new += more.new;
-    sum.known += more.known;
-    sum.filled += more.filled;
-    sum.diverged += more.diverged;
+    sum.duplicates += more.duplicates;
+    sum.merged += more.merged;
+    sum.conflicts += more.conflicts;
     sum.renumbered += more.renumbered;
 }

@@ -4,18 +4,18 @@ use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use midcourse::{Home, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled};
+use midcourse::{DataDir, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled};
 
 use crate::terminal::warn;
 
 /// The user's folder for data; one on a network filesystem is said.
-pub(super) fn home() -> Result<Home> {
-    let home = Home::of_user()?;
+pub(super) fn home() -> Result<DataDir> {
+    let home = DataDir::of_user()?;
     if let Some(filesystem) = home.network_filesystem() {
         warn(&format!(
             "{} is on {filesystem}: locks may not hold there, and records may be lost; set \
              MIDCOURSE_HOME to a folder on a local disk",
-            home.folder().display()
+            home.path().display()
         ));
     }
     Ok(home)
@@ -29,7 +29,7 @@ pub(super) fn to_read() -> Result<Store> {
     bail!(
         "there are no records in {}; they begin with the first run (or set MIDCOURSE_HOME to where \
          they are)",
-        Home::of_user()?.folder().display()
+        DataDir::of_user()?.path().display()
     )
 }
 
@@ -41,7 +41,7 @@ pub(super) fn if_any() -> Result<Option<Store>> {
     {
         warn(&format!("spilled events are not shown yet: {error:#}"));
     }
-    Store::open_to_read(&home).with_context(|| home.folder().display().to_string())
+    Store::open_read_only(&home).with_context(|| home.path().display().to_string())
 }
 
 /// The user's store, for writing.
@@ -49,10 +49,10 @@ pub(super) fn to_write() -> Result<Store> {
     to_write_in(&home()?)
 }
 
-fn to_write_in(home: &Home) -> Result<Store> {
-    let folder = || home.folder().display().to_string();
+fn to_write_in(home: &DataDir) -> Result<Store> {
+    let folder = || home.path().display().to_string();
     let mut store = Store::open(home, StoreSettings::default()).with_context(folder)?;
-    while store.take_in_spilled().with_context(folder)? > 0 {}
+    while store.ingest_spilled().with_context(folder)? > 0 {}
     Ok(store)
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::formats::records::{LineDefaults, read_line};
 use anyhow::{Context as _, Result};
 use midcourse::{
-    Budget, DecisionPoint, Engine, Event, RunId, RunIdentity, Source, StoreError, StoreSettings,
-    Taken, Watch, now, take_in,
+    Budget, DecisionPoint, Engine, Event, Ingested, RunId, RunIdentity, Source, StoreError,
+    StoreSettings, SyncedEngine, ingest, now,
 };
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let home = open::home()?;
     let patience = Duration::from_millis(arguments.patience);
-    let settings = StoreSettings { patience, ..StoreSettings::default() };
-    let mut watch = Watch::new(Engine::shipped(Budget::default()))?;
+    let settings = StoreSettings { busy_timeout: patience, ..StoreSettings::default() };
+    let mut watch = SyncedEngine::new(Engine::shipped(Budget::default()))?;
     let mut out = stdout().lock();
     let mut lines = stdin().lock();
     let mut bytes = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             Ok(events) => {
                 for mut event in events {
                     event.decision_point.get_or_insert(DecisionPoint::PreToolSelection);
-                    answers.push(answer(take_in(&home, &settings, event, &mut watch)));
+                    answers.push(answer(ingest(&home, &settings, event, &mut watch)));
                 }
             }
         }
@@ -91,21 +91,21 @@ fn events(bytes: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
     }
 }
 
-fn answer(taken: Result<Taken, StoreError>) -> Value {
+fn answer(taken: Result<Ingested, StoreError>) -> Value {
     match taken {
-        Ok(Taken::Stored(step)) => {
+        Ok(Ingested::Stored { recorded, step }) => {
             let said: Vec<Value> = step
-                .said
+                .deliveries
                 .iter()
-                .map(|(point, delivery)| {
-                    json!({"point": point, "provider": delivery.provider(),
+                .map(|delivery| {
+                    json!({"point": delivery.decision_point(), "provider": delivery.provider(),
                            "text": delivery.text()})
                 })
                 .collect();
-            json!({"run_id": step.recorded.record.run_id, "seq": step.recorded.record.seq,
-                   "standing": step.recorded.standing.name(), "said": said})
+            json!({"run_id": recorded.record.run_id, "seq": recorded.record.seq,
+                   "standing": recorded.status.as_str(), "said": said})
         }
-        Ok(Taken::Spilled { why, .. }) => {
+        Ok(Ingested::Spilled { reason: why, .. }) => {
             json!({"standing": "spilled", "why": why.to_string(), "said": []})
         }
         Err(error) => json!({"standing": "lost", "error": error.to_string(),

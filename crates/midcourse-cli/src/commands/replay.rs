@@ -12,8 +12,8 @@ use crate::hosts::Host;
 use crate::launch::Launch;
 use anyhow::{Context, Result, bail};
 use midcourse::{
-    DecisionPoint, Delivery, Engine, OutcomeVerdict, Seen, Source, TrajectoryPayload,
-    TrajectoryRecord, parse_notation, watch,
+    DecisionPoint, Delivery, Engine, OutcomeVerdict, Source, Step, TrajectoryPayload,
+    TrajectoryRecord, parse_notation,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let seen = replay.watch(told)?;
-        said_now.extend(seen.said.iter().map(|(_, delivery)| delivery.text()));
+        said_now.extend(seen.deliveries.iter().map(Delivery::text));
         if arguments.json {
             print_json(&mut out, &replay.engine, &told.record, &seen)?;
         } else {
@@ -128,7 +128,7 @@ impl Replay {
         self.was_live
     }
 
-    fn watch(&mut self, told: &Told) -> Result<Seen> {
+    fn watch(&mut self, told: &Told) -> Result<Step> {
         let Told { record, source, decision_point } = told;
         // What others call a configuration is a name of theirs.
         let is_ours = source.as_ref().is_some_and(|source| source.way() == Launch::WAY);
@@ -145,11 +145,7 @@ impl Replay {
             true => *decision_point,
             false => Some(DecisionPoint::PreToolSelection),
         };
-        let mut next = record.seq;
-        Ok(watch(&mut self.engine, record, point, || {
-            next = next.saturating_add(1);
-            next
-        }))
+        Ok(self.engine.step(record, point))
     }
 }
 
@@ -211,7 +207,7 @@ fn records_of(text: &str) -> Result<Vec<Told>> {
         .collect()
 }
 
-fn print_text(out: &mut impl Write, engine: &Engine, seen: &Seen) -> Result<()> {
+fn print_text(out: &mut impl Write, engine: &Engine, seen: &Step) -> Result<()> {
     let call = engine.trajectory().tool_call_count();
     for fault in &seen.faults {
         writeln!(out, "call {call:>4}  fault     {fault}")?;
@@ -233,7 +229,7 @@ fn print_text(out: &mut impl Write, engine: &Engine, seen: &Seen) -> Result<()> 
             pattern.evidence(),
         )?;
     }
-    for (_, delivery) in &seen.said {
+    for delivery in &seen.deliveries {
         let why = delivery.why();
         let about = why.map_or_else(String::new, |why| {
             format!(", about {}, rung {}", why.cause.kind(), why.rung.0)
@@ -250,7 +246,7 @@ fn print_json(
     out: &mut impl Write,
     engine: &Engine,
     record: &TrajectoryRecord,
-    seen: &Seen,
+    seen: &Step,
 ) -> Result<()> {
     let call = engine.trajectory().tool_call_count();
     for fault in &seen.faults {
@@ -272,8 +268,8 @@ fn print_json(
                           "confidence": pattern.confidence(), "evidence": pattern.evidence()});
         writeln!(out, "{line}")?;
     }
-    for (point, delivery) in &seen.said {
-        writeln!(out, "{}", delivery_line(*point, delivery, record.seq, call))?;
+    for delivery in &seen.deliveries {
+        writeln!(out, "{}", delivery_line(delivery.decision_point(), delivery, record.seq, call))?;
     }
     Ok(())
 }

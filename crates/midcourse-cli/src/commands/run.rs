@@ -23,7 +23,7 @@ use crate::config::{Flags, InForce};
 use crate::hosts::Host;
 use crate::launch::{LAUNCH_VARIABLE, Launch, LaunchFolder};
 use anyhow::{Context as _, Result};
-use midcourse::{Home, Mode, Store, StoreSettings, Timestamp, now};
+use midcourse::{DataDir, Mode, Store, StoreSettings, Timestamp, now};
 
 use super::hook;
 use crate::terminal::warn;
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
 
 /// What is there for a command that runs under watch.
 struct Watched {
-    home: Home,
+    home: DataDir,
     launch: Launch,
     /// Where its terms lie.
     folder: LaunchFolder,
@@ -155,13 +155,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn prepare_proxy() -> Result<Proxied> {
-    Proxied::prepare(&Home::of_user()?)
+    Proxied::prepare(&DataDir::of_user()?)
 }
 
 /// What a command under watch needs. What the user named and got wrong is an error, since nothing
 /// has begun yet; whatever else is wrong does not keep the command from running.
 fn watched(arguments: &Arguments, is_proxied: bool, begun: Timestamp) -> Result<Result<Watched>> {
-    let home = match Home::of_user() {
+    let home = match DataDir::of_user() {
         Ok(home) => home,
         Err(error) => return Ok(Err(error.into())),
     };
@@ -169,7 +169,7 @@ fn watched(arguments: &Arguments, is_proxied: bool, begun: Timestamp) -> Result<
     let keep = || {
         let folder = launch.keep(&home);
         let folder =
-            folder.with_context(|| format!("{} cannot be written", home.folder().display()))?;
+            folder.with_context(|| format!("{} cannot be written", home.path().display()))?;
         let store = Store::open(&home, StoreSettings::default()).ok();
         Ok((folder, store))
     };
@@ -181,7 +181,7 @@ fn with_hooks(
     host: Option<Host>,
     program: &OsString,
     words: &[OsString],
-    home: &Home,
+    home: &DataDir,
     launch: &Launch,
     folder: &LaunchFolder,
 ) -> Result<Vec<OsString>> {
@@ -195,7 +195,7 @@ fn with_hooks(
 
 /// The terms of the launch: flags win over files. A file that was named has to be right; one that
 /// was found and is not is left out, since the command is to run.
-fn launch(arguments: &Arguments, home: &Home, begun: Timestamp) -> Result<Launch> {
+fn launch(arguments: &Arguments, home: &DataDir, begun: Timestamp) -> Result<Launch> {
     let folder = std::env::current_dir().unwrap_or_default();
     let flags = Flags {
         mode: arguments.shadow.then_some(Mode::Shadow),

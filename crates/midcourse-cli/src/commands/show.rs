@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let (mut open_calls, mut damaged) = (Vec::new(), 0_u64);
     let mut from = 0;
     loop {
-        let page = store.records_if_whole(run.run_id.as_str(), from, PAGE)?;
+        let page = store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
         let Some((last, _)) = page.last() else { break };
         from = last.saturating_add(1);
         for (seq, stored) in page {

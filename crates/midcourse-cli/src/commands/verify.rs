@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
             match store.runs(usize::MAX) {
                 Ok(runs) => runs,
                 Err(error) if open::is_damage(&error) => {
-                    findings.push(Finding { run_id: None, what: error.to_string() });
+                    findings.push(Finding { run_id: None, description: error.to_string() });
                     Vec::new()
                 }
                 Err(error) => return Err(error.into()),
@@ -61,7 +61,7 @@ fn tell(
 ) -> Result<()> {
     let mut out = stdout().lock();
     if arguments.json {
-        for Finding { run_id, what } in findings {
+        for Finding { run_id, description: what } in findings {
             writeln!(out, "{}", json!({"type": "finding", "run_id": run_id, "what": what}))?;
         }
         let summary = json!({"type": "summary", "runs": runs, "records": records,

@@ -13,7 +13,7 @@ use super::layer::Layer;
 use super::trust::Trusted;
 use super::{Config, ConfigError, InvalidConfig};
 use crate::shell::shell_quote;
-use midcourse::Home;
+use midcourse::DataDir;
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,11 @@ impl InForce {
 
     /// What counts for work in the folder `project`. A file that is named explicitly takes the place
     /// of those that are found, and has to be right.
-    pub fn find(home: &Home, explicit: Option<&Path>, project: &Path) -> Result<Self, ConfigError> {
+    pub fn find(
+        home: &DataDir,
+        explicit: Option<&Path>,
+        project: &Path,
+    ) -> Result<Self, ConfigError> {
         if let Some(path) = explicit {
             let of_file = |error| ConfigError::unreadable(path, error);
             let text = file::named(path).map_err(of_file)?;
@@ -144,7 +148,7 @@ fn of_user(path: &Path) -> Result<Option<Layer>, ConfigError> {
 }
 
 /// The settings of a project's file, or why it does not count.
-fn of_project(home: &Home, path: &Path) -> Result<Layer, String> {
+fn of_project(home: &DataDir, path: &Path) -> Result<Layer, String> {
     let left_out = |error: &dyn std::fmt::Display| format!("a configuration is left out: {error}");
     let file = ProjectFile::read(path).map_err(|error| left_out(&error))?;
     let trusted = Trusted::read(home)

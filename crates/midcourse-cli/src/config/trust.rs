@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::file::{self, ProjectFile};
-use midcourse::{Home, sync_folder};
+use midcourse::{DataDir, sync_folder};
 
 /// The form of the list.
 const VERSION: u32 = 1;
@@ -76,7 +76,7 @@ struct TrustedWire {
 
 impl Trusted {
     /// Reads the list; there need not be one.
-    pub fn read(home: &Home) -> Result<Self, TrustError> {
+    pub fn read(home: &DataDir) -> Result<Self, TrustError> {
         let path = home.trusted_file();
         let damaged = |why: String| TrustError::Damaged { file: path.display().to_string(), why };
         let Some(text) = file::found(&path).map_err(|error| unusable(&path, error))? else {
@@ -117,7 +117,7 @@ impl Trusted {
     }
 
     /// Approves a file as it was read.
-    pub fn approve(home: &Home, file: &ProjectFile) -> Result<(), TrustError> {
+    pub fn approve(home: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
         let path = file.path().to_str().map(ToOwned::to_owned);
         let path =
             path.ok_or_else(|| TrustError::StrangePath(file.path().display().to_string()))?;
@@ -125,7 +125,7 @@ impl Trusted {
     }
 
     /// Takes an approval back; says whether there was one.
-    pub fn revoke(home: &Home, path: &Path) -> Result<bool, TrustError> {
+    pub fn revoke(home: &DataDir, path: &Path) -> Result<bool, TrustError> {
         let place = file::place_of(path);
         let Some(place) = place.to_str() else { return Ok(false) };
         change(home, |files| files.remove(place)).map(|approved| approved.is_some())
@@ -143,12 +143,12 @@ fn unusable(path: &Path, error: io::Error) -> TrustError {
 /// Changes the list as it is now: nobody else changes it meanwhile, and whoever reads it finds the
 /// old one or the new one.
 fn change<T>(
-    home: &Home,
+    home: &DataDir,
     change: impl FnOnce(&mut BTreeMap<String, String>) -> T,
 ) -> Result<T, TrustError> {
     let path = home.trusted_file();
     let failed = |error| unusable(&path, error);
-    home.make(home.folder()).map_err(failed)?;
+    home.create(home.path()).map_err(failed)?;
     // The list itself is replaced, so the lock is held on a file that stays.
     let lock = open_own(&path.with_extension("lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;

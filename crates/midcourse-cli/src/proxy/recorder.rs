@@ -8,7 +8,7 @@ use std::{io, thread};
 
 use crate::apis::{Api, Insertion};
 use bytes::Bytes;
-use midcourse::{Home, Timestamp, now};
+use midcourse::{DataDir, Timestamp, now};
 use tokio::sync::oneshot;
 
 use super::spoken::Spoken;
@@ -98,7 +98,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn start(home: Home, terms: Terms, log: Arc<Log>) -> io::Result<Self> {
+    pub(super) fn start(home: DataDir, terms: Terms, log: Arc<Log>) -> io::Result<Self> {
         let (jobs, for_worker) = sync_channel(WAITING_MAX);
         let (over, is_over) = channel();
         let (its_log, spoken) = (Arc::clone(&log), Spoken::default());

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::apis::{Api, Reply, Way};
 use midcourse::{
-    Event, Home, Mode, Plan, RunId, RunIdentity, StopReason, Store, StoreError, StoreSettings,
-    Timestamp, Watch, spill,
+    Batch, DataDir, Event, Mode, RunId, RunIdentity, StopReason, Store, StoreError, StoreSettings,
+    SyncedEngine, Timestamp,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,7 +43,7 @@ const UNREAD_MAX: usize = 64 * 1024;
 const UNDER_WAY_MAX: usize = 4_096;
 
 pub(super) struct Worker {
-    home: Home,
+    home: DataDir,
     settings: StoreSettings,
     terms: Terms,
     log: Arc<Log>,
@@ -51,7 +51,7 @@ pub(super) struct Worker {
     /// When the store failed, and how.
     failed: Option<(Instant, StoreError)>,
     talks: Talks,
-    watches: HashMap<RunId, Watch>,
+    watches: HashMap<RunId, SyncedEngine>,
     under_way: HashMap<u64, UnderWay>,
     group: Vec<Planned>,
 }
@@ -66,10 +66,8 @@ struct UnderWay {
 /// What is to be written.
 struct Planned {
     run: RunIdentity,
-    /// The events, in case they have to be planned anew.
-    events: Vec<Event>,
-    plan: Plan,
-    watch: Watch,
+    batch: Batch,
+    watch: SyncedEngine,
     /// The request that waits for it, and where words fit into it.
     waiting: Option<Waiting>,
 }
@@ -81,7 +79,7 @@ struct Waiting {
 }
 
 impl Worker {
-    pub(super) fn new(home: Home, terms: Terms, log: Arc<Log>, spoken: Spoken) -> Self {
+    pub(super) fn new(home: DataDir, terms: Terms, log: Arc<Log>, spoken: Spoken) -> Self {
         let settings = StoreSettings::default();
         Self {
             home,
@@ -221,28 +219,34 @@ impl Worker {
                 self.log.write(&remark);
             }
         }
+        let mut batch = match Batch::new(asked_about(events), &self.settings) {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.log.write(&format!("a request cannot be recorded: {error}"));
+                return self.let_go_with_nothing_new(&run.run_id, waiting);
+            }
+        };
         let watch = self.watch_of(&run);
-        let planned = match (watch, &mut self.store) {
+        let evaluated = match (watch, &mut self.store) {
             (Some(mut watch), Some(store)) => {
-                let plan = store.plan(asked_about(&events), &mut watch);
-                plan.map(|plan| (plan, watch))
+                store.evaluate(&mut batch, &mut watch).map(|()| watch)
             }
             _ => Err(self.why()),
         };
-        match planned {
-            Ok((plan, watch)) => {
-                for fault in &plan.faults {
+        match evaluated {
+            Ok(watch) => {
+                for fault in &batch.step().faults {
                     self.log.write(&fault.to_string());
                 }
-                let mut planned = Planned { run, events, plan, watch, waiting };
-                if planned.plan.said.is_empty() || self.terms.mode() == Mode::Shadow {
+                let mut planned = Planned { run, batch, watch, waiting };
+                if planned.batch.step().deliveries.is_empty() || self.terms.mode() == Mode::Shadow {
                     self.let_go(&mut planned);
                 }
                 self.group.push(planned);
             }
             Err(error) => {
                 self.let_go_with_nothing_new(&run.run_id, waiting);
-                self.put_aside(&run.run_id, events, &error);
+                self.put_aside(&run.run_id, &batch, &error);
             }
         }
     }
@@ -276,7 +280,7 @@ impl Worker {
         for planned in &mut group {
             // Nothing is said any more to a request that has gone on.
             let is_gone = planned.waiting.as_ref().is_some_and(|it| it.ticket.is_gone());
-            if is_gone && !planned.plan.said.is_empty() {
+            if is_gone && !planned.batch.step().deliveries.is_empty() {
                 self.plan_late(planned);
             }
         }
@@ -284,9 +288,11 @@ impl Worker {
         let written = match &mut self.store {
             None => Vec::new(),
             Some(store) => {
-                let mut plans: Vec<_> =
-                    group.iter_mut().map(|planned| (&planned.plan, &mut planned.watch)).collect();
-                store.carry_out(&mut plans).unwrap_or_else(|error| {
+                let mut batches: Vec<_> = group
+                    .iter_mut()
+                    .map(|planned| (&mut planned.batch, &mut planned.watch))
+                    .collect();
+                store.commit(&mut batches).unwrap_or_else(|error| {
                     failure = Some(error);
                     Vec::new()
                 })
@@ -318,7 +324,7 @@ impl Worker {
                 self.plan_late(&mut planned);
             }
             let Some(store) = &mut self.store else { break };
-            match store.carry_out(&mut [(&planned.plan, &mut planned.watch)]) {
+            match store.commit(&mut [(&mut planned.batch, &mut planned.watch)]) {
                 Ok(written) if written.iter().all(Option::is_some) => return self.written(planned),
                 Ok(_) => {}
                 Err(error) => return self.not_written(planned, &error),
@@ -328,31 +334,27 @@ impl Worker {
     }
 
     fn plan_anew(&mut self, planned: &mut Planned) {
-        if let Some(store) = &mut self.store
-            && let Ok(plan) = store.plan(asked_about(&planned.events), &mut planned.watch)
-        {
-            planned.plan = plan;
+        if let Some(store) = &self.store {
+            // If this fails, the commit finds the batch stale and says so.
+            let _ = store.evaluate(&mut planned.batch, &mut planned.watch);
         }
     }
 
     /// Plans events that nothing can be said about any more.
     fn plan_late(&mut self, planned: &mut Planned) {
-        for event in &mut planned.events {
-            if Api::point_of(&event.source, &event.payload).is_some() {
-                event.source = midcourse::Source::new(event.source.host(), Way::Late.name());
-            }
-        }
+        planned.batch.forbid_deliveries();
         self.plan_anew(planned);
     }
 
     /// It is on disk: what is said about it is said.
     fn written(&mut self, planned: Planned) {
-        let Planned { run, plan, watch, waiting, .. } = planned;
+        let Planned { run, batch, watch, waiting } = planned;
+        let deliveries = batch.into_step().deliveries;
         if self.terms.mode() == Mode::Live
-            && !plan.said.is_empty()
+            && !deliveries.is_empty()
             && let Some(talk) = self.talks.get(&run.run_id)
         {
-            for (_, delivery) in plan.said {
+            for delivery in deliveries {
                 talk.say(delivery);
             }
             talk.share();
@@ -362,19 +364,16 @@ impl Worker {
     }
 
     fn not_written(&mut self, planned: Planned, error: &StoreError) {
-        let Planned { run, events, waiting, .. } = planned;
+        let Planned { run, batch, waiting, .. } = planned;
         self.let_go_with_nothing_new(&run.run_id, waiting);
-        self.put_aside(&run.run_id, events, error);
+        self.put_aside(&run.run_id, &batch, error);
     }
 
     /// Puts events aside that the store does not take; if that fails too, they are told again when
     /// the client sends them again.
-    fn put_aside(&mut self, run: &RunId, events: Vec<Event>, why: &StoreError) {
+    fn put_aside(&mut self, run: &RunId, batch: &Batch, why: &StoreError) {
         self.log.write(&format!("the store does not take what was asked: {why}"));
-        let mut is_kept = true;
-        for event in events {
-            is_kept &= spill(&self.home, event, &self.settings).is_ok();
-        }
+        let is_kept = batch.spill(&self.home).is_ok();
         if let (false, Some(talk)) = (is_kept, self.talks.get(run)) {
             talk.forget();
         }
@@ -401,7 +400,7 @@ impl Worker {
         match Store::open(&self.home, self.settings.clone()) {
             Ok(mut store) => {
                 // What waits there came before.
-                let _ = store.take_in_spilled();
+                let _ = store.ingest_spilled();
                 self.failed = None;
                 self.store = Some(store);
             }
@@ -417,15 +416,15 @@ impl Worker {
         self.failed.as_ref().map_or(StoreError::Locked, |(_, error)| error.clone())
     }
 
-    fn watch_of(&mut self, run: &RunIdentity) -> Option<Watch> {
+    fn watch_of(&mut self, run: &RunIdentity) -> Option<SyncedEngine> {
         if let Some(watch) = self.watches.remove(&run.run_id) {
             return Some(watch);
         }
         let engine = self.terms.engine(None, run.parent_run_id.is_some());
-        Watch::new(engine).ok()
+        SyncedEngine::new(engine).ok()
     }
 
-    fn keep(&mut self, run: RunId, watch: Watch) {
+    fn keep(&mut self, run: RunId, watch: SyncedEngine) {
         if self.watches.len() >= WATCHES_MAX
             && let Some(other) = self.watches.keys().next().cloned()
         {
@@ -436,12 +435,11 @@ impl Worker {
 }
 
 /// Each event with the point at which it may be spoken about.
-fn asked_about(events: &[Event]) -> Vec<Event> {
-    let about = |event: &Event| {
+fn asked_about(events: Vec<Event>) -> impl Iterator<Item = Event> {
+    events.into_iter().map(|event| {
         let decision_point = Api::point_of(&event.source, &event.payload);
-        Event { decision_point, ..event.clone() }
-    };
-    events.iter().map(about).collect()
+        Event { decision_point, ..event }
+    })
 }
 
 fn answer_of(api: Api, heard: Heard) -> Reply {

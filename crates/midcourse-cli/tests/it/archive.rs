@@ -1,15 +1,15 @@
 //! What leaves a store and comes back: exports, imports, old files, runs that are removed.
 
 use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
-use midcourse::{Event, Source, Standing, Store, Watch, now};
+use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine, now};
 use midcourse_cli::formats::records::{LineDefaults, read_line};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::events::{Place, at, ended, findings, hook, root, said};
 
-fn watch() -> Watch {
-    Watch::new(Engine::shipped(Budget::default())).unwrap()
+fn watch() -> SyncedEngine {
+    SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
 fn export(store: &Store) -> Vec<Value> {
@@ -45,8 +45,8 @@ pub(crate) fn everything(store: &mut Store) {
         result: ToolResult { narration: Some("built".into()), ..ToolResult::text("") },
         is_error: true,
     };
-    assert_eq!(store.append(filled).unwrap().standing, Standing::Filled);
-    assert_eq!(store.append(ended("r", "secret", "else")).unwrap().standing, Standing::Diverged);
+    assert_eq!(store.append(filled).unwrap().status, RecordStatus::Merged);
+    assert_eq!(store.append(ended("r", "secret", "else")).unwrap().status, RecordStatus::Conflict);
     let mut old = said("r", "an old record");
     old.schema_version = 0;
     store.append(old).unwrap();
@@ -71,15 +71,15 @@ fn an_export_imports_without_loss_as_often_as_one_likes() {
     everything(&mut store);
     let lines = export(&store);
     let mut copy = to.open();
-    assert_eq!(import(&mut copy, &lines).known, 0);
+    assert_eq!(import(&mut copy, &lines).duplicates, 0);
     assert_eq!(export(&copy), lines);
     let again = import(&mut copy, &lines);
-    assert_eq!((again.new, again.filled, again.renumbered), (0, 0, 0));
-    assert_eq!(again.diverged, 1, "the one that it holds");
+    assert_eq!((again.new, again.merged, again.renumbered), (0, 0, 0));
+    assert_eq!(again.conflicts, 1, "the one that it holds");
     assert_eq!(export(&copy), lines);
     // Into the store it came from: nothing is new there either.
     let home = import(&mut store, &lines);
-    assert_eq!((home.new, home.diverged), (0, 1));
+    assert_eq!((home.new, home.conflicts), (0, 1));
     assert_eq!(export(&store), lines);
     // A live run may go on with an imported one, and the file be imported once more.
     copy.append(said("r", "on we go")).unwrap();
@@ -103,7 +103,7 @@ fn a_file_with_holes_is_numbered_anew_and_known_the_next_time() {
     let first = import(&mut store, &lines);
     assert_eq!((first.new, first.renumbered), (3, 2));
     let again = import(&mut store, &lines);
-    assert_eq!((again.new, again.known), (0, 3));
+    assert_eq!((again.new, again.duplicates), (0, 3));
     assert_eq!(store.trajectory("r").unwrap().len(), 3);
     assert_eq!(findings(&store), [""; 0]);
 }

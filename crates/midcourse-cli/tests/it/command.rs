@@ -32,7 +32,7 @@ fn demo(home: &Path) -> Output {
 #[test]
 fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
     let place = Place::new();
-    let output = demo(place.home().folder());
+    let output = demo(place.home().path());
     let (shown, beside) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}{beside}");
     for words in [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use midcourse::{
-    Event, RunIdentity, Source, Standing, ToolResult, TrajectoryPayload, TrajectorySink,
+    Event, RecordStatus, RunIdentity, Source, ToolResult, TrajectoryPayload, TrajectorySink,
 };
 use serde_json::json;
 
@@ -22,8 +22,8 @@ fn check_all(check: impl Fn(&dyn Subject)) {
     }
 }
 
-fn standing(sink: &Arc<dyn TrajectorySink>, event: Event) -> Standing {
-    sink.record_blocking(event).unwrap().standing
+fn standing(sink: &Arc<dyn TrajectorySink>, event: Event) -> RecordStatus {
+    sink.record_blocking(event).unwrap().status
 }
 
 fn seqs(subject: &dyn Subject, run: &str) -> Vec<u64> {
@@ -36,7 +36,7 @@ fn records_keep_their_order() {
         let sink = subject.sink();
         for n in 0..20 {
             let recorded = sink.record_blocking(said("r", &n.to_string())).unwrap();
-            assert_eq!((recorded.record.seq, recorded.standing), (n, Standing::New));
+            assert_eq!((recorded.record.seq, recorded.status), (n, RecordStatus::New));
         }
         let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
         assert_eq!(texts, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
@@ -48,20 +48,24 @@ fn records_keep_their_order() {
 fn one_fact_is_one_record_whoever_reports_it() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::New);
-        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::Known);
+        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::Duplicate);
         // The same call's beginning is another fact.
-        assert_eq!(standing(&sink, started("r", "c")), Standing::New);
+        assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
         let mut other = ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", "proxy");
-        assert_eq!(standing(&sink, other.clone()), Standing::Known, "the first source wins");
+        assert_eq!(
+            standing(&sink, other.clone()),
+            RecordStatus::Duplicate,
+            "the first source wins"
+        );
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
         };
         result.narration = Some("built".into());
         result.details = json!({"exit": 0});
-        assert_eq!(standing(&sink, other.clone()), Standing::Filled);
-        assert_eq!(standing(&sink, other), Standing::Known);
+        assert_eq!(standing(&sink, other.clone()), RecordStatus::Merged);
+        assert_eq!(standing(&sink, other), RecordStatus::Duplicate);
         let records = subject.records("r");
         let TrajectoryPayload::ToolEnded { result, .. } = &records[0].payload else {
             unreachable!()
@@ -78,9 +82,9 @@ fn one_fact_is_one_record_whoever_reports_it() {
 fn a_source_that_contradicts_itself_diverges() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "one")), Standing::New);
-        assert_eq!(standing(&sink, ended("r", "c", "two")), Standing::Diverged);
-        assert_eq!(standing(&sink, ended("r", "c", "two")), Standing::Diverged);
+        assert_eq!(standing(&sink, ended("r", "c", "one")), RecordStatus::New);
+        assert_eq!(standing(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
+        assert_eq!(standing(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
         assert_eq!(subject.records("r").iter().map(text_of).collect::<Vec<_>>(), ["one"]);
     });
 }
@@ -90,15 +94,15 @@ fn a_source_is_held_to_its_own_words() {
     check_all(|subject| {
         let sink = subject.sink();
         let first = ended("r", "c", "out");
-        assert_eq!(standing(&sink, first.clone()), Standing::New);
+        assert_eq!(standing(&sink, first.clone()), RecordStatus::New);
         let mut other = first.clone();
         other.source = Source::new("test", "proxy");
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
         };
         result.narration = Some("built".into());
-        assert_eq!(standing(&sink, other), Standing::Filled);
-        assert_eq!(standing(&sink, first), Standing::Known, "it says what it said before");
+        assert_eq!(standing(&sink, other), RecordStatus::Merged);
+        assert_eq!(standing(&sink, first), RecordStatus::Duplicate, "it says what it said before");
     });
 }
 
@@ -114,10 +118,14 @@ fn a_call_ends_once() {
     };
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "out")), Standing::New);
-        assert_eq!(standing(&sink, denied("c")), Standing::Known, "it has returned");
-        assert_eq!(standing(&sink, denied("d")), Standing::New);
-        assert_eq!(standing(&sink, ended("r", "d", "out")), Standing::Known, "it never ran");
+        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(standing(&sink, denied("c")), RecordStatus::Duplicate, "it has returned");
+        assert_eq!(standing(&sink, denied("d")), RecordStatus::New);
+        assert_eq!(
+            standing(&sink, ended("r", "d", "out")),
+            RecordStatus::Duplicate,
+            "it never ran"
+        );
         assert_eq!(seqs(subject, "r"), [0, 1]);
     });
 }
@@ -126,15 +134,15 @@ fn a_call_ends_once() {
 fn what_may_echo_is_one_fact_in_a_row_and_no_further() {
     check_all(|subject| {
         let sink = subject.sink();
-        let go_on = || said("r", "go on").once_in_a_row();
-        assert_eq!(standing(&sink, go_on()), Standing::New);
-        assert_eq!(standing(&sink, go_on()), Standing::Known);
-        assert_eq!(standing(&sink, said("r", "go on")), Standing::New, "it does not say so");
-        assert_eq!(standing(&sink, started("r", "c")), Standing::New);
-        assert_eq!(standing(&sink, go_on()), Standing::New, "something came between");
+        let go_on = || said("r", "go on").deduped();
+        assert_eq!(standing(&sink, go_on()), RecordStatus::New);
+        assert_eq!(standing(&sink, go_on()), RecordStatus::Duplicate);
+        assert_eq!(standing(&sink, said("r", "go on")), RecordStatus::New, "it does not say so");
+        assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
+        assert_eq!(standing(&sink, go_on()), RecordStatus::New, "something came between");
         let mut other = go_on();
         other.source = Source::new("test", "proxy");
-        assert_eq!(standing(&sink, other), Standing::New, "another source is no echo");
+        assert_eq!(standing(&sink, other), RecordStatus::New, "another source is no echo");
     });
 }
 
@@ -143,7 +151,7 @@ fn an_empty_id_names_no_call() {
     check_all(|subject| {
         let sink = subject.sink();
         for text in ["one", "two"] {
-            assert_eq!(standing(&sink, ended("r", "", text)), Standing::New);
+            assert_eq!(standing(&sink, ended("r", "", text)), RecordStatus::New);
         }
     });
 }
@@ -162,7 +170,7 @@ fn what_a_run_says_of_itself_later_is_believed() {
         sink.record_blocking(turn(&child)).unwrap();
         let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let event = Event::new(parent.clone(), hook(), at(2), begins);
-        assert_eq!(standing(&sink, event), Standing::Filled);
+        assert_eq!(standing(&sink, event), RecordStatus::Merged);
         let records = subject.records("top.p");
         assert_eq!((records[0].depth, records[0].parent_run_id.clone()), (1, Some("top".into())));
         let TrajectoryPayload::RunStarted { identity } = &records[0].payload else {
@@ -183,12 +191,12 @@ fn events_without_a_key_are_never_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for _ in 0..3 {
-            assert_eq!(standing(&sink, said("r", "again")), Standing::New);
+            assert_eq!(standing(&sink, said("r", "again")), RecordStatus::New);
         }
         assert_eq!(seqs(subject, "r"), [0, 1, 2]);
         let keyed = || said("r", "again").with_fact("message-1");
-        assert_eq!(standing(&sink, keyed()), Standing::New);
-        assert_eq!(standing(&sink, keyed()), Standing::Known);
+        assert_eq!(standing(&sink, keyed()), RecordStatus::New);
+        assert_eq!(standing(&sink, keyed()), RecordStatus::Duplicate);
     });
 }
 
@@ -227,7 +235,7 @@ fn a_child_comes_after_its_parent() {
         // The parent's own word about its beginning is the same fact.
         let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let standing = standing(&sink, Event::new(parent, hook(), at(0), begins));
-        assert_eq!((standing, subject.records("p").len()), (Standing::Known, 1));
+        assert_eq!((standing, subject.records("p").len()), (RecordStatus::Duplicate, 1));
     });
 }
 
@@ -245,7 +253,7 @@ fn what_precedes_a_run_is_adopted_by_it() {
         assert_eq!(texts, ["early", "early too", "run_started"]);
         assert!(subject.records("r").iter().all(|r| r.run_id == Some("r".into())));
         assert!(subject.records("held").is_empty());
-        assert_eq!(standing(&sink, ended("r", "c", "early too")), Standing::Known);
+        assert_eq!(standing(&sink, ended("r", "c", "early too")), RecordStatus::Duplicate);
     });
 }
 
@@ -295,7 +303,7 @@ fn what_was_recorded_is_there_after_a_reopen() {
     check_all(|subject| {
         subject.sink().record_blocking(ended("r", "c", "before")).unwrap();
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "before")), Standing::Known);
+        assert_eq!(standing(&sink, ended("r", "c", "before")), RecordStatus::Duplicate);
         let recorded = sink.record_blocking(said("r", "after")).unwrap();
         assert_eq!(recorded.record.seq, 1);
         assert_eq!(

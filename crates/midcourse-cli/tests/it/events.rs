@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use midcourse::{
-    AgentMessage, Durability, Event, Home, InMemoryTrajectorySink, Recorded, Recording, RunId,
+    AgentMessage, DataDir, Durability, Event, InMemoryTrajectorySink, Recorded, Recording, RunId,
     RunIdentity, Source, Store, StoreError, StoreSettings, StoreWriter, Timestamp, ToolResult,
     TrajectoryError, TrajectoryPayload, TrajectoryRecord, TrajectorySink,
 };
@@ -66,7 +66,7 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
 pub(crate) fn quick() -> StoreSettings {
     StoreSettings {
         durability: Durability::Normal,
-        patience: Duration::from_secs(120),
+        busy_timeout: Duration::from_secs(120),
         ..StoreSettings::default()
     }
 }
@@ -81,8 +81,8 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(crate) fn home(&self) -> Home {
-        Home::at(self.folder.path().join("home"))
+    pub(crate) fn home(&self) -> DataDir {
+        DataDir::at(self.folder.path().join("home"))
     }
 
     pub(crate) fn open(&self) -> Store {
@@ -132,7 +132,7 @@ impl Subject for InMemory {
 /// The store, opened anew for every event, as hooks do.
 pub(crate) struct Fresh(pub(crate) Place);
 
-struct FreshSink(Home);
+struct FreshSink(DataDir);
 
 impl TrajectorySink for FreshSink {
     fn record(&self, event: Event) -> Recording<'_> {

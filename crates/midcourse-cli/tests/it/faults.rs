@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use midcourse::{
-    Durability, Home, RunIdentity, Source, Store, StoreSettings, StoreWriter, TrajectoryPayload,
+    DataDir, Durability, RunIdentity, Source, Store, StoreSettings, StoreWriter, TrajectoryPayload,
     TrajectoryRecord, TrajectoryRecorder, TrajectorySink,
 };
 use rusqlite::Connection;
@@ -26,10 +26,10 @@ struct Recording {
 }
 
 impl Recording {
-    fn start(command: &mut Command, home: &Home, patience: &str) -> Self {
+    fn start(command: &mut Command, home: &DataDir, busy_timeout: &str) -> Self {
         let mut child = command
-            .args(["record", "--run", "r", "--patience", patience])
-            .env("MIDCOURSE_HOME", home.folder())
+            .args(["record", "--run", "r", "--patience", busy_timeout])
+            .env("MIDCOURSE_HOME", home.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -65,7 +65,7 @@ fn word<'a>(answer: &'a Value, name: &str) -> &'a str {
     answer.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn stored(home: &Home) -> Vec<String> {
+fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     store.trajectory("r").unwrap().iter().map(text_of).collect()
@@ -74,7 +74,7 @@ fn stored(home: &Home) -> Vec<String> {
 /// The store cannot be written for a while; the spill folder can.
 fn a_store_that_fails(faults: &[Fault], why: &str) {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
@@ -97,7 +97,7 @@ fn a_full_disk_under_the_store() {
 #[test]
 fn a_disk_too_full_for_the_processes_to_share_memory() {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     // The file is first made shorter, which a full disk lets one do.
@@ -117,7 +117,7 @@ fn a_disk_that_fails_to_sync() {
 /// Nothing at all can be written for a while.
 fn a_disk_that_fails(faults: &[Fault], why: &str, expected: &[&str]) {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     assert_eq!(word(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
@@ -157,7 +157,7 @@ fn a_read_only_disk() {
 fn a_folder_that_cannot_be_made() {
     let disk = Disk::new();
     disk.inject(&[Fault::read_only()]);
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
     let answer = recording.event("one");
     assert_eq!(word(&answer, "standing"), "lost");
@@ -178,7 +178,7 @@ fn a_store_that_another_process_holds() {
         assert_eq!(word(&answer, "standing"), "spilled", "{answer}");
         assert_eq!(word(&answer, "why"), "the store is locked by another process");
     }
-    let listed = command().arg("list").env("MIDCOURSE_HOME", home.folder()).output().unwrap();
+    let listed = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
     let told = String::from_utf8(listed.stderr).unwrap();
     assert!(listed.status.success() && told.contains("spilled events are not shown yet"), "{told}");
     other.execute_batch("COMMIT").unwrap();
@@ -204,7 +204,7 @@ fn a_store_of_a_newer_release() {
     let answer = recording.event("one");
     assert_eq!(word(&answer, "standing"), "spilled");
     assert!(word(&answer, "why").contains("schema 99"), "{answer}");
-    let output = command().arg("list").env("MIDCOURSE_HOME", home.folder()).output().unwrap();
+    let output = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("hint: install the newer midcourse"), "{said}");
@@ -248,7 +248,7 @@ fn a_damaged_page_is_told_and_the_rest_still_reads() {
     bytes[page..page + 4096].fill(0x5a);
     std::fs::write(home.store_file(), bytes).unwrap();
     let run =
-        |args: &[&str]| command().args(args).env("MIDCOURSE_HOME", home.folder()).output().unwrap();
+        |args: &[&str]| command().args(args).env("MIDCOURSE_HOME", home.path()).output().unwrap();
     let verified = run(&["verify"]);
     let told = String::from_utf8(verified.stdout).unwrap();
     assert_eq!(verified.status.code(), Some(1), "{told}");
@@ -273,15 +273,15 @@ fn a_damaged_page_is_told_and_the_rest_still_reads() {
 fn a_loop_that_records() {
     let Some(root) = recorded_root() else { return };
     let settings =
-        StoreSettings { patience: Duration::from_millis(50), ..StoreSettings::default() };
+        StoreSettings { busy_timeout: Duration::from_millis(50), ..StoreSettings::default() };
     assert_eq!(settings.durability, Durability::Full);
-    let sink = Arc::new(StoreWriter::open(&Home::at(root.join("home")), settings).unwrap());
+    let sink = Arc::new(StoreWriter::open(&DataDir::at(root.join("home")), settings).unwrap());
     let recorder =
         TrajectoryRecorder::new(sink as Arc<dyn TrajectorySink>, Source::new("test", "loop"));
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     for _ in std::io::stdin().lines() {
         let recorded = recorder.record_blocking(TrajectoryPayload::TurnStarted).unwrap();
-        crate::disk::ack(if recorded.is_some() { "recorded" } else { "dropped" });
+        crate::disk::ack(if recorded.recorded().is_some() { "recorded" } else { "dropped" });
         std::io::stderr().write_all(b"done\n").unwrap();
     }
 }
@@ -310,7 +310,7 @@ fn a_loop_goes_on_over_a_full_disk_and_marks_the_gap() {
         (0..2).for_each(|_| turn());
         drop(input);
         assert!(child.wait().unwrap().success());
-        let store = Store::open(&Home::at(disk.root().join("home")), quick()).unwrap();
+        let store = Store::open(&DataDir::at(disk.root().join("home")), quick()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
         let told = |record: &TrajectoryRecord| match &record.payload {
             TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),

@@ -45,7 +45,7 @@ pub(crate) fn answer(output: Output) -> String {
 }
 
 pub(crate) fn hook(place: &Place, host: &str, payload: &str) -> String {
-    let child = start(&mut patient(), place.home().folder(), host, payload.as_bytes());
+    let child = start(&mut patient(), place.home().path(), host, payload.as_bytes());
     answer(child.wait_with_output().unwrap())
 }
 
@@ -104,7 +104,7 @@ fn feed(place: &Place, host: &str, payloads: &[String], hooks: usize) -> Vec<Str
     for payload in payloads {
         let home = place.home();
         let started: Vec<Child> = (0..hooks)
-            .map(|_| start(&mut patient(), home.folder(), host, payload.as_bytes()))
+            .map(|_| start(&mut patient(), home.path(), host, payload.as_bytes()))
             .collect();
         answers.extend(started.into_iter().map(|child| answer(child.wait_with_output().unwrap())));
     }
@@ -316,7 +316,7 @@ fn crowd(hooks: usize) {
     ];
     feed(&place, "claude-code", &end, hooks);
     let mut store = Store::open(&place.home(), quick()).unwrap();
-    while store.take_in_spilled().unwrap() > 0 {}
+    while store.ingest_spilled().unwrap() > 0 {}
     drop(store);
     let session = records(&place, "s");
     let mut ends = ends(&session);
@@ -365,7 +365,7 @@ fn what_cannot_be_read_is_kept_and_logged() {
     ] {
         let place = Place::new();
         let home = place.home();
-        let child = start(&mut patient(), home.folder(), "claude-code", &payload);
+        let child = start(&mut patient(), home.path(), "claude-code", &payload);
         assert_eq!(answer(child.wait_with_output().unwrap()), "");
         let records = records(&place, run);
         let TrajectoryPayload::Unread { host, raw: kept } = &records[0].payload else {
@@ -385,7 +385,7 @@ fn a_host_that_is_not_known_is_no_reason_to_block_the_agent() {
     for arguments in [&["hook", "emacs"][..], &["hook"], &["hook", "--bogus", "x"]] {
         let output = patient()
             .args(arguments)
-            .env("MIDCOURSE_HOME", place.home().folder())
+            .env("MIDCOURSE_HOME", place.home().path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -421,7 +421,7 @@ fn a_store_that_somebody_holds_makes_the_event_wait_aside() {
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "4000");
-    let child = start(&mut command, place.home().folder(), "claude-code", post.as_bytes());
+    let child = start(&mut command, place.home().path(), "claude-code", post.as_bytes());
     assert_eq!(answer(child.wait_with_output().unwrap()), "");
     other.execute_batch("ROLLBACK").unwrap();
     assert!(midcourse::has_spilled(&place.home()));
@@ -438,7 +438,7 @@ fn a_payload_that_does_not_end_is_not_waited_for() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     let mut child = command
         .args(["hook", "claude-code"])
-        .env("MIDCOURSE_HOME", place.home().folder())
+        .env("MIDCOURSE_HOME", place.home().path())
         .env("MIDCOURSE_HOOK_TIMEOUT_MS", "100")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

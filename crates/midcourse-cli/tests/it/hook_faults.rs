@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use midcourse::{Home, Store, TrajectoryPayload};
+use midcourse::{DataDir, Store, TrajectoryPayload};
 use serde_json::json;
 
 use crate::disk::{Disk, Fault};
@@ -16,13 +16,13 @@ fn started(call: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn hook(disk: &Disk, command: &mut Command, home: &Home, call: &str) {
-    let child = start(disk.record(command), home.folder(), "claude-code", &started(call));
+fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
+    let child = start(disk.record(command), home.path(), "claude-code", &started(call));
     assert_eq!(answer(child.wait_with_output().unwrap()), "");
 }
 
 /// The calls that are on record, and the gaps.
-fn stored(home: &Home) -> Vec<String> {
+fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let shown = |payload: &TrajectoryPayload| match payload {
@@ -33,14 +33,14 @@ fn stored(home: &Home) -> Vec<String> {
     store.trajectory("s").unwrap().iter().map(|record| shown(&record.payload)).collect()
 }
 
-fn log(home: &Home) -> String {
+fn log(home: &DataDir) -> String {
     std::fs::read_to_string(home.log_file()).unwrap_or_default()
 }
 
 #[test]
 fn a_full_disk_under_the_store_makes_events_wait() {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     hook(&disk, &mut patient(), &home, "one");
     disk.inject(&[Fault::no_space().on("*store.db-wal")]);
     hook(&disk, &mut patient(), &home, "two");
@@ -55,7 +55,7 @@ fn a_full_disk_under_the_store_makes_events_wait() {
 #[test]
 fn a_full_disk_leaves_a_gap_that_is_told() {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     hook(&disk, &mut patient(), &home, "one");
     disk.inject(&[
         Fault::no_space().on("*store.db*"),
@@ -71,10 +71,10 @@ fn a_full_disk_leaves_a_gap_that_is_told() {
 #[test]
 fn a_disk_that_may_not_be_written_is_survived() {
     let disk = Disk::new();
-    let home = Home::at(disk.root().join("home"));
+    let home = DataDir::at(disk.root().join("home"));
     disk.inject(&[Fault::read_only()]);
     hook(&disk, &mut patient(), &home, "one");
-    assert!(!home.folder().exists());
+    assert!(!home.path().exists());
     disk.heal();
     hook(&disk, &mut patient(), &home, "two");
     assert_eq!(stored(&home), ["two"]);

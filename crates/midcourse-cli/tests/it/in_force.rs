@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use midcourse::Home;
+use midcourse::DataDir;
 use midcourse::Mode;
 use midcourse_cli::config::{Config, Flags, InForce, ProjectFile, Trusted};
 use proptest::prelude::*;
@@ -28,8 +28,8 @@ impl Desk {
         self.folder.path().canonicalize().unwrap().join(path)
     }
 
-    fn home(&self) -> Home {
-        Home::at(self.at("home"))
+    fn home(&self) -> DataDir {
+        DataDir::at(self.at("home"))
     }
 
     fn write(&self, path: &str, text: &str) -> PathBuf {
@@ -50,7 +50,7 @@ impl Desk {
 #[test]
 fn without_any_file_it_is_what_ships() {
     assert_eq!(Desk::new().find(), InForce::shipped());
-    let nowhere = InForce::find(&Home::at("/nowhere/at/all"), None, Path::new("/nowhere/else"));
+    let nowhere = InForce::find(&DataDir::at("/nowhere/at/all"), None, Path::new("/nowhere/else"));
     assert_eq!(nowhere.unwrap(), InForce::shipped());
     assert_eq!(InForce::of_text(""), InForce::shipped());
     assert_eq!(InForce::shipped().with_flags(Flags::default()), InForce::shipped());

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use midcourse::{Budget, Engine, Home, Store, TrajectoryPayload};
+use midcourse::{Budget, DataDir, Engine, Store, TrajectoryPayload};
 use serde_json::{Value, json};
 
 use crate::events::{Place, findings, quick};
@@ -87,7 +87,7 @@ fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
         for round in 0..ROUNDS {
             let writers: Vec<_> = (0..WRITERS)
                 .map(|writer| {
-                    let home = home.folder().to_owned();
+                    let home = home.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
                     // Some are killed before they have done anything, in the first round while
@@ -106,9 +106,9 @@ fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
     assert!(kills >= 200, "{kills}");
 }
 
-fn check(home: &Home, acked: &[Acked]) {
+fn check(home: &DataDir, acked: &[Acked]) {
     let mut store = Store::open(home, quick()).unwrap();
-    while store.take_in_spilled().unwrap() > 0 {}
+    while store.ingest_spilled().unwrap() > 0 {}
     assert_eq!(findings(&store), [""; 0]);
     for run in ["run-0", "run-1"] {
         let records = store.trajectory(run).unwrap();

@@ -1,6 +1,8 @@
 //! A power cut, which no kill can show: what was acknowledged before it is there after it.
 
-use midcourse::{Budget, Durability, Engine, Home, Store, StoreSettings, Watch, spill};
+use midcourse::{
+    Budget, DataDir, Durability, Engine, Store, StoreSettings, SyncedEngine, spill_event,
+};
 
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 use crate::events::{ended, findings, quick, said};
@@ -14,18 +16,18 @@ fn text(n: usize) -> String {
 
 fn write(durability: Durability) {
     let Some(root) = recorded_root() else { return };
-    let home = Home::at(root.join("deep/home"));
+    let home = DataDir::at(root.join("deep/home"));
     let settings = StoreSettings { durability, ..StoreSettings::default() };
     for n in 0..60 {
-        let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
+        let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         let (run, call) = (if n % 3 == 0 { "a" } else { "b" }, format!("call-{n}"));
         let event = ended(run, &call, &text(n));
         if n % 10 == 7 {
-            spill(&home, event, &settings).unwrap();
+            spill_event(&home, event, &settings).unwrap();
         } else {
             // A fresh process for each event, as far as the store can tell.
             let mut store = Store::open(&home, settings.clone()).unwrap();
-            store.take_in_spilled().unwrap();
+            store.ingest_spilled().unwrap();
             store.step(event, &mut watch).unwrap();
         }
         ack(&format!("{run} {call}"));
@@ -53,9 +55,9 @@ fn write_unsynced() {
 /// What is wrong with the store that a power cut left, given what was acknowledged before it.
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
-    let home = Home::at(folder.path().join("deep/home"));
+    let home = DataDir::at(folder.path().join("deep/home"));
     let opened = Store::open(&home, quick()).and_then(|mut store| {
-        while store.take_in_spilled()? > 0 {}
+        while store.ingest_spilled()? > 0 {}
         Ok(store)
     });
     let store = match opened {
@@ -115,9 +117,9 @@ fn a_second_power_cut_during_the_recovery_changes_nothing() {
 #[ignore = "runs as a recorded process"]
 fn recover() {
     let Some(root) = recorded_root() else { return };
-    let home = Home::at(root.join("deep/home"));
+    let home = DataDir::at(root.join("deep/home"));
     let mut store = Store::open(&home, StoreSettings::default()).unwrap();
-    while store.take_in_spilled().unwrap() > 0 {}
+    while store.ingest_spilled().unwrap() > 0 {}
     store.append(said("after", "the cut")).unwrap();
 }
 

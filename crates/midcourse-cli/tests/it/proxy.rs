@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use midcourse::{Home, Store};
+use midcourse::{DataDir, Store};
 use midcourse::{TrajectoryPayload, TrajectoryRecord};
 use midcourse_cli::launch::Launch;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl Proxy {
     }
 
     pub(crate) fn start_in(folder: TempDir, upstream: SocketAddr, config: &str) -> Self {
-        let home = Home::at(folder.path().join("midcourse"));
+        let home = DataDir::at(folder.path().join("midcourse"));
         let launch = Launch::new(None, config.to_owned());
         launch.keep(&home).unwrap();
         Self::start_with(folder, upstream, &["--launch", &launch.id])
@@ -145,7 +145,7 @@ pub(crate) fn command(folder: &TempDir) -> Command {
 }
 
 pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
-    let home = Home::at(folder.path().join("midcourse"));
+    let home = DataDir::at(folder.path().join("midcourse"));
     let store = Store::open(&home, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let mut runs = store.runs(usize::MAX).unwrap();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use midcourse::{
-    Event, GapReason, InMemoryTrajectorySink, OnFailure, Recording, RunIdentity, Source,
-    TrajectoryError, TrajectoryPayload, TrajectoryRecord, TrajectoryRecorder, TrajectorySink,
+    Event, GapReason, InMemoryTrajectorySink, OnFailure, RecordOutcome, Recording, RunIdentity,
+    Source, TrajectoryError, TrajectoryPayload, TrajectoryRecord, TrajectoryRecorder,
+    TrajectorySink,
 };
 
 /// A sink that fails while it is told to.
@@ -56,11 +57,11 @@ fn a_gap_marker_says_how_many_were_dropped() {
     recorder.record_blocking(TURN).unwrap();
     sink.broken.store(true, Ordering::SeqCst);
     for _ in 0..3 {
-        assert_eq!(recorder.record_blocking(TURN).unwrap(), None);
+        assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     }
     sink.broken.store(false, Ordering::SeqCst);
     sink.picky.store(true, Ordering::SeqCst);
-    assert_eq!(recorder.record_blocking(TURN).unwrap(), None);
+    assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.picky.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
     // The fourth failed because the marker of the first three was rejected.
@@ -95,7 +96,7 @@ fn failures_escalate_where_that_is_asked_for() {
     let error = recorder.record_blocking(TURN).unwrap_err();
     assert_eq!(error, TrajectoryError::Io("broken".into()));
     sink.broken.store(false, Ordering::SeqCst);
-    recorder.record_blocking(TURN).unwrap().unwrap();
+    recorder.record_blocking(TURN).unwrap().recorded().unwrap();
     assert_eq!(kinds(&sink), ["run_started", "turn_started"], "the caller knew, and tried again");
 }
 
@@ -104,8 +105,8 @@ fn the_beginning_of_a_run_is_not_lost() {
     let sink = Arc::new(Moody::default());
     let recorder = recorder(&sink);
     sink.broken.store(true, Ordering::SeqCst);
-    assert_eq!(recorder.begin_blocking(RunIdentity::root("r")).unwrap(), None);
-    assert_eq!(recorder.record_blocking(TURN).unwrap(), None);
+    assert!(recorder.begin_blocking(RunIdentity::root("r")).unwrap().dropped().is_some());
+    assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.broken.store(false, Ordering::SeqCst);
     recorder.record_blocking(TURN).unwrap();
     assert_eq!(kinds(&sink), ["run_started", "gap of 1 (Io)", "turn_started"]);
@@ -145,7 +146,7 @@ fn a_gap_belongs_to_the_run_that_has_it() {
 fn what_only_streams_is_not_recorded() {
     let sink = Arc::new(Moody::default());
     let recorder = recorder(&sink);
-    assert_eq!(recorder.record_blocking(None).unwrap(), None);
+    assert_eq!(recorder.record_blocking(None).unwrap(), RecordOutcome::Skipped);
     assert_eq!(sink.asked.load(Ordering::SeqCst), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 
-use midcourse::Home;
+use midcourse::DataDir;
 use serde_json::Value;
 
 use crate::archive::everything;
@@ -18,13 +18,13 @@ impl User {
         Self { place: Place::new() }
     }
 
-    fn home(&self) -> Home {
+    fn home(&self) -> DataDir {
         self.place.home()
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        command.args(args).env("MIDCOURSE_HOME", self.home().folder()).env("TZ", "UTC");
+        command.args(args).env("MIDCOURSE_HOME", self.home().path()).env("TZ", "UTC");
         command
     }
 
@@ -211,7 +211,7 @@ fn tail_follows_what_is_recorded() {
 fn spilled_events_are_shown_and_kept() {
     let user = User::new();
     user.place.open().append(said("r", "first")).unwrap();
-    midcourse::spill(&user.home(), said("r", "spilled"), &crate::events::quick()).unwrap();
+    midcourse::spill_event(&user.home(), said("r", "spilled"), &crate::events::quick()).unwrap();
     assert!(user.tell(&["show", "r"]).contains("spilled"));
     // One that cannot be read is a finding, and stays.
     std::fs::write(user.home().spill_folder().join("x.json"), "{").unwrap();

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use midcourse::{
-    AgentMessage, Budget, DecisionPoint, Engine, Event, Home, RunIdentity, Source, Standing, Store,
-    ToolResult, TrajectoryPayload, Watch, spill,
+    AgentMessage, Budget, DataDir, DecisionPoint, Engine, Event, RecordStatus, RunIdentity, Source,
+    Store, SyncedEngine, ToolResult, TrajectoryPayload, spill_event,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ struct Model(BTreeMap<String, Vec<Fact>>);
 
 impl Model {
     /// What becomes of an event, and the place of its record.
-    fn take(&mut self, event: &Event) -> (Standing, u64) {
+    fn take(&mut self, event: &Event) -> (RecordStatus, u64) {
         if let Some(parent) = &event.run.parent_run_id {
             let identity = RunIdentity::root(parent.as_str());
             self.0.entry(parent.to_string()).or_insert_with(|| {
@@ -96,17 +96,17 @@ impl Model {
         let Some((place, known)) = known else {
             let (source, first) = (event.source.as_str().into(), payload.clone());
             run.push(Fact { key, source, first, payload });
-            return (Standing::New, run.len() as u64 - 1);
+            return (RecordStatus::New, run.len() as u64 - 1);
         };
         let standing = if known.source == event.source.as_str() {
-            if known.first == payload { Standing::Known } else { Standing::Diverged }
+            if known.first == payload { RecordStatus::Duplicate } else { RecordStatus::Conflict }
         } else if known.payload["result"]["narration"].is_null()
             && !payload["result"]["narration"].is_null()
         {
             known.payload["result"]["narration"] = payload["result"]["narration"].clone();
-            Standing::Filled
+            RecordStatus::Merged
         } else {
-            Standing::Known
+            RecordStatus::Duplicate
         };
         (standing, place as u64)
     }
@@ -138,7 +138,7 @@ fn message(run: RunIdentity, n: u8) -> Event {
 struct World {
     folder: TempDir,
     store: Option<Store>,
-    watch: Watch,
+    watch: SyncedEngine,
     model: Model,
     spilled: Vec<Event>,
     steps: u64,
@@ -147,7 +147,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
+        let watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         let mut world = Self {
             folder,
             store: None,
@@ -160,8 +160,8 @@ impl World {
         world
     }
 
-    fn home(&self) -> Home {
-        Home::at(self.folder.path().join("home"))
+    fn home(&self) -> DataDir {
+        DataDir::at(self.folder.path().join("home"))
     }
 
     fn open(&mut self) {
@@ -175,7 +175,7 @@ impl World {
 
     fn take(&mut self, event: Event) -> Result<(), TestCaseError> {
         // Whatever was spilled comes first.
-        let taken = self.store().take_in_spilled().unwrap();
+        let taken = self.store().ingest_spilled().unwrap();
         prop_assert_eq!(taken, self.spilled.len());
         for event in std::mem::take(&mut self.spilled) {
             self.model.take(&event);
@@ -187,24 +187,23 @@ impl World {
         } else {
             let Self { store, watch, .. } = self;
             let asked = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
-            let step = store.as_mut().unwrap().step(asked, watch).unwrap();
-            // What was said became records of their own, which the model did not foresee.
-            let outcomes = step.outcomes.iter().map(|outcome| TrajectoryPayload::Outcome {
-                delivery_seq: outcome.delivery_seq,
-                verdict: outcome.verdict,
-                after_calls: outcome.after_calls,
-            });
-            let said = step.said.iter().map(|(_, said)| watch.engine().delivered(said.clone()));
-            let run = self.model.0.get_mut(event.run.run_id.as_str()).unwrap();
-            run.extend(outcomes.chain(said).map(|payload| Fact {
+            let store = store.as_mut().unwrap();
+            let (recorded, step) = store.step(asked, watch).unwrap();
+            // Deliveries and outcomes are records too, which the model does not predict.
+            let (run_id, conclusions) =
+                (event.run.run_id.as_str(), step.outcomes.len() + step.deliveries.len());
+            let first = recorded.record.seq + 1;
+            let records = store.records(run_id, first, conclusions).unwrap();
+            prop_assert_eq!(records.len(), conclusions);
+            self.model.0.get_mut(run_id).unwrap().extend(records.into_iter().map(|stored| Fact {
                 key: None,
                 source: "midcourse/engine".into(),
                 first: Value::Null,
-                payload: serde_json::to_value(&payload).unwrap(),
+                payload: stored.value,
             }));
-            step.recorded
+            recorded
         };
-        prop_assert_eq!((recorded.standing, recorded.record.seq), (standing, seq));
+        prop_assert_eq!((recorded.status, recorded.record.seq), (standing, seq));
         Ok(())
     }
 
@@ -223,7 +222,7 @@ impl World {
             }
             Happening::Spilled { run, call: id, text } => {
                 let event = call(*run, *id, *text, 0, false);
-                spill(&self.home(), event.clone(), &quick()).unwrap();
+                spill_event(&self.home(), event.clone(), &quick()).unwrap();
                 self.spilled.push(event);
                 // They are taken in by the time of the event, then in the order they came.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());
@@ -233,7 +232,7 @@ impl World {
                 let expected: Vec<_> = events.iter().map(|event| self.model.take(event)).collect();
                 let recorded = self.store().append_all(events).unwrap();
                 let found = recorded.into_iter().map(Result::unwrap);
-                let found: Vec<_> = found.map(|done| (done.standing, done.record.seq)).collect();
+                let found: Vec<_> = found.map(|done| (done.status, done.record.seq)).collect();
                 prop_assert_eq!(found, expected);
             }
             Happening::Torn { run } => {
@@ -263,12 +262,12 @@ impl World {
         copy_folder(&self.home(), &copy.path().join("home"));
         self.store = None;
         self.folder = copy;
-        self.watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
+        self.watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         self.open();
     }
 
     fn check(&mut self) -> Result<(), TestCaseError> {
-        while self.store().take_in_spilled().unwrap() > 0 {}
+        while self.store().ingest_spilled().unwrap() > 0 {}
         for event in std::mem::take(&mut self.spilled) {
             self.model.take(&event);
         }
@@ -284,17 +283,17 @@ impl World {
             let expected: Vec<_> =
                 facts.iter().map(|fact| (fact.source.clone(), fact.payload.clone())).collect();
             prop_assert_eq!(found, expected);
-            let mut watch = Watch::new(Engine::shipped(Budget::default())).unwrap();
+            let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
             prop_assert!(store.fold(run, &mut watch).unwrap());
         }
         Ok(())
     }
 }
 
-fn copy_folder(home: &Home, to: &Path) {
+fn copy_folder(home: &DataDir, to: &Path) {
     fs::create_dir_all(to.join("spill")).unwrap();
     for (from, to) in
-        [(home.folder().to_owned(), to.to_owned()), (home.spill_folder(), to.join("spill"))]
+        [(home.path().to_owned(), to.to_owned()), (home.spill_folder(), to.join("spill"))]
     {
         for entry in fs::read_dir(from).into_iter().flatten() {
             let path = entry.unwrap().path();

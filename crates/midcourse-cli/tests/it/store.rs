@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use midcourse::{
-    Budget, Engine, Event, Redaction, RunOutcome, SearchIndex, SecretKind, Source, Standing, Store,
-    StoreError, StoreSettings, StoreWriter, Timestamp, TrajectoryPayload, TrajectorySink, Watch,
-    take_in,
+    Budget, Engine, Event, RecordStatus, Redaction, RunOutcome, SearchIndex, SecretKind, Source,
+    Store, StoreError, StoreSettings, StoreWriter, SyncedEngine, Timestamp, TrajectoryPayload,
+    TrajectorySink, ingest,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::archive::everything;
 use crate::events::{Place, at, ended, findings, hook, quick, root, said, started, text_of};
 
-fn watch() -> Watch {
-    Watch::new(Engine::shipped(Budget::default())).unwrap()
+fn watch() -> SyncedEngine {
+    SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn bytes_that_are_no_text_and_nul_are_kept() {
     store.append(Event::unread(root("r"), hook(), at(0), b"{\"a\0\xff\xfe")).unwrap();
     store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap();
     assert_eq!(
-        store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap().standing,
-        Standing::Known
+        store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap().status,
+        RecordStatus::Duplicate
     );
-    assert_eq!(store.append(ended("r", "nul\0other", "x")).unwrap().standing, Standing::New);
+    assert_eq!(store.append(ended("r", "nul\0other", "x")).unwrap().status, RecordStatus::New);
     let records = store.trajectory("r").unwrap();
     let expected =
         TrajectoryPayload::Unread { host: "test".into(), raw: "{\"a\0\\xff\\xfe".into() };
@@ -100,17 +100,17 @@ fn secrets_never_reach_the_disk() {
     assert_eq!(*args, expected);
     let raw = format!("{{ \"broken\": \"{secret}");
     store.append(Event::unread(root("r"), hook(), at(0), raw.as_bytes())).unwrap();
-    midcourse::spill(&home, said("r", &secret), &StoreSettings::default()).unwrap();
+    midcourse::spill_event(&home, said("r", &secret), &StoreSettings::default()).unwrap();
     let spilled = fs::read_dir(home.spill_folder()).unwrap().next().unwrap().unwrap().path();
     assert!(!fs::read_to_string(spilled).unwrap().contains(&secret));
-    store.take_in_spilled().unwrap();
+    store.ingest_spilled().unwrap();
     let records = store.records("r", 0, 9).unwrap();
     assert_eq!(records.iter().map(|record| record.redactions).collect::<Vec<_>>(), [1, 2, 1, 1]);
     assert!(records[3].value.to_string().contains("[redacted:github_token]"));
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     drop((store, index));
-    for entry in fs::read_dir(home.folder()).unwrap() {
+    for entry in fs::read_dir(home.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
             let bytes = fs::read(&path).unwrap();
@@ -133,10 +133,10 @@ fn files_are_their_owners_alone() {
     let home = place.home();
     let mut store = place.open();
     store.append(said("r", "x")).unwrap();
-    midcourse::spill(&home, said("r", "y"), &quick()).unwrap();
+    midcourse::spill_event(&home, said("r", "y"), &quick()).unwrap();
     SearchIndex::open(&store).unwrap();
     let mut seen = 0;
-    for folder in [home.folder().to_owned(), home.spill_folder()] {
+    for folder in [home.path().to_owned(), home.spill_folder()] {
         assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -226,7 +226,7 @@ fn what_is_lost_or_still_waits_is_a_finding() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
-    midcourse::spill(&home, said("r", "waits"), &quick()).unwrap();
+    midcourse::spill_event(&home, said("r", "waits"), &quick()).unwrap();
     let store = place.open();
     let found = findings(&store);
     assert!(found[0].contains("a spilled event waits and was not taken in"), "{found:?}");
@@ -244,7 +244,7 @@ fn numbers_come_back_as_they_were() {
         };
         *args = json!({ "number": number });
         store.append(event.clone()).unwrap();
-        assert_eq!(store.append(event).unwrap().standing, Standing::Known);
+        assert_eq!(store.append(event).unwrap().status, RecordStatus::Duplicate);
     }
 }
 
@@ -253,8 +253,8 @@ fn the_log_stays_short_while_somebody_reads() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
-    let reader = Store::open_to_read(&home).unwrap().unwrap();
-    let log = || fs::metadata(home.folder().join("store.db-wal")).map_or(0, |file| file.len());
+    let reader = Store::open_read_only(&home).unwrap().unwrap();
+    let log = || fs::metadata(home.path().join("store.db-wal")).map_or(0, |file| file.len());
     let mut longest = 0;
     let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
     for n in 0..400_u64 {
@@ -288,7 +288,7 @@ fn a_writer_leaves_an_empty_log_behind() {
     let writer = StoreWriter::open(&place.home(), quick()).unwrap();
     writer.record_blocking(said("r", "x")).unwrap();
     drop(writer);
-    assert_eq!(fs::metadata(place.home().folder().join("store.db-wal")).unwrap().len(), 0);
+    assert_eq!(fs::metadata(place.home().path().join("store.db-wal")).unwrap().len(), 0);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
     let records = store.trajectory("r").unwrap();
     assert_eq!(store.run("r").unwrap().unwrap().calls, 240);
     let mut engine = Engine::shipped(Budget::default());
-    records.iter().for_each(|record| drop(engine.take_in(record)));
+    records.iter().for_each(|record| engine.fold(record));
     let (folded, saved) = store.checkpoint("r").unwrap().unwrap();
     assert_eq!(folded, records.len() as u64);
     assert!(engine.checkpoint().unwrap() == saved, "what was folded is what was recorded");
@@ -359,7 +359,7 @@ fn a_fold_is_made_again_when_it_cannot_be_read() {
     };
     let mut engine = Engine::shipped(Budget::default());
     for record in store.trajectory("r").unwrap() {
-        engine.take_in(&record);
+        engine.fold(&record);
     }
     assert_eq!(folded, 21_004);
     assert!(engine.checkpoint().unwrap() == saved);
@@ -399,9 +399,9 @@ fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
         for source in ["hook", "wrapper"] {
             event.source = Source::new("test", source);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
-            let taken = take_in(&home, &quick(), event.clone(), &mut watch()).unwrap();
-            let midcourse::Taken::Stored(step) = taken else { unreachable!() };
-            said += step.said.len();
+            let taken = ingest(&home, &quick(), event.clone(), &mut watch()).unwrap();
+            let midcourse::Ingested::Stored { step, .. } = taken else { unreachable!() };
+            said += step.deliveries.len();
         }
     }
     assert_eq!(said, 1);

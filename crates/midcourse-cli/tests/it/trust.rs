@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use midcourse::Home;
+use midcourse::DataDir;
 use midcourse_cli::config::{Config, InForce, ProjectFile, Trusted};
 
 struct User {
@@ -27,14 +27,14 @@ impl User {
         self.project().join("midcourse.toml")
     }
 
-    fn home(&self) -> Home {
-        Home::at(self.folder.path().join("home"))
+    fn home(&self) -> DataDir {
+        DataDir::at(self.folder.path().join("home"))
     }
 
     fn trust(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         command.arg("trust").args(args).current_dir(self.project().join("src"));
-        command.env("HOME", self.folder.path()).env("MIDCOURSE_HOME", self.home().folder());
+        command.env("HOME", self.folder.path()).env("MIDCOURSE_HOME", self.home().path());
         command.stdin(Stdio::null()).output().unwrap()
     }
 
@@ -140,7 +140,7 @@ fn the_list_is_its_owners_alone() {
     user.tell(&["--yes"]);
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&user.home().trusted_file()), 0o600);
-    assert_eq!(mode(user.home().folder()), 0o700);
+    assert_eq!(mode(user.home().path()), 0o700);
 }
 
 #[test]

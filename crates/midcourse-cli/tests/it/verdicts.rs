@@ -9,7 +9,7 @@ use midcourse::{
     Budget, Checkpoint, DecisionPoint, Delivery, Engine, RunIdentity, TrajectoryPayload,
     TrajectoryRecord,
 };
-use midcourse::{Event, Source, Store, Watch, watch};
+use midcourse::{Event, Source, Store, SyncedEngine};
 use midcourse_cli::scenario::{Scenario, judge, read_scenarios};
 use serde_json::Value;
 
@@ -63,23 +63,19 @@ fn facts(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, bool)> {
 
 /// Each record meets an engine that knows nothing but the checkpoint's bytes.
 fn from_checkpoints(scenario: &Scenario) -> Vec<Word> {
-    let (mut words, mut seqs) = (Vec::new(), 0_u64..);
-    let mut place = || seqs.next().unwrap();
+    let (mut words, mut next_seq) = (Vec::new(), 0_u64);
     let mut saved: Option<Vec<u8>> = None;
     for (event, record, is_asked) in facts(scenario) {
         let mut engine = engine();
         if let Some(bytes) = &saved {
             engine.restore(&Checkpoint::from(bytes.clone())).unwrap();
         }
-        let record = TrajectoryRecord { seq: place(), ..record };
-        if is_asked {
-            let seen =
-                watch(&mut engine, &record, Some(DecisionPoint::PreToolSelection), &mut place);
-            let said = seen.said.into_iter().filter(|(_, said)| is_about_trouble(said));
-            words.extend(said.map(|(_, said)| (event, said.text())));
-        } else {
-            engine.take_in(&record);
-        }
+        let record = TrajectoryRecord { seq: next_seq, ..record };
+        let point = is_asked.then_some(DecisionPoint::PreToolSelection);
+        let step = engine.step(&record, point);
+        next_seq += 1 + step.records.len() as u64;
+        let deliveries = step.deliveries.iter().filter(|delivery| is_about_trouble(delivery));
+        words.extend(deliveries.map(|delivery| (event, delivery.text())));
         saved = Some(engine.checkpoint().unwrap().as_bytes().to_vec());
     }
     words
@@ -94,13 +90,13 @@ fn event_of(record: TrajectoryRecord, run: &str) -> Event {
 fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Word> {
     let mut words = Vec::new();
     for (event, record, is_asked) in facts(scenario) {
-        let mut watch = Watch::new(engine()).unwrap();
+        let mut watch = SyncedEngine::new(engine()).unwrap();
         let point = is_asked.then_some(DecisionPoint::PreToolSelection);
         let mut told = event_of(record, &scenario.name);
         told.decision_point = point;
-        let step = store.step(told, &mut watch).unwrap();
-        let said = step.said.iter().filter(|(_, said)| is_about_trouble(said));
-        words.extend(said.map(|(_, said)| (event, said.text())));
+        let (_, step) = store.step(told, &mut watch).unwrap();
+        let deliveries = step.deliveries.iter().filter(|delivery| is_about_trouble(delivery));
+        words.extend(deliveries.map(|delivery| (event, delivery.text())));
     }
     words
 }
@@ -114,9 +110,9 @@ fn from_the_store(scenario: &Scenario, store: &Store) -> Vec<Word> {
     let stored = stored.iter().filter(|record| !record.payload.is_opinion());
     for (record, (event, is_asked)) in stored.zip(asked) {
         let point = is_asked.then_some(DecisionPoint::PreToolSelection);
-        let seen = watch(&mut engine, record, point, || record.seq);
-        let said = seen.said.into_iter().filter(|(_, said)| is_about_trouble(said));
-        words.extend(said.map(|(_, said)| (event, said.text())));
+        let step = engine.step(record, point);
+        let deliveries = step.deliveries.iter().filter(|delivery| is_about_trouble(delivery));
+        words.extend(deliveries.map(|delivery| (event, delivery.text())));
     }
     words
 }

@@ -1,18 +1,19 @@
-//! Adoption: records that came before their run was known move into it.
+//! Adoption: records that arrived before their run was known move into it.
 
 use midcourse_core::{RunIdentity, TrajectoryPayload};
 use rusqlite::{Connection, params};
 use serde::Deserialize as _;
 
-use super::append::{RunHead, Tally, known_seq, run_head};
+use super::append::{RunHead, run_head, seq_of_fact};
 use super::error::StoreError;
 use super::read::{self, Row};
+use super::run_counts::RunCounts;
 
-/// Moves the records of a provisional run behind the latest record of the run that adopts it, with
-/// new seqs and links, and its children with them. Runs inside the caller's transaction.
+/// Moves the records of a provisional run after the latest record of the run that adopts it, with
+/// new seqs and links. Its child runs get the new parent. Runs inside the caller's transaction.
 ///
-/// A fact that the run knows already stays as it is, and the provisional record of it goes: nothing
-/// else was acknowledged about it than that it is recorded.
+/// A fact that the run has already is kept, and the provisional record of it is deleted: all that
+/// was acknowledged is that the fact is stored.
 pub(super) fn adopt(
     connection: &Connection,
     provisional: &str,
@@ -28,7 +29,7 @@ pub(super) fn adopt(
     for seq in 0..held.next_seq {
         let Some(row) = read::row(connection, held.id, seq)? else { continue };
         let known = match &row.fact {
-            Some(fact) => known_seq(connection, run.id, &row.kind, fact)?,
+            Some(fact) => seq_of_fact(connection, run.id, &row.kind, fact)?,
             None => None,
         };
         if known.is_some() {
@@ -63,8 +64,8 @@ fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<
     run.next_seq = run.next_seq.saturating_add(1);
     run.link = link;
     let payload = TrajectoryPayload::deserialize(row.value()?).ok();
-    let tally = payload.as_ref().map(Tally::of).unwrap_or_default();
-    tally.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
+    let counts = payload.as_ref().map(RunCounts::of).unwrap_or_default();
+    counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
 }
 
 /// The reports about records that moved come behind them; those about known facts go.

@@ -1,31 +1,29 @@
 //! Appending: the one place where a record gets its seq.
 //!
-//! Everything here runs inside the caller's write transaction, and no code of a user does. A fact
-//! that is known is not recorded again; a run whose parent was never seen gets it first; records
-//! held under a provisional run move to the run that adopts them.
+//! Everything here runs inside the caller's write transaction, and no user code does. A fact that is
+//! stored already is not stored again; a run whose parent is unknown gets the parent first; records
+//! of a provisional run move to the run that adopts it.
 
 use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use serde_json::Value;
 
 use super::chain::Link;
-use super::draft::{Draft, report_link};
 use super::error::StoreError;
-use super::{body, lineage, read, schema};
-use crate::relation::{Relation, Standing, other_end, relate};
+use super::prepare::{PreparedEvent, PreparedRecord};
+use super::run_counts::RunCounts;
+use super::{body, parents, read, report, schema};
+use crate::dedupe::{RecordStatus, other_end};
 
-/// Different words of one source about one fact that are kept.
-const DIVERGED_MAX: usize = 16;
-
-/// What became of a draft.
-#[derive(Debug, Clone)]
-pub(super) struct Settled {
-    pub(super) standing: Standing,
-    /// The record of the fact: the new one, or the one that was known.
-    pub(super) record: TrajectoryRecord,
+/// What became of an event.
+#[derive(Debug)]
+pub(super) enum Appended {
+    /// A new record, at this seq.
+    New(u64),
+    /// The fact was stored already: its status, and the stored record.
+    Existing(RecordStatus, TrajectoryRecord),
 }
 
-/// Where a run stands: what the next record goes behind.
+/// The end of a run's chain: its next seq and its latest link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunHead {
     pub(super) id: i64,
@@ -33,7 +31,7 @@ pub(super) struct RunHead {
     pub(super) link: Link,
 }
 
-/// Refuses to write where a newer release has changed the schema since the store was opened.
+/// Refuses to write if a newer release has changed the schema since the store was opened.
 pub(super) fn check_version(connection: &Connection) -> Result<(), StoreError> {
     match schema::version(connection)? {
         schema::VERSION => Ok(()),
@@ -55,106 +53,110 @@ pub(super) fn run_head(
     Ok(head.optional()?)
 }
 
-/// Stores a draft, if its fact is new.
-pub(super) fn settle(connection: &Connection, draft: &Draft) -> Result<Settled, StoreError> {
-    let mut run = match run_head(connection, draft.run.run_id.as_str())? {
+/// Stores an event, unless its fact is stored already.
+pub(super) fn append(
+    connection: &Connection,
+    event: &PreparedEvent,
+) -> Result<Appended, StoreError> {
+    let mut run = match run_head(connection, event.run.run_id.as_str())? {
         Some(run) => run,
-        None => lineage::begin_run(connection, draft)?,
+        None => parents::begin_run(connection, event)?,
     };
-    if let TrajectoryPayload::RunStarted { identity } = &draft.payload
-        && identity.run_id == draft.run.run_id
+    if let TrajectoryPayload::RunStarted { identity } = event.payload()
+        && identity.run_id == event.run.run_id
     {
-        lineage::correct(connection, &run, identity, draft)?;
+        parents::complete(connection, &run, identity, event)?;
     }
-    if let Some(provisional) = &draft.adopts {
-        run = super::adopt::adopt(connection, provisional.as_str(), run, &draft.run)?;
+    if let Some(provisional) = &event.adopts {
+        run = super::adopt::adopt(connection, provisional.as_str(), run, &event.run)?;
     }
-    if let Some(known) = known_fact(connection, run.id, draft)? {
-        return report(connection, &run, known, draft);
+    if let Some(stored) = stored_fact(connection, run.id, &event.prepared)? {
+        return report::add(connection, &run, stored, &event.prepared);
     }
-    if let Some(seq) = told_before(connection, run.id, draft)?
-        && let Some(known) = read::record(connection, run.id, seq)?
+    if let Some(seq) = earlier_record(connection, run.id, event)?
+        && let Some(stored) = read::record(connection, run.id, seq)?
     {
-        return Ok(Settled { standing: Standing::Known, record: known.into_record() });
+        return Ok(Appended::Existing(RecordStatus::Duplicate, stored.into_record()));
     }
-    let record = insert(connection, &mut run, draft)?;
-    Ok(Settled { standing: Standing::New, record })
+    insert(connection, &mut run, &event.prepared).map(Appended::New)
 }
 
-/// The record of the draft's fact, if there is one.
-fn known_fact(
+/// The stored record of the same fact.
+fn stored_fact(
     connection: &Connection,
     run: i64,
-    draft: &Draft,
+    prepared: &PreparedRecord,
 ) -> Result<Option<read::StoredRecord>, StoreError> {
-    let Some(fact) = &draft.fact else { return Ok(None) };
-    match known_seq(connection, run, draft.payload.kind(), fact.as_str())? {
+    let Some(fact) = &prepared.fact else { return Ok(None) };
+    match seq_of_fact(connection, run, prepared.record.payload.kind(), fact.as_str())? {
         None => Ok(None),
         Some(seq) => read::record(connection, run, seq),
     }
 }
 
-/// Whether the store has the draft's fact already.
-pub(super) fn is_known(
+/// Whether the event would be stored as nothing new.
+pub(super) fn is_stored(
     connection: &Connection,
     run: i64,
-    draft: &Draft,
+    event: &PreparedEvent,
 ) -> Result<bool, StoreError> {
-    if let Some(fact) = &draft.fact
-        && known_seq(connection, run, draft.payload.kind(), fact.as_str())?.is_some()
+    if let Some(fact) = &event.prepared.fact
+        && seq_of_fact(connection, run, event.payload().kind(), fact.as_str())?.is_some()
     {
         return Ok(true);
     }
-    Ok(told_before(connection, run, draft)?.is_some())
+    Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// The record that makes the draft nothing new although it is no record of its fact: the end of a
-/// call that has ended otherwise, or the same words right before it.
-fn told_before(
+/// An earlier record that makes this event redundant although it has another key: the other kind of
+/// end of the same call, or an equal event directly before it.
+fn earlier_record(
     connection: &Connection,
     run: i64,
-    draft: &Draft,
+    event: &PreparedEvent,
 ) -> Result<Option<i64>, StoreError> {
-    if let (Some(fact), Some(other)) = (&draft.fact, other_end(&draft.payload))
-        && let Some(seq) = known_seq(connection, run, other, fact.as_str())?
+    let payload = event.payload();
+    if let (Some(fact), Some(other)) = (&event.prepared.fact, other_end(payload))
+        && let Some(seq) = seq_of_fact(connection, run, other, fact.as_str())?
     {
         return Ok(Some(seq));
     }
-    if !draft.may_echo {
+    if !event.dedupe_consecutive {
         return Ok(None);
     }
-    // Terms hold until there are others; so they are the same as the latest of their kind, however
-    // long ago. Every one has its fact, which makes them few to look through.
+    // Settings stay in force until others replace them, so they are compared with the latest of
+    // their kind, however long ago. They all have fact keys, which keeps this query short.
     let latest_of_kind = "SELECT seq, source = ?3 FROM records WHERE run = ?1 AND kind = ?2 AND \
                           fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    // What the engine concluded, terms, and what else was read stand between a fact and its echo.
-    let latest_of_all = "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND \
-                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
-                         'config_applied', 'deadline_set', 'usage_reported', \
-                         'cost_reported', 'proxy_attached') \
-                         ORDER BY seq DESC LIMIT 1";
+    // Records that are no events of the host may lie between an event and its duplicate.
+    let latest_event = "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND \
+                        kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
+                        'config_applied', 'deadline_set', 'usage_reported', \
+                        'cost_reported', 'proxy_attached') \
+                        ORDER BY seq DESC LIMIT 1";
     let latest: Option<(i64, bool)> = connection
-        .prepare_cached(if are_terms(&draft.payload) { latest_of_kind } else { latest_of_all })?
-        .query_row(params![run, draft.payload.kind(), draft.source.as_str()], |row| {
+        .prepare_cached(if is_setting(payload) { latest_of_kind } else { latest_event })?
+        .query_row(params![run, payload.kind(), event.prepared.source.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
     let Some((seq, true)) = latest else { return Ok(None) };
-    let Some(known) = read::record(connection, run, seq)? else { return Ok(None) };
-    let is_echo = *known.first_told.as_ref().unwrap_or(&known.value) == draft.value()?;
-    Ok(is_echo.then_some(seq))
+    let Some(stored) = read::record(connection, run, seq)? else { return Ok(None) };
+    let is_equal =
+        *stored.first_reported.as_ref().unwrap_or(&stored.value) == event.prepared.value()?;
+    Ok(is_equal.then_some(seq))
 }
 
-/// Whether it says on which terms a run is watched.
-const fn are_terms(payload: &TrajectoryPayload) -> bool {
+/// Whether the payload says which configuration or deadline a run has.
+pub(super) const fn is_setting(payload: &TrajectoryPayload) -> bool {
     matches!(
         payload,
         TrajectoryPayload::ConfigApplied { .. } | TrajectoryPayload::DeadlineSet { .. }
     )
 }
 
-/// The place of a fact's record in its run, if it has one.
-pub(super) fn known_seq(
+/// The seq of a fact's record in its run.
+pub(super) fn seq_of_fact(
     connection: &Connection,
     run: i64,
     kind: &str,
@@ -166,15 +168,16 @@ pub(super) fn known_seq(
         .optional()?)
 }
 
-/// Inserts a record behind the run's latest and counts it in the run.
+/// Inserts a record after the run's latest one, counts it in the run, and returns its seq.
 pub(super) fn insert(
     connection: &Connection,
     run: &mut RunHead,
-    draft: &Draft,
-) -> Result<TrajectoryRecord, StoreError> {
-    let seq = run.next_seq;
-    let place = u64::try_from(seq).map_err(|_| StoreError::Damaged("a negative seq".to_owned()))?;
-    let link = draft.link(&run.link, place);
+    prepared: &PreparedRecord,
+) -> Result<u64, StoreError> {
+    let seq = u64::try_from(run.next_seq)
+        .map_err(|_| StoreError::Damaged("a run has a negative seq".to_owned()))?;
+    let link = prepared.link(&run.link, seq);
+    let payload = &prepared.record.payload;
     connection
         .prepare_cached(
             "INSERT INTO records (run, seq, at, kind, fact, source, decision_point, \
@@ -183,32 +186,28 @@ pub(super) fn insert(
         )?
         .execute(params![
             run.id,
-            seq,
-            draft.at_ms,
-            draft.payload.kind(),
-            draft.fact.as_ref().map(|fact| fact.as_str()),
-            draft.source.as_str(),
-            draft.decision_point.map(DecisionPoint::as_str),
-            draft.schema_version,
-            draft.redactions,
-            draft.json,
+            run.next_seq,
+            prepared.at_ms,
+            payload.kind(),
+            prepared.fact.as_ref().map(|fact| fact.as_str()),
+            prepared.source.as_str(),
+            prepared.decision_point.map(DecisionPoint::as_str),
+            prepared.record.schema_version,
+            prepared.redactions,
+            prepared.json,
             link.as_bytes(),
         ])?;
-    let record = connection.last_insert_rowid();
-    for body in &draft.bodies {
-        insert_body(connection, record, body)?;
+    let row = connection.last_insert_rowid();
+    for body in &prepared.bodies {
+        insert_body(connection, row, body)?;
     }
-    run.next_seq = seq.saturating_add(1);
+    run.next_seq = run.next_seq.saturating_add(1);
     run.link = link;
-    Tally::of(&draft.payload).add(connection, run, draft.at_ms)?;
-    Ok(draft.record(place))
+    RunCounts::of(payload).add(connection, run, prepared.at_ms)?;
+    Ok(seq)
 }
 
-fn insert_body(
-    connection: &Connection,
-    record: i64,
-    body: &super::body::Body,
-) -> Result<(), StoreError> {
+fn insert_body(connection: &Connection, row: i64, body: &body::Body) -> Result<(), StoreError> {
     let length = i64::try_from(body.length).unwrap_or(i64::MAX);
     connection
         .prepare_cached("INSERT OR IGNORE INTO bodies (hash, length, zstd) VALUES (?1, ?2, ?3)")?
@@ -218,129 +217,6 @@ fn insert_body(
             "INSERT INTO record_bodies (record, pointer, body) \
              SELECT ?1, ?2, id FROM bodies WHERE hash = ?3",
         )?
-        .execute(params![record, body.pointer, body.hash])?;
+        .execute(params![row, body.pointer, body.hash])?;
     Ok(())
-}
-
-/// What a record adds to the counts of its run.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Tally<'a> {
-    pub(super) calls: i64,
-    pub(super) errors: i64,
-    pub(super) deliveries: i64,
-    /// Whether the run ends here, or shows that it goes on.
-    pub(super) life: &'static str,
-    pub(super) outcome: Option<&'a str>,
-}
-
-impl<'a> Tally<'a> {
-    pub(super) fn of(payload: &'a TrajectoryPayload) -> Self {
-        match payload {
-            TrajectoryPayload::ToolEnded { is_error, .. } => {
-                Self { calls: 1, errors: i64::from(*is_error), ..Self::default() }
-            }
-            TrajectoryPayload::Denied { .. } => Self { calls: 1, errors: 1, ..Self::default() },
-            TrajectoryPayload::FeedbackDelivered { shadow, .. }
-            | TrajectoryPayload::GuidanceDelivered { shadow, .. } => {
-                Self { deliveries: i64::from(!shadow), ..Self::default() }
-            }
-            TrajectoryPayload::RunEnded { outcome, .. } => {
-                Self { life: "ends", outcome: Some(outcome.as_str()), ..Self::default() }
-            }
-            TrajectoryPayload::Resumed
-            | TrajectoryPayload::TurnStarted
-            | TrajectoryPayload::MessageAppended { .. }
-            | TrajectoryPayload::ToolStarted { .. } => Self { life: "goes_on", ..Self::default() },
-            _ => Self::default(),
-        }
-    }
-}
-
-impl Tally<'_> {
-    /// Brings the run's own row up to its latest record.
-    pub(super) fn add(
-        &self,
-        connection: &Connection,
-        run: &RunHead,
-        at_ms: i64,
-    ) -> Result<(), StoreError> {
-        connection
-            .prepare_cached(
-                "UPDATE runs SET next_seq = ?2, head = ?3, latest = max(latest, ?4), \
-                 started = min(started, ?4), calls = calls + ?5, errors = errors + ?6, \
-                 deliveries = deliveries + ?7, \
-                 ended = CASE ?8 WHEN 'ends' THEN ?4 WHEN 'goes_on' THEN NULL ELSE ended END, \
-                 outcome = CASE ?8 WHEN 'ends' THEN ?9 WHEN 'goes_on' THEN NULL ELSE outcome END \
-                 WHERE id = ?1",
-            )?
-            .execute(params![
-                run.id,
-                run.next_seq,
-                run.link.as_bytes(),
-                at_ms,
-                self.calls,
-                self.errors,
-                self.deliveries,
-                self.life,
-                self.outcome,
-            ])?;
-        Ok(())
-    }
-}
-
-/// Keeps what a second report of a fact adds to its record.
-fn report(
-    connection: &Connection,
-    run: &RunHead,
-    known: read::StoredRecord,
-    draft: &Draft,
-) -> Result<Settled, StoreError> {
-    let reported = draft.value()?;
-    let same_source = known.source == draft.source.as_str();
-    // A source is held to its own words, not to what others filled in.
-    let told = known.first_told.as_ref().filter(|_| same_source).unwrap_or(&known.value);
-    let (standing, payload) = match relate(told, &reported, same_source) {
-        Relation::Same => (Standing::Known, None),
-        // Who comes first says on which terms a run is watched; who comes at the same time and
-        // counts a deadline from a moment later contradicts nobody.
-        _ if are_terms(&draft.payload) => (Standing::Known, None),
-        Relation::Fills(fills) => (Standing::Filled, Some(Value::Object(fills))),
-        // The same other words again are not news, and a source that never says the same twice is
-        // not listened to for ever.
-        Relation::Diverges
-            if known.diverged.contains(&reported) || known.diverged.len() >= DIVERGED_MAX =>
-        {
-            (Standing::Diverged, None)
-        }
-        Relation::Diverges => (Standing::Diverged, Some(reported)),
-    };
-    let Some(payload) = payload else {
-        return Ok(Settled { standing, record: known.into_record() });
-    };
-    let seq = i64::try_from(known.seq).unwrap_or(i64::MAX);
-    let text = payload.to_string();
-    let hash = *blake3::hash(text.as_bytes()).as_bytes();
-    let (at, source) = (draft.at.unix_ms(), draft.source.as_str());
-    let link = report_link(&run.link, known.seq, at, source, standing.name(), &hash);
-    connection
-        .prepare_cached(
-            "INSERT INTO reports (run, seq, after, at, source, relation, hash, zstd, link) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            run.id,
-            seq,
-            run.next_seq,
-            draft.at_ms,
-            source,
-            standing.name(),
-            hash,
-            body::pack(&text)?,
-            link.as_bytes(),
-        ])?;
-    connection
-        .prepare_cached("UPDATE runs SET head = ?2, latest = max(latest, ?3) WHERE id = ?1")?
-        .execute(params![run.id, link.as_bytes(), draft.at_ms])?;
-    let record = read::record(connection, run.id, seq)?.unwrap_or(known).into_record();
-    Ok(Settled { standing, record })
 }

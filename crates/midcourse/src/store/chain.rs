@@ -1,20 +1,22 @@
-//! The hash chain of a run: every record commits to all before it.
+//! The hash chain of a run: every record commits to all records before it.
 //!
-//! A link is the BLAKE3 of the link before it and of what was stored, each field with its length
-//! in front (8 bytes, little endian; numbers as decimal text; what is absent as an empty field
-//! behind an empty one). Anybody with the database and BLAKE3 can check it without midcourse.
+//! A link is the BLAKE3 of the previous link and of the fields that were stored, each preceded by
+//! its length (8 bytes, little endian). Numbers are decimal text; an absent optional field is an
+//! empty field. Anybody with the database and BLAKE3 can check the chain without midcourse.
 
-/// What one stored thing commits to.
+/// The hash that a stored record or report commits to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link([u8; 32]);
 
 impl Link {
     /// The link before a run's first record.
     pub(super) fn genesis(run_id: &str) -> Self {
-        Self::of(&[b"midcourse run 1", run_id.as_bytes()])
+        let mut hasher = blake3::Hasher::new();
+        absorb(&mut hasher, &[b"midcourse run 1", run_id.as_bytes()]);
+        Self(*hasher.finalize().as_bytes())
     }
 
-    /// The link of the next stored thing, from its fields.
+    /// The link that follows this one.
     pub(super) fn next(&self, fields: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
@@ -22,13 +24,6 @@ impl Link {
         Self(*hasher.finalize().as_bytes())
     }
 
-    fn of(fields: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        absorb(&mut hasher, fields);
-        Self(*hasher.finalize().as_bytes())
-    }
-
-    /// The link as stored.
     pub(super) const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -48,12 +43,74 @@ fn absorb(hasher: &mut blake3::Hasher, fields: &[&[u8]]) {
     }
 }
 
+/// The fields of a record that its link commits to.
+pub(super) struct RecordFields<'a> {
+    pub(super) seq: u64,
+    pub(super) at: u64,
+    pub(super) kind: &'a str,
+    pub(super) fact: Option<&'a str>,
+    pub(super) source: &'a str,
+    pub(super) decision_point: Option<&'a str>,
+    pub(super) schema_version: u32,
+    pub(super) redactions: u32,
+    pub(super) payload: &'a str,
+}
+
+/// The link of a record: its fields, then its bodies sorted by pointer.
+pub(super) fn record_link<'a>(
+    head: &Link,
+    record: &RecordFields<'_>,
+    bodies: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Link {
+    let numbers = [
+        record.seq.to_string(),
+        record.at.to_string(),
+        record.schema_version.to_string(),
+        record.redactions.to_string(),
+    ];
+    let mut fields: Vec<&[u8]> = vec![b"record"];
+    fields.extend(numbers.iter().map(String::as_bytes));
+    fields.push(record.kind.as_bytes());
+    // An empty fact key differs from none.
+    fields.push(if record.fact.is_some() { b"fact" } else { b"" });
+    fields.push(record.fact.unwrap_or_default().as_bytes());
+    fields.push(record.source.as_bytes());
+    fields.push(record.decision_point.unwrap_or_default().as_bytes());
+    fields.push(record.payload.as_bytes());
+    let mut bodies: Vec<_> = bodies.collect();
+    bodies.sort_unstable();
+    for (pointer, hash) in &bodies {
+        fields.push(pointer.as_bytes());
+        fields.push(hash);
+    }
+    head.next(&fields)
+}
+
+/// The link of a report about a record. Its content enters as a hash.
+pub(super) fn report_link(
+    head: &Link,
+    seq: u64,
+    at: u64,
+    source: &str,
+    status: &str,
+    hash: &[u8],
+) -> Link {
+    head.next(&[
+        b"report",
+        seq.to_string().as_bytes(),
+        at.to_string().as_bytes(),
+        source.as_bytes(),
+        status.as_bytes(),
+        hash,
+    ])
+}
+
 #[cfg(test)]
 mod tests {
     use super::Link;
 
     #[test]
-    fn fields_do_not_run_into_each_other() {
+    fn a_field_boundary_changes_the_link() {
         let start = Link::genesis("r");
         assert_ne!(start.next(&[b"ab", b"c"]), start.next(&[b"a", b"bc"]));
         assert_ne!(start.next(&[b"a", b""]), start.next(&[b"a"]));

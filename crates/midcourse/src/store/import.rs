@@ -1,53 +1,54 @@
-//! Taking in records that were stored elsewhere, as often as one likes.
+//! Importing records that were stored elsewhere, as often as one likes.
 //!
-//! A record that stands in its run at the same place already is known, and so is one whose fact
-//! is. What is new goes behind the run's latest record; where that gives it another place than it
-//! had, it keeps its old one as the key by which it is known the next time.
+//! A record that its run already has at the same seq is a duplicate, and so is one whose fact is
+//! stored. A new record goes after the run's latest one. If that gives it another seq than it had,
+//! it keeps the old one as its key, by which the next import recognises it.
 
 use rusqlite::Connection;
 
-use super::append::{self, run_head};
-use super::draft::Draft;
+use super::append::{self, Appended, run_head};
 use super::error::StoreError;
+use super::prepare::PreparedEvent;
 use super::{Store, read};
+use crate::dedupe::RecordStatus;
 use crate::event::ForeignRecord;
-use crate::relation::Standing;
 
-/// What became of the lines of an import.
+/// What became of the imported records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Facts that were not known.
+    /// New records.
     pub new: u64,
-    /// Facts that were.
-    pub known: u64,
-    /// Known facts that gained something.
-    pub filled: u64,
-    /// Known facts that the same source told differently.
-    pub diverged: u64,
-    /// New records that stand at another place than where they came from.
+    /// Facts that were stored already.
+    pub duplicates: u64,
+    /// Stored facts that gained fields.
+    pub merged: u64,
+    /// Stored facts that the same source reported with other content.
+    pub conflicts: u64,
+    /// New records that have another seq here than in the file.
     pub renumbered: u64,
 }
 
 impl Store {
-    /// Takes in some records, all or none.
+    /// Imports some records, all or none.
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
-        let mut drafts = Vec::new();
+        let mut events = Vec::new();
         for record in records {
             for event in record.events {
-                let mut draft = Draft::new(event, &self.settings)?;
-                draft.redactions = draft.redactions.saturating_add(record.redactions);
-                drafts.push((record.seq, draft));
+                let mut event = PreparedEvent::new(event, &self.settings)?;
+                let redactions = &mut event.prepared.redactions;
+                *redactions = redactions.saturating_add(record.redactions);
+                events.push((record.seq, event));
             }
         }
         self.write(|connection| {
             let mut imported = Imported::default();
-            for (seq, draft) in drafts {
-                let (standing, is_renumbered) = take_in(connection, seq, draft)?;
-                match standing {
-                    Standing::New => imported.new += 1,
-                    Standing::Known => imported.known += 1,
-                    Standing::Filled => imported.filled += 1,
-                    Standing::Diverged => imported.diverged += 1,
+            for (seq, event) in events {
+                let (status, is_renumbered) = import_event(connection, seq, event)?;
+                match status {
+                    RecordStatus::New => imported.new += 1,
+                    RecordStatus::Duplicate => imported.duplicates += 1,
+                    RecordStatus::Merged => imported.merged += 1,
+                    RecordStatus::Conflict => imported.conflicts += 1,
                 }
                 imported.renumbered += u64::from(is_renumbered);
             }
@@ -56,37 +57,50 @@ impl Store {
     }
 }
 
-/// Takes in one record that had a place elsewhere; tells whether it has another one now.
-fn take_in(
+/// Imports one event that had a seq elsewhere; also returns whether it has another one now.
+fn import_event(
     connection: &Connection,
     seq: Option<u64>,
-    mut draft: Draft,
-) -> Result<(Standing, bool), StoreError> {
+    mut event: PreparedEvent,
+) -> Result<(RecordStatus, bool), StoreError> {
     let Some(seq) = seq else {
-        return Ok((append::settle(connection, &draft)?.standing, false));
+        return Ok((status(&append::append(connection, &event)?), false));
     };
-    if is_there(connection, seq, &draft)? {
-        return Ok((Standing::Known, false));
+    if is_stored_at(connection, seq, &event)? {
+        return Ok((RecordStatus::Duplicate, false));
     }
-    let moves = seq != next_seq(connection, &draft)?;
-    if moves && draft.fact.is_none() {
-        // The place alone would take another file's record for this one.
-        let hash = blake3::hash(draft.json.as_bytes()).to_hex();
-        draft.fact = Some(format!("import:{seq}:{}", hash.get(..16).unwrap_or_default()).into());
+    let moves = seq != next_seq(connection, &event)?;
+    if moves && event.prepared.fact.is_none() {
+        // The seq alone could belong to a record of another file.
+        let hash = blake3::hash(event.prepared.json.as_bytes()).to_hex();
+        let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
+        event.prepared.fact = Some(key.into());
     }
-    let standing = append::settle(connection, &draft)?.standing;
-    Ok((standing, moves && standing == Standing::New))
+    let status = status(&append::append(connection, &event)?);
+    Ok((status, moves && status == RecordStatus::New))
 }
 
-/// Whether the run has this very record at this place.
-fn is_there(connection: &Connection, seq: u64, draft: &Draft) -> Result<bool, StoreError> {
-    let Some(run) = run_head(connection, draft.run.run_id.as_str())? else { return Ok(false) };
+const fn status(appended: &Appended) -> RecordStatus {
+    match appended {
+        Appended::New(_) => RecordStatus::New,
+        Appended::Existing(status, _) => *status,
+    }
+}
+
+/// Whether the run has exactly this record at this seq.
+fn is_stored_at(
+    connection: &Connection,
+    seq: u64,
+    event: &PreparedEvent,
+) -> Result<bool, StoreError> {
+    let Some(run) = run_head(connection, event.run.run_id.as_str())? else { return Ok(false) };
     let Ok(seq) = i64::try_from(seq) else { return Ok(false) };
     let Some(record) = read::record(connection, run.id, seq)? else { return Ok(false) };
-    Ok(record.value == draft.value()? && record.source == draft.source.as_str())
+    let prepared = &event.prepared;
+    Ok(record.value == prepared.value()? && record.source == prepared.source.as_str())
 }
 
-fn next_seq(connection: &Connection, draft: &Draft) -> Result<u64, StoreError> {
-    let run = run_head(connection, draft.run.run_id.as_str())?;
+fn next_seq(connection: &Connection, event: &PreparedEvent) -> Result<u64, StoreError> {
+    let run = run_head(connection, event.run.run_id.as_str())?;
     Ok(run.and_then(|run| u64::try_from(run.next_seq).ok()).unwrap_or_default())
 }

@@ -51,7 +51,7 @@ impl Store {
 
     /// Throws the search index away, so that the words of removed records are not kept there.
     pub fn forget_search(&self) -> Result<(), StoreError> {
-        Ok(super::search::remove(&self.home().search_file())?)
+        Ok(super::search::remove(&self.data_dir().search_file())?)
     }
 
     /// Gives the room of removed runs back to the disk. The store is locked meanwhile.

@@ -1,7 +1,7 @@
-//! Reading records back: rows, the bodies they hold, and what later reports filled in.
+//! Reading records back: rows, their long texts, and what further reports added.
 //!
-//! A row is what the database has; a stored record is the whole of it. Every statement here runs
-//! to its end before the caller sees anything, so no reader holds back the log.
+//! A [`Row`] is what the `records` table has; a [`StoredRecord`] is complete. Every statement here
+//! runs to its end before it returns, so a reader never blocks a checkpoint of the log for long.
 
 use midcourse_core::{DecisionPoint, RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -9,12 +9,11 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::body;
-use super::chain::Link;
-use super::draft::{Linked, record_link, report_link};
+use super::chain::{Link, RecordFields, record_link, report_link};
 use super::error::StoreError;
-use crate::relation::fill;
+use crate::dedupe::merge;
 
-/// A record as it stands in the database.
+/// A row of the `records` table.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) id: i64,
@@ -31,7 +30,7 @@ pub(super) struct Row {
     pub(super) bodies: Vec<BodyRow>,
 }
 
-/// A long text of a record, still packed.
+/// A long text of a record, still compressed.
 #[derive(Debug, Clone)]
 pub(super) struct BodyRow {
     pub(super) pointer: String,
@@ -40,7 +39,7 @@ pub(super) struct BodyRow {
     zstd: Vec<u8>,
 }
 
-/// A report about a record, as it stands in the database.
+/// A row of the `reports` table, without its content.
 #[derive(Debug, Clone)]
 pub(super) struct ReportRow {
     pub(super) id: i64,
@@ -48,58 +47,58 @@ pub(super) struct ReportRow {
     pub(super) after: u64,
     pub(super) at: u64,
     pub(super) source: String,
-    pub(super) relation: String,
+    pub(super) status: String,
     pub(super) hash: Vec<u8>,
     pub(super) link: Link,
 }
 
-/// A record, whole: with its bodies, and what later sources filled in.
+/// A complete record: with its long texts and what further reports added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRecord {
-    /// The run.
+    /// The run it belongs to.
     pub run: RunKey,
-    /// The place in the run.
+    /// Its position in the run.
     pub seq: u64,
-    /// When it was recorded.
+    /// When it happened.
     pub at: Timestamp,
-    /// The schema it was written with.
+    /// The schema version of the payload.
     pub schema_version: u32,
-    /// Who reported it first.
+    /// Where the first report came from.
     pub source: String,
     /// Where a message about it could be delivered when it was recorded; `None` if nowhere.
     pub decision_point: Option<DecisionPoint>,
-    /// Which fact it is, where that can be told.
+    /// Its fact key.
     pub fact: Option<String>,
-    /// Secrets that were taken out of it.
+    /// Secrets that were redacted.
     pub redactions: u32,
-    /// The payload, as JSON, with what later sources filled in.
+    /// The payload as JSON, with what further reports added.
     pub value: Value,
-    /// The payload as it was told first, where something was filled in since.
-    pub first_told: Option<Value>,
-    /// What the same source said differently.
-    pub diverged: Vec<Value>,
+    /// The payload of the first report, if further reports added something.
+    pub first_reported: Option<Value>,
+    /// Conflicting payloads from the same source.
+    pub conflicts: Vec<Value>,
 }
 
-/// A place in a run, and the record there, if it can be read.
-pub type Placed = (u64, Result<StoredRecord, StoreError>);
+/// A seq, and the record there or why it cannot be read.
+pub type RecordAtSeq = (u64, Result<StoredRecord, StoreError>);
 
-/// What a record says about its run.
+/// The identity of a run as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunKey {
-    /// The run.
+    /// The run's id.
     pub run_id: RunId,
     /// The run that started it.
     pub parent_run_id: Option<RunId>,
-    /// How far below a person's run it is.
+    /// 0 for a run that a person started, 1 for its subagents, and so on.
     pub depth: usize,
 }
 
 impl Row {
-    /// The link this row has behind another.
+    /// The link of this row if it follows `head` at `seq`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         record_link(
             head,
-            &Linked {
+            &RecordFields {
                 seq,
                 at: self.at,
                 kind: &self.kind,
@@ -114,7 +113,7 @@ impl Row {
         )
     }
 
-    /// The payload with its bodies.
+    /// The payload with its long texts.
     pub(super) fn value(&self) -> Result<Value, StoreError> {
         let damaged = |why: String| StoreError::Damaged(format!("record {}: {why}", self.seq));
         let mut value: Value =
@@ -129,15 +128,14 @@ impl Row {
 }
 
 impl ReportRow {
-    /// The link this report has behind another link, about a record at `seq`.
+    /// The link of this report if it follows `head` and is about the record at `seq`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
-        report_link(head, seq, self.at, &self.source, &self.relation, &self.hash)
+        report_link(head, seq, self.at, &self.source, &self.status, &self.hash)
     }
 }
 
 impl StoredRecord {
-    /// The record as the engine takes it. A payload of a kind that this release does not know is
-    /// kept unread.
+    /// The record as the engine reads it. A payload kind of a newer release becomes `Unread`.
     pub fn into_record(self) -> TrajectoryRecord {
         let payload = TrajectoryPayload::deserialize(&self.value).unwrap_or_else(|_| {
             let host = self.source.split('/').next().unwrap_or_default().to_owned();
@@ -154,8 +152,7 @@ impl StoredRecord {
         }
     }
 
-    /// The record as a line of JSON: what any reader of trajectories knows, and behind it what
-    /// this store knows besides.
+    /// The record as one JSON object: the fields of a trajectory record, then those of this store.
     pub fn to_json(&self) -> Value {
         let mut line = json!({
             "schema_version": self.schema_version,
@@ -173,8 +170,8 @@ impl StoredRecord {
             if self.redactions > 0 {
                 fields.insert("redactions".to_owned(), self.redactions.into());
             }
-            if !self.diverged.is_empty() {
-                fields.insert("diverged".to_owned(), self.diverged.clone().into());
+            if !self.conflicts.is_empty() {
+                fields.insert("conflicts".to_owned(), self.conflicts.clone().into());
             }
             fields.retain(|_, value| !value.is_null());
         }
@@ -234,7 +231,7 @@ pub(super) fn row(connection: &Connection, run: i64, seq: i64) -> Result<Option<
     found.map(|row| with_bodies(connection, row)).transpose()
 }
 
-/// Some rows of a run, in order, from a seq on.
+/// Up to `count` rows of a run, in order, from a seq on.
 pub(super) fn rows(
     connection: &Connection,
     run: i64,
@@ -250,10 +247,10 @@ pub(super) fn rows(
     found.into_iter().map(|row| with_bodies(connection, row)).collect()
 }
 
-/// The reports about a run, in the order they came.
+/// The reports about a run's records, in the order of their arrival.
 pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow>, StoreError> {
     let mut find = connection.prepare_cached(
-        "SELECT id, seq, after, at, source, relation, hash, link FROM reports \
+        "SELECT id, seq, after, at, source, status, hash, link FROM reports \
          WHERE run = ?1 ORDER BY after, id",
     )?;
     let found = find.query_map([run], |row| {
@@ -264,7 +261,7 @@ pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow
             after: unsigned(row, 2)?,
             at: unsigned(row, 3)?,
             source: row.get(4)?,
-            relation: row.get(5)?,
+            status: row.get(5)?,
             hash: row.get(6)?,
             link: link.into(),
         })
@@ -272,8 +269,7 @@ pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What a run's row says about its place among the runs; nothing, if it was just removed or has
-/// moved into another run.
+/// The identity of a run; `None` if it was just removed or adopted by another run.
 fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
     Ok(connection
         .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?
@@ -289,7 +285,7 @@ fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreErr
         .optional()?)
 }
 
-/// The places of a run's records of some kinds, in order.
+/// The seqs of a run's records of some kinds, in order.
 pub(super) fn seqs_of(
     connection: &Connection,
     run: i64,
@@ -306,7 +302,7 @@ pub(super) fn seqs_of(
     Ok(seqs)
 }
 
-/// One record of a run, whole.
+/// One complete record of a run.
 pub(super) fn record(
     connection: &Connection,
     run: i64,
@@ -318,20 +314,20 @@ pub(super) fn record(
     whole(connection, &key, run, row).map(Some)
 }
 
-/// Some records of a run, whole, in order, by their places; a damaged one is an error at its place.
+/// Up to `count` complete records of a run, in order. A damaged one is an error at its seq.
 pub(super) fn records(
     connection: &Connection,
     run: i64,
     from: i64,
     count: usize,
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<RecordAtSeq>, StoreError> {
     let Some(key) = run_key(connection, run)? else { return Ok(Vec::new()) };
     let rows = rows(connection, run, from, count)?;
     Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
 }
 
-/// Some records of a run as they were first stored: what the engine was shown.
-pub(super) fn first_told(
+/// Up to `count` records as first reported: what the engine was shown.
+pub(super) fn first_reported(
     connection: &Connection,
     run: i64,
     from: i64,
@@ -349,13 +345,13 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         at: Timestamp::from_unix_ms(row.at),
         schema_version: row.schema_version,
         value: row.value()?,
-        // A point that this release does not know is like none: it delivers nothing there.
+        // This release delivers nothing at a decision point that it does not know.
         decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
         source: row.source,
         fact: row.fact,
         redactions: row.redactions,
-        first_told: None,
-        diverged: Vec::new(),
+        first_reported: None,
+        conflicts: Vec::new(),
     })
 }
 
@@ -368,27 +364,27 @@ fn whole(
     let seq = i64::try_from(row.seq).unwrap_or(i64::MAX);
     let mut record = stored(key, row)?;
     let mut find = connection.prepare_cached(
-        "SELECT relation, hash, zstd FROM reports WHERE run = ?1 AND seq = ?2 ORDER BY id",
+        "SELECT status, hash, zstd FROM reports WHERE run = ?1 AND seq = ?2 ORDER BY id",
     )?;
     let found = find.query_map([run, seq], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Vec<u8>>(2)?))
     })?;
     for report in found {
-        let (relation, hash, packed) = report?;
-        match (relation.as_str(), unpack_report(&hash, &packed)?) {
-            ("filled", Value::Object(fills)) => {
+        let (status, hash, packed) = report?;
+        match (status.as_str(), unpack_report(&hash, &packed)?) {
+            ("merged", Value::Object(added)) => {
                 let before = record.value.clone();
-                fill(&mut record.value, &fills);
-                record.first_told.get_or_insert(before);
+                merge(&mut record.value, &added);
+                record.first_reported.get_or_insert(before);
             }
-            (_, payload) => record.diverged.push(payload),
+            (_, payload) => record.conflicts.push(payload),
         }
     }
     Ok(record)
 }
 
 fn unpack_report(hash: &[u8], packed: &[u8]) -> Result<Value, StoreError> {
-    let damaged = || StoreError::Damaged("a report does not unpack".to_owned());
+    let damaged = || StoreError::Damaged("a report does not decompress".to_owned());
     let length = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
     let length = length.and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;
     let text = body::unpack(hash, length, packed).map_err(|_| damaged())?;

@@ -4,7 +4,7 @@ use midcourse_core::{RunId, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::Store;
-use super::append::{known_seq, run_head};
+use super::append::{run_head, seq_of_fact};
 use super::error::StoreError;
 use super::read::unsigned;
 
@@ -111,7 +111,7 @@ impl Store {
     /// Whether a run holds a fact of a kind.
     pub fn has_fact(&self, run_id: &str, kind: &str, fact: &str) -> Result<bool, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(false) };
-        Ok(known_seq(&self.connection, head.id, kind, fact)?.is_some())
+        Ok(seq_of_fact(&self.connection, head.id, kind, fact)?.is_some())
     }
 
     /// The ids of runs that begin so, at most `count`.

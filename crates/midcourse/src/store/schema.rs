@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::StoreError;
 use super::settings::Durability;
-use crate::home::sync_folder;
+use crate::data_dir::sync_folder;
 
 /// The steps from each version to the next; the first makes a new store.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
@@ -33,7 +33,7 @@ const STATEMENTS: usize = 64;
 pub(super) fn open(
     path: &Path,
     durability: Durability,
-    patience: Duration,
+    busy_timeout: Duration,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // SQLite tries to open a file that it does not find once more, to read only; and by then
@@ -42,10 +42,10 @@ pub(super) fn open(
         make_file(path)?;
     }
     let connection = Connection::open_with_flags(path, flags)?;
-    configure(&connection, durability, patience)?;
+    configure(&connection, durability, busy_timeout)?;
     match version(&connection)? {
         VERSION => {}
-        0 => create(&connection, path, patience)?,
+        0 => create(&connection, path, busy_timeout)?,
         found if found > VERSION => return Err(StoreError::Newer { found, known: VERSION }),
         _ => bring_up(&connection, &STEPS)?,
     }
@@ -53,17 +53,20 @@ pub(super) fn open(
 }
 
 /// Opens the database for reading only. It still takes part in the locking.
-pub(super) fn open_to_read(path: &Path, patience: Duration) -> Result<Connection, StoreError> {
+pub(super) fn open_read_only(
+    path: &Path,
+    busy_timeout: Duration,
+) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    configure(&connection, Durability::Full, patience)?;
+    configure(&connection, Durability::Full, busy_timeout)?;
     match version(&connection)? {
         VERSION => Ok(connection),
         found if found > VERSION => Err(StoreError::Newer { found, known: VERSION }),
         // Somebody has to write to bring it up; a reader alone cannot.
         _ => {
             drop(connection);
-            open(path, Durability::Full, patience)
+            open(path, Durability::Full, busy_timeout)
         }
     }
 }
@@ -74,18 +77,18 @@ pub(super) fn version(connection: &Connection) -> Result<u32, StoreError> {
 }
 
 /// As long as SQLite can wait.
-pub(super) fn bounded(patience: Duration) -> Duration {
-    patience.min(Duration::from_secs(7 * 24 * 3_600))
+pub(super) fn bounded(busy_timeout: Duration) -> Duration {
+    busy_timeout.min(Duration::from_secs(7 * 24 * 3_600))
 }
 
 fn configure(
     connection: &Connection,
     durability: Durability,
-    patience: Duration,
+    busy_timeout: Duration,
 ) -> Result<(), StoreError> {
     // More than there are: a long-lived process prepares each once.
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.busy_timeout(bounded(patience))?;
+    connection.busy_timeout(bounded(busy_timeout))?;
     // The log stays when the last process leaves: deleting and making it again costs each hook
     // more than everything else it does.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -113,11 +116,11 @@ pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
 
 /// Makes the tables, together with whoever else tries to. Where two switch to the log at once,
 /// SQLite tells one of them that the store is locked without waiting; so the waiting is done here.
-fn create(connection: &Connection, path: &Path, patience: Duration) -> Result<(), StoreError> {
+fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
         match try_create(connection, path) {
-            Err(StoreError::Locked) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            Err(StoreError::Locked) if begun.elapsed() < busy_timeout => thread::sleep(PAUSE),
             done => return done,
         }
     }

@@ -24,7 +24,7 @@ const TEXT_MAX: usize = 64 * 1024;
 
 /// A record that holds the words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct SearchHit {
     /// Its run.
     pub run_id: RunId,
     /// Its place there.
@@ -43,7 +43,7 @@ pub struct SearchIndex {
 impl SearchIndex {
     /// Opens the index of a store, or begins a new one.
     pub fn open(store: &Store) -> Result<Self, StoreError> {
-        let file = store.home().search_file();
+        let file = store.data_dir().search_file();
         match Self::try_open(&file) {
             Ok(index) => Ok(index),
             // It is only a cache: one that is damaged or of another form is made again.
@@ -124,7 +124,12 @@ impl SearchIndex {
     /// The latest records that hold all the words, newest first. The words are plain words, not
     /// the index's query language; what has no letter or digit is no word. A record is found by
     /// what was told first about its fact.
-    pub fn search(&self, store: &Store, words: &str, count: usize) -> Result<Vec<Hit>, StoreError> {
+    pub fn search(
+        &self,
+        store: &Store,
+        words: &str,
+        count: usize,
+    ) -> Result<Vec<SearchHit>, StoreError> {
         let query: Vec<String> = words
             .split_whitespace()
             .filter(|word| word.contains(char::is_alphanumeric))
@@ -161,7 +166,7 @@ pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn hit(store: &Store, id: i64, words: &str) -> Result<Option<Hit>, StoreError> {
+fn hit(store: &Store, id: i64, words: &str) -> Result<Option<SearchHit>, StoreError> {
     let place = store
         .connection
         .prepare_cached("SELECT run, seq, kind FROM records WHERE id = ?1")?
@@ -171,7 +176,7 @@ fn hit(store: &Store, id: i64, words: &str) -> Result<Option<Hit>, StoreError> {
     let Some(record) = read::record(&store.connection, run, seq)? else { return Ok(None) };
     let (run_id, seq) = (record.run.run_id.clone(), record.seq);
     let excerpt = excerpt(&searchable(record.value), words);
-    Ok(Some(Hit { run_id, seq, kind, excerpt }))
+    Ok(Some(SearchHit { run_id, seq, kind, excerpt }))
 }
 
 /// All texts of a payload, one a line.

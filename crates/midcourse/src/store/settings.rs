@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use crate::redact::Redaction;
 
-/// The settings of a store; the default is the safe one.
+/// The settings of a store. The defaults are the safe ones.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// What an acknowledgement means.
+    /// What an acknowledgement promises.
     pub durability: Durability,
-    /// Texts longer than this many bytes keep their head and tail only.
+    /// Texts longer than this many bytes are stored with their middle left out.
     pub body_limit: usize,
-    /// Which secrets are taken out before anything is stored.
+    /// Which secrets are redacted before anything is stored.
     pub redaction: Redaction,
-    /// How long a locked store is waited for.
-    pub patience: Duration,
+    /// How long to wait for another process that has locked the store.
+    pub busy_timeout: Duration,
 }
 
 impl Default for StoreSettings {
@@ -23,18 +23,18 @@ impl Default for StoreSettings {
             durability: Durability::Full,
             body_limit: 1024 * 1024,
             redaction: Redaction::default(),
-            patience: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// What an acknowledgement means.
+/// What an acknowledgement promises.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The record survives a kill, a crash of the system and a power cut.
+    /// The record survives a kill, a crash of the operating system and a power cut.
     #[default]
     Full,
-    /// The record survives a kill. A crash of the system or a power cut may lose the latest
-    /// records, never the order or the wholeness of those before.
+    /// The record survives a kill. A crash of the operating system or a power cut may lose the
+    /// latest records, but never reorders or tears the ones before.
     Normal,
 }

@@ -1,9 +1,9 @@
-//! The spill folder: where an event waits that the store did not take in time.
+//! The spill folder: events that the store did not take in time.
 //!
-//! One event is one file: written under a name nobody reads, synced, renamed, and the folder
-//! synced, so it is whole or not there. The names sort by the events' times. Whoever writes to the
-//! store next takes them in first. A file that is taken in twice, because a process died before it
-//! could remove it, is one fact.
+//! Each event is one file: written under a temporary name, synced, renamed, and the folder synced,
+//! so it is complete or absent. The names sort by the events' times. The next process that writes to
+//! the store takes the files in first. A file that is taken in twice, because a process died before
+//! it removed it, is recognised as a duplicate by its fact key.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,18 +12,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::draft::Draft;
+use super::Store;
 use super::error::StoreError;
-use super::lost::Lost;
-use super::{Store, StoreSettings};
+use super::prepare::PreparedEvent;
+use crate::data_dir::{DataDir, sync_folder};
 use crate::event::Event;
-use crate::home::{Home, sync_folder};
 
-/// The form of the files.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// Events taken in by one process: the rest is left for the next, so that none takes long.
-const TAKE_MAX: usize = 256;
+/// Files that are taken in with one commit.
+const MAX_FILES_PER_COMMIT: usize = 256;
 
 const UNFINISHED: &str = "tmp";
 const DONE: &str = "json";
@@ -37,36 +36,26 @@ struct SpillWire {
     event: Event,
 }
 
-/// Writes an event to the spill folder, without its secrets. It is durable when this returns.
-pub fn spill(home: &Home, event: Event, settings: &StoreSettings) -> Result<PathBuf, StoreError> {
-    let run_id = event.run.run_id.clone();
-    let written = Draft::new(event, settings).and_then(|draft| Ok(write(home, draft)?));
-    if written.is_err() {
-        // The error says that it is lost; this only lets the next process say so too.
-        let _ = Lost::note(home, &run_id);
-    }
-    written
-}
-
-pub(super) fn write(home: &Home, draft: Draft) -> io::Result<PathBuf> {
-    let folder = home.spill_folder();
-    home.make(&folder)?;
-    let name = format!("{:015}-{}", draft.at.unix_ms(), Uuid::now_v7());
+/// Writes a prepared event durably.
+pub(super) fn write(data_dir: &DataDir, event: &PreparedEvent) -> io::Result<PathBuf> {
+    let folder = data_dir.spill_folder();
+    data_dir.create(&folder)?;
+    let name = format!("{:015}-{}", event.prepared.record.at().unix_ms(), Uuid::now_v7());
     let unfinished = folder.join(format!("{name}.{UNFINISHED}"));
     let file = folder.join(format!("{name}.{DONE}"));
-    let redactions = draft.redactions;
-    let wire = SpillWire { version: VERSION, redactions, event: draft.into_event() };
+    let redactions = event.prepared.redactions;
+    let wire = SpillWire { version: VERSION, redactions, event: event.to_event() };
     let bytes = serde_json::to_vec(&wire)?;
     let written = new_file(&unfinished).and_then(|mut new| {
         new.write_all(&bytes)?;
         new.sync_all()?;
         fs::rename(&unfinished, &file)?;
         sync_folder(&folder)?;
-        // Whoever made the spill folder may have died before its name was durable.
-        sync_folder(home.folder())
+        // The process that created the spill folder may have died before it synced this one.
+        sync_folder(data_dir.path())
     });
     if let Err(error) = written {
-        // It is told as lost, so it must not come back; and on a full disk it is in the way.
+        // The event is reported as lost, so its file must not be taken in later.
         let _ = fs::remove_file(&unfinished);
         let _ = fs::remove_file(&file);
         return Err(error);
@@ -82,9 +71,9 @@ fn new_file(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// The files that wait, oldest event first.
-fn waiting(home: &Home, end: &str) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(home.spill_folder()) {
+/// The files with this extension, oldest event first.
+fn waiting(data_dir: &DataDir, end: &str) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(data_dir.spill_folder()) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -100,32 +89,32 @@ fn waiting(home: &Home, end: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What is left in the spill folder, and what that means.
-pub(super) fn leftovers(home: &Home) -> io::Result<Vec<String>> {
+/// Descriptions of the files left in the spill folder.
+pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     let mut whats = Vec::new();
     for (end, what) in [
-        (DONE, "a spilled event waits and was not taken in"),
-        (UNREAD, "a spilled event could not be read, or not be stored"),
+        (DONE, "a spilled event was not taken in yet"),
+        (UNREAD, "a spilled event could not be read or stored"),
     ] {
-        let files = waiting(home, end)?;
+        let files = waiting(data_dir, end)?;
         whats.extend(files.iter().map(|file| format!("{what}: {}", file.display())));
     }
     Ok(whats)
 }
 
-/// Whether events wait.
-pub fn has_spilled(home: &Home) -> bool {
-    waiting(home, DONE).is_ok_and(|files| !files.is_empty())
+/// Whether the spill folder holds events.
+pub fn has_spilled(data_dir: &DataDir) -> bool {
+    waiting(data_dir, DONE).is_ok_and(|files| !files.is_empty())
 }
 
 impl Store {
-    /// Takes in events that wait in the spill folder, in order; returns how many, and 0 only if
-    /// none is left that could be. The engine sees them with the next step of their run. What
-    /// cannot be read or stored is kept aside.
-    pub fn take_in_spilled(&mut self) -> Result<usize, StoreError> {
+    /// Takes in events from the spill folder, in order, and returns how many; 0 means that none is
+    /// left. The engine sees them with the next step of their run. A file that cannot be read or
+    /// stored is renamed and kept.
+    pub fn ingest_spilled(&mut self) -> Result<usize, StoreError> {
         let (mut taken, mut events) = (Vec::new(), Vec::new());
-        for file in waiting(self.home(), DONE)? {
-            if events.len() == TAKE_MAX {
+        for file in waiting(self.data_dir(), DONE)? {
+            if events.len() == MAX_FILES_PER_COMMIT {
                 break;
             }
             match read(&file) {
@@ -133,11 +122,11 @@ impl Store {
                     events.push((wire.event, wire.redactions));
                     taken.push(file);
                 }
-                // Written by a newer release, which will take it in.
+                // A newer release wrote it and will take it in.
                 Ok(None) => {}
-                // Somebody else was faster.
+                // Another process took it in.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => keep_aside(&file),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&file),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -146,17 +135,17 @@ impl Store {
         }
         for (file, stored) in taken.iter().zip(self.append_redacted(events)?) {
             match stored {
-                // If this fails, the same facts are met again and are known.
+                // If this fails, the next process finds the same facts to be duplicates.
                 Ok(_) => drop(fs::remove_file(file)),
-                Err(_) => keep_aside(file),
+                Err(_) => set_aside(file),
             }
         }
         Ok(taken.len())
     }
 }
 
-fn keep_aside(file: &Path) {
-    // If this fails too, the next process tries the same again.
+fn set_aside(file: &Path) {
+    // If this fails too, the next process tries again.
     let _ = fs::rename(file, file.with_extension(UNREAD));
 }
 

@@ -1,68 +1,56 @@
-//! The step: an event recorded, watched, and spoken about, with one commit.
+//! One step: an event recorded, evaluated and, where a message is due, answered, in one commit.
 
 use std::time::Instant;
 
-use midcourse_core::{DecisionPoint, Delivery, Fault, Outcome};
+use midcourse_core::Step;
 
 use super::Store;
-use super::draft::Draft;
+use super::batch::Batch;
 use super::error::StoreError;
-use super::plan::Plan;
+use super::synced_engine::SyncedEngine;
 use crate::event::Event;
 use crate::sink::Recorded;
-use crate::watch::Watch;
-
-/// What became of an event of a watched run.
-#[derive(Debug)]
-pub struct Step {
-    /// Its record.
-    pub recorded: Recorded,
-    /// What is to be said, where and why. It is on record already.
-    pub said: Vec<(DecisionPoint, Delivery)>,
-    /// What followed things said before. It is on record too.
-    pub outcomes: Vec<Outcome>,
-    /// Providers and detectors that failed and were skipped.
-    pub faults: Vec<Fault>,
-}
 
 impl Store {
-    /// Records an event, watches it, and records what is said about it.
-    pub fn step(&mut self, event: Event, watch: &mut Watch) -> Result<Step, StoreError> {
-        let draft = Draft::new(event, &self.settings)?;
-        self.step_draft(&draft, watch)
+    /// Records an event and what the engine concludes from it. The deliveries of the step are stored
+    /// when this returns.
+    pub fn step(
+        &mut self,
+        event: Event,
+        engine: &mut SyncedEngine,
+    ) -> Result<(Recorded, Step), StoreError> {
+        let mut batch = Batch::new([event], &self.settings)?;
+        self.step_batch(&mut batch, engine)
     }
 
-    pub(super) fn step_draft(
+    /// The same for an event that is prepared already.
+    pub(super) fn step_batch(
         &mut self,
-        draft: &Draft,
-        watch: &mut Watch,
-    ) -> Result<Step, StoreError> {
-        let (begun, patience) = (Instant::now(), self.settings.patience);
+        batch: &mut Batch,
+        engine: &mut SyncedEngine,
+    ) -> Result<(Recorded, Step), StoreError> {
+        let (start, busy_timeout) = (Instant::now(), self.settings.busy_timeout);
         let stepped = loop {
-            match self.try_step(draft, watch) {
-                Ok(None) if begun.elapsed() < patience => {
-                    self.set_patience(patience.saturating_sub(begun.elapsed()))?;
+            let attempt = self.evaluate(batch, engine).and_then(|()| {
+                let mut committed = self.commit(&mut [(&mut *batch, engine)])?;
+                Ok(committed.pop().flatten())
+            });
+            match attempt {
+                Ok(Some(mut recorded)) => {
+                    let none = || StoreError::Rejected("a batch needs an event".to_owned());
+                    break recorded.pop().ok_or_else(none);
+                }
+                Ok(None) if start.elapsed() < busy_timeout => {
+                    self.set_busy_timeout(busy_timeout.saturating_sub(start.elapsed()))?;
                 }
                 Ok(None) => break Err(StoreError::Locked),
-                Ok(Some(step)) => break Ok(step),
                 Err(error) => break Err(error),
             }
         };
-        self.set_patience(patience)?;
+        self.set_busy_timeout(busy_timeout)?;
         if stepped.is_err() {
-            watch.lost_its_place();
+            engine.clear_position();
         }
-        stepped
-    }
-
-    /// One attempt; nothing, if another process was faster.
-    fn try_step(&mut self, draft: &Draft, watch: &mut Watch) -> Result<Option<Step>, StoreError> {
-        let Some(plan) = self.try_plan(std::slice::from_ref(draft), watch)? else {
-            return Ok(None);
-        };
-        let written = self.carry_out(&mut [(&plan, watch)])?.pop().flatten();
-        let Plan { said, outcomes, faults, .. } = plan;
-        let recorded = written.and_then(|mut recorded| recorded.pop());
-        Ok(recorded.map(|recorded| Step { recorded, said, outcomes, faults }))
+        stepped.map(|recorded| (recorded, batch.take_step()))
     }
 }

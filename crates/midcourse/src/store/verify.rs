@@ -1,7 +1,7 @@
-//! Checking a store: gapless seqs, whole hash chains, readable bodies, true counts.
+//! Verifying a store: gapless seqs, unbroken hash chains, readable bodies, correct counts.
 //!
-//! A run may grow while it is checked. What is checked is the run as it was when its row was read:
-//! records up to there do not change any more, and reports are counted up to the latest one then.
+//! A run may grow while it is verified, so it is verified as of the moment when its row was read:
+//! the records up to then no longer change, and later reports are left out.
 
 use std::fmt;
 
@@ -9,35 +9,36 @@ use midcourse_core::{RunId, Timestamp, TrajectoryPayload};
 use rusqlite::OptionalExtension as _;
 use serde::Deserialize as _;
 
-use super::append::{self, RunHead, Tally};
+use super::append::{self, RunHead};
 use super::chain::Link;
 use super::error::StoreError;
-use super::lost::Lost;
+use super::loss::LossNote;
 use super::read::{self, ReportRow, Row};
+use super::run_counts::{Ending, RunCounts};
 use super::{RunSummary, Store, spill};
 
 /// Records read at a time.
 const PAGE: usize = 64;
 
-/// Something that is not as it has to be.
+/// A defect that verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The run it is about, if it is about one.
+    /// The run, if the defect is in one run.
     pub run_id: Option<RunId>,
     /// What is wrong.
-    pub what: String,
+    pub description: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.run_id {
-            Some(run_id) => write!(f, "{run_id}: {}", self.what),
-            None => f.write_str(&self.what),
+            Some(run_id) => write!(f, "{run_id}: {}", self.description),
+            None => f.write_str(&self.description),
         }
     }
 }
 
-/// A run at one moment.
+/// A run as it was at one moment.
 struct Snapshot {
     head: RunHead,
     summary: RunSummary,
@@ -45,8 +46,8 @@ struct Snapshot {
 }
 
 impl Store {
-    /// Checks what does not belong to one run: the database's own structure, what was spilled and
-    /// not taken in, and what was lost and is not on record yet.
+    /// Verifies what is not part of one run: the database file, events left in the spill folder, and
+    /// losses that no gap marker records yet.
     pub fn verify_file(&self) -> Result<Vec<Finding>, StoreError> {
         let mut whats = Vec::new();
         let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
@@ -64,30 +65,34 @@ impl Store {
         let tables = orphans.query_map([], |row| row.get::<_, String>(0))?;
         let mut tables: Vec<String> = tables.filter_map(Result::ok).collect();
         tables.dedup();
-        whats.extend(tables.iter().map(|table| format!("rows of {table} belong to nothing")));
-        whats.extend(spill::leftovers(self.home())?);
-        let (runs, events) = Lost::outstanding(self.home());
+        whats.extend(
+            tables.iter().map(|table| format!("the table {table} has rows without a parent row")),
+        );
+        whats.extend(spill::leftovers(self.data_dir())?);
+        let (runs, events) = LossNote::outstanding(self.data_dir());
         if events > 0 {
-            whats.push(format!("{events} events of {runs} runs were lost and are not marked yet"));
+            whats.push(format!(
+                "{events} events of {runs} runs were lost and no gap marker records it yet"
+            ));
         }
-        Ok(whats.into_iter().map(|what| Finding { run_id: None, what }).collect())
+        Ok(whats.into_iter().map(|description| Finding { run_id: None, description }).collect())
     }
 
-    /// Checks one run, record by record. An error means that the store could not be read at all.
+    /// Verifies one run, record by record. An error means that the store could not be read at all.
     pub fn verify_run(&self, run_id: &RunId) -> Result<Vec<Finding>, StoreError> {
         let mut walk = Walk::new(run_id);
         match self.walk(run_id, &mut walk) {
-            // What cannot be read is a finding about this run; the next one may be whole.
+            // An unreadable record is a finding about this run; the next run may be intact.
             Err(StoreError::Damaged(what)) => walk.find(what),
             other => other?,
         }
         if !walk.findings.is_empty()
             && append::run_head(&self.connection, run_id.as_str())?.is_none()
         {
-            // It was removed, or moved into another run, while it was looked at.
+            // The run was removed or adopted by another run meanwhile.
             return Ok(Vec::new());
         }
-        let find = |what| Finding { run_id: Some(run_id.clone()), what };
+        let find = |description| Finding { run_id: Some(run_id.clone()), description };
         Ok(walk.findings.into_iter().map(find).collect())
     }
 
@@ -137,7 +142,7 @@ impl Store {
     }
 }
 
-/// A walk along one run, and what should come next.
+/// The state of walking along one run's records.
 struct Walk {
     findings: Vec<String>,
     next_seq: u64,
@@ -173,7 +178,7 @@ impl Walk {
 
     fn record(&mut self, row: &Row) {
         if row.seq != self.next_seq {
-            self.find(format!("record {} is missing: {} follows", self.next_seq, row.seq));
+            self.find(format!("record {} is missing; the next one is {}", self.next_seq, row.seq));
         }
         self.next_seq = row.seq.saturating_add(1);
         let expected = row.link_at(&self.link, row.seq);
@@ -185,23 +190,23 @@ impl Walk {
             Ok(value) => {
                 let kind = value.get("kind").and_then(|kind| kind.as_str());
                 if kind != Some(row.kind.as_str()) {
-                    self.find(format!("record {} says it is of another kind", row.seq));
+                    self.find(format!("the kind of record {} contradicts its payload", row.seq));
                 }
                 if let Ok(payload) = TrajectoryPayload::deserialize(&value) {
-                    self.count(&Tally::of(&payload), row.at);
+                    self.count(&RunCounts::of(&payload), row.at);
                 }
             }
         }
     }
 
-    fn count(&mut self, tally: &Tally<'_>, at: u64) {
-        self.calls += tally.calls;
-        self.errors += tally.errors;
-        self.deliveries += tally.deliveries;
-        match tally.life {
-            "ends" => self.ended = Some((at, tally.outcome.unwrap_or_default().to_owned())),
-            "goes_on" => self.ended = None,
-            _ => {}
+    fn count(&mut self, counts: &RunCounts<'_>, at: u64) {
+        self.calls += counts.calls;
+        self.errors += counts.errors;
+        self.deliveries += counts.deliveries;
+        match counts.ending {
+            Ending::Ended(outcome) => self.ended = Some((at, outcome.to_owned())),
+            Ending::Continues => self.ended = None,
+            Ending::Unchanged => {}
         }
     }
 
@@ -211,12 +216,12 @@ impl Walk {
         self.advance(&expected, &report.link, &format!("a report about record {}", report.seq));
     }
 
-    /// Goes on along the chain. A broken chain is told once: what follows a changed record was
-    /// linked to what it was before.
+    /// Moves along the chain. A break is reported once: the links after a changed record still
+    /// commit to its old content.
     fn advance(&mut self, expected: &Link, found: &Link, what: &str) {
         if expected != found && !self.chain_broken {
             self.chain_broken = true;
-            self.find(format!("{what} was changed after it was stored, or is not in its place"));
+            self.find(format!("{what} was changed after it was stored, or moved"));
         }
         self.link = *found;
     }
@@ -224,17 +229,17 @@ impl Walk {
     fn close(&mut self, summary: &RunSummary, head: &Link) {
         if self.next_seq != summary.records {
             self.find(format!(
-                "the run ends at {} records, but {} were stored",
+                "the run has {} records, but {} were stored",
                 self.next_seq, summary.records
             ));
         }
         if self.link != *head && !self.chain_broken {
-            self.find("the end of the run is not what was stored last".to_owned());
+            self.find("the last link differs from the one in the run's row".to_owned());
         }
         let counted = [self.calls, self.errors, self.deliveries].map(i64::unsigned_abs);
         if counted != [summary.calls, summary.errors, summary.deliveries] {
             self.find(
-                "its counts of calls, errors and deliveries are not those of its records"
+                "the run's counts of calls, errors and deliveries do not match its records"
                     .to_owned(),
             );
         }
@@ -244,7 +249,7 @@ impl Walk {
         if self.next_seq > 0
             && (ended, times) != (walked, [summary.started, summary.latest].map(Some))
         {
-            self.find("its times or its end are not those of its records".to_owned());
+            self.find("the run's times or its end do not match its records".to_owned());
         }
     }
 }

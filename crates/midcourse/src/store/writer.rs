@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::StoreError;
 use super::{Store, StoreSettings};
+use crate::data_dir::DataDir;
 use crate::event::Event;
-use crate::home::Home;
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
 /// Events that may wait for the writer.
@@ -34,16 +34,16 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// Opens the store of a home and starts its writer.
-    pub fn open(home: &Home, settings: StoreSettings) -> Result<Self, StoreError> {
-        let mut store = Store::open(home, settings.clone())?;
+    /// Opens the store of a data_dir and starts its writer.
+    pub fn open(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
+        let mut store = Store::open(data_dir, settings.clone())?;
         // What is wrong with the spill folder is no reason not to record.
-        while store.take_in_spilled().is_ok_and(|taken| taken > 0) {}
+        while store.ingest_spilled().is_ok_and(|taken| taken > 0) {}
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let home = home.clone();
+        let data_dir = data_dir.clone();
         let thread = thread::Builder::new()
             .name("midcourse-store".to_owned())
-            .spawn(move || write(queue, store, &home, &settings))?;
+            .spawn(move || write(queue, store, &data_dir, &settings))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 }
@@ -75,7 +75,12 @@ impl Drop for StoreWriter {
 /// After a failure the same connection goes on: what it could not sync it writes over with the
 /// next batch, where a new one would take it for committed. Only a store that is damaged, or has
 /// gone, is opened anew.
-fn write(mut queue: mpsc::Receiver<Job>, store: Store, home: &Home, settings: &StoreSettings) {
+fn write(
+    mut queue: mpsc::Receiver<Job>,
+    store: Store,
+    data_dir: &DataDir,
+    settings: &StoreSettings,
+) {
     let mut store = Some(store);
     let mut jobs = Vec::with_capacity(BATCH);
     while queue.blocking_recv_many(&mut jobs, BATCH) > 0 {
@@ -83,7 +88,7 @@ fn write(mut queue: mpsc::Receiver<Job>, store: Store, home: &Home, settings: &S
             jobs.drain(..).map(|job| (job.event, job.reply)).unzip();
         let opened = match store.take() {
             Some(store) => Ok(store),
-            None => Store::open(home, settings.clone()),
+            None => Store::open(data_dir, settings.clone()),
         };
         let written = opened.and_then(|mut opened| {
             let written = opened.append_all(events);
@@ -107,6 +112,6 @@ fn write(mut queue: mpsc::Receiver<Job>, store: Store, home: &Home, settings: &S
         }
     }
     if let Some(mut store) = store {
-        store.empty_log();
+        store.truncate_log();
     }
 }

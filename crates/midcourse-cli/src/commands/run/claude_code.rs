@@ -129,7 +129,7 @@ mod tests {
     use std::ffi::OsString;
 
     use crate::launch::Launch;
-    use midcourse::Home;
+    use midcourse::DataDir;
     use serde_json::Value;
 
     use super::prepare;
@@ -139,7 +139,7 @@ mod tests {
     /// The words, and the hooks of the plugin if there is one.
     fn prepared(given: &[&str]) -> anyhow::Result<(Vec<String>, Option<Value>)> {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
+        let home = DataDir::at(folder.path());
         let folder = Launch::new(None, String::new()).keep(&home).unwrap();
         let given: Vec<OsString> = given.iter().map(OsString::from).collect();
         let words = prepare(&given, COMMAND, &folder)?;

@@ -3,7 +3,7 @@
 use crate::apis::Api;
 use crate::launch::Launch;
 use midcourse::{
-    Event, Home, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
+    DataDir, Event, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
     TrajectoryPayload, now,
 };
 
@@ -11,7 +11,7 @@ use super::child::Ended;
 
 /// Notes that the runs of a launch which only the proxy saw are over.
 pub(super) fn note(
-    home: &Home,
+    home: &DataDir,
     launch: &Launch,
     begun: Timestamp,
     ended: &Ended,

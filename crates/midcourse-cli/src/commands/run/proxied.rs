@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::hosts::Host;
 use crate::launch::Launch;
 use anyhow::{Context as _, Result};
-use midcourse::{HOME_VARIABLE, Home};
+use midcourse::{DATA_DIR_VARIABLE, DataDir};
 
 use crate::proxy::{self, Upstreams};
 
@@ -40,7 +40,7 @@ pub(super) struct Proxied {
 
 struct Keeper {
     us: PathBuf,
-    home: Home,
+    home: DataDir,
     token: String,
     listener: TcpListener,
     upstreams: Upstreams,
@@ -77,7 +77,7 @@ pub(super) fn is_wanted(host: Option<Host>) -> bool {
 
 impl Proxied {
     /// Has everything ready that can fail for the user's reasons.
-    pub(super) fn prepare(home: &Home) -> Result<Self> {
+    pub(super) fn prepare(home: &DataDir) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
         let listener = TcpListener::bind("127.0.0.1:0").context("no port can be had")?;
         handed_over(&listener)?;
@@ -161,7 +161,7 @@ impl Keeper {
         command
             .args(["proxy", "--inherited", "--launch", launch])
             .env(proxy::TOKEN_VARIABLE, &self.token)
-            .env(HOME_VARIABLE, self.home.folder())
+            .env(DATA_DIR_VARIABLE, self.home.path())
             .stdin(handed_over(&self.listener)?)
             .stdout(Stdio::null())
             .stderr(Stdio::null());

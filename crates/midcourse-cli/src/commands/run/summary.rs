@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::launch::Launch;
 use midcourse::{
-    Home, OutcomeVerdict, RunSummary, Store, StoreError, Timestamp, TrajectoryPayload,
+    DataDir, OutcomeVerdict, RunSummary, Store, StoreError, Timestamp, TrajectoryPayload,
     TrajectoryRecord, has_spilled, now,
 };
 
@@ -52,7 +52,7 @@ pub(crate) struct Watching {
 
 /// Shows what the launch came to. Nothing that goes wrong here is the command's fault.
 pub(crate) fn show(
-    home: &Home,
+    home: &DataDir,
     launch: &Launch,
     begun: Timestamp,
     ended: &Ended,
@@ -92,11 +92,11 @@ pub(crate) fn show(
 
 /// The runs of a launch, the oldest first, with what happened in them since.
 fn collect(
-    home: &Home,
+    home: &DataDir,
     launch: &Launch,
     begun: Timestamp,
 ) -> Result<Vec<(RunSummary, Account)>, StoreError> {
-    let Some(store) = Store::open_to_read(home)? else { return Ok(Vec::new()) };
+    let Some(store) = Store::open_read_only(home)? else { return Ok(Vec::new()) };
     let mut runs = Vec::new();
     for (run, from) in store.runs_with_fact("config_applied", &launch.fact(), begun)? {
         let account = account(&store, &run, from)?;
@@ -109,7 +109,7 @@ fn collect(
 fn account(store: &Store, run: &RunSummary, mut from: u64) -> Result<Account, StoreError> {
     let mut account = Account::default();
     loop {
-        let page = store.records_if_whole(run.run_id.as_str(), from, PAGE)?;
+        let page = store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(account) };
         from = last.saturating_add(1);
         for record in page.into_iter().filter_map(|(_, stored)| stored.ok()) {

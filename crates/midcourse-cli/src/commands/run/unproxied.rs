@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::hosts::Host;
 use crate::launch::Launch;
 use anyhow::Result;
-use midcourse::Home;
+use midcourse::DataDir;
 
 /// There is none.
 pub(super) enum Proxied {}
@@ -15,7 +15,7 @@ pub(super) const fn is_wanted(_: Option<Host>) -> bool {
 }
 
 impl Proxied {
-    pub(super) fn prepare(_: &Home) -> Result<Self> {
+    pub(super) fn prepare(_: &DataDir) -> Result<Self> {
         anyhow::bail!("this program was built without its proxy; leave --proxy out")
     }
 

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use midcourse::{
-    AgentMessage, Home, RunSummary, Store, TrajectoryPayload, TrajectoryRecord, UserContent,
+    AgentMessage, DataDir, RunSummary, Store, TrajectoryPayload, TrajectoryRecord, UserContent,
 };
 use serde_json::Value;
 
 use crate::events::{findings, quick};
 
 /// The folder with midcourse's data.
-pub(crate) struct Kept(Home);
+pub(crate) struct Kept(DataDir);
 
 impl Kept {
     pub(crate) fn at(folder: PathBuf) -> Self {
-        Self(Home::at(folder))
+        Self(DataDir::at(folder))
     }
 
     /// The store, in which nothing is wrong.
@@ -43,7 +43,7 @@ impl Kept {
         for run in self.store().runs(usize::MAX).unwrap() {
             let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
             replay.args(["replay", "--json", "--run", run.run_id.as_str()]);
-            let output = replay.env("MIDCOURSE_HOME", self.0.folder()).output().unwrap();
+            let output = replay.env("MIDCOURSE_HOME", self.0.path()).output().unwrap();
             let lines = String::from_utf8(output.stdout).unwrap();
             let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
             assert_eq!(last["as_then"], true, "{lines}");
@@ -61,7 +61,7 @@ impl Kept {
             let bytes = fs::read(file).unwrap();
             bytes.windows(word.len()).any(|window| window == word.as_bytes())
         };
-        let files = files(self.0.folder());
+        let files = files(self.0.path());
         assert!(!files.is_empty(), "there is a store");
         files.into_iter().filter(holds).collect()
     }

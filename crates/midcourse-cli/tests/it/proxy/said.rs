@@ -1,6 +1,6 @@
 //! What is said: where it stands, how often, and in whose words.
 
-use midcourse::Home;
+use midcourse::DataDir;
 use midcourse::{LABEL, TrajectoryPayload};
 use midcourse_cli::launch::Launch;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ fn a_proxy_that_is_started_again_says_the_same_again() {
     let server = answering();
     let mut folder = tempfile::tempdir().unwrap();
     let launch = Launch::new(None, BUDGET.to_owned());
-    launch.keep(&Home::at(folder.path().join("midcourse"))).unwrap();
+    launch.keep(&DataDir::at(folder.path().join("midcourse"))).unwrap();
     let mut chat = Chat::new("build it");
     for number in 0..6 {
         if number > 0 {

@@ -1,4 +1,4 @@
--- Schema 1. Never edited once released: a change is a new file.
+-- Schema 1. Once a release has it, it is never edited: a change is a new file.
 
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
@@ -12,7 +12,7 @@ CREATE TABLE runs (
     ended INTEGER,
     outcome TEXT,
     next_seq INTEGER NOT NULL,
-    head BLOB NOT NULL,                    -- the latest link of the run's hash chain
+    head BLOB NOT NULL,                    -- latest link of the run's hash chain
     calls INTEGER NOT NULL,
     errors INTEGER NOT NULL,
     deliveries INTEGER NOT NULL
@@ -20,33 +20,33 @@ CREATE TABLE runs (
 CREATE INDEX runs_started ON runs(started);
 
 CREATE TABLE records (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- followed by tail and search, so none comes again
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: tail and search follow it
     run INTEGER NOT NULL REFERENCES runs(id),
     seq INTEGER NOT NULL,
     at INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    fact TEXT,                             -- tells one fact of a kind from another in its run
+    fact TEXT,                             -- identifies the fact among those of its kind in the run
     source TEXT NOT NULL,
-    decision_point TEXT,                   -- where a message about it could be delivered, if anywhere
+    decision_point TEXT,                   -- where a message about it could be delivered; NULL: nowhere
     schema_version INTEGER NOT NULL,
-    redactions INTEGER NOT NULL,           -- secrets taken out before storing
-    payload TEXT NOT NULL,                 -- JSON; long texts are empty and stand in bodies
+    redactions INTEGER NOT NULL,           -- secrets redacted before storing
+    payload TEXT NOT NULL,                 -- JSON; long texts are empty here and stored in bodies
     link BLOB NOT NULL,
     UNIQUE (run, seq)
 );
 CREATE UNIQUE INDEX records_fact ON records(run, kind, fact) WHERE fact IS NOT NULL;
 
--- What later sources added to a record, or what one source said differently.
+-- Further reports of stored facts: what other sources added, or where the same source conflicts.
 CREATE TABLE reports (
     id INTEGER PRIMARY KEY,
     run INTEGER NOT NULL REFERENCES runs(id),
-    seq INTEGER NOT NULL,                  -- the record it is about
-    after INTEGER NOT NULL,                -- records in the run when it came
+    seq INTEGER NOT NULL,                  -- seq of the record it is about
+    after INTEGER NOT NULL,                -- records in the run when it arrived
     at INTEGER NOT NULL,
     source TEXT NOT NULL,
-    relation TEXT NOT NULL,                -- filled or diverged
-    hash BLOB NOT NULL,                    -- BLAKE3 of what it says
-    zstd BLOB NOT NULL,                    -- filled: {pointer: value}; diverged: the other payload
+    status TEXT NOT NULL,                  -- merged or conflict
+    hash BLOB NOT NULL,                    -- BLAKE3 of the content
+    zstd BLOB NOT NULL,                    -- merged: {pointer: value}; conflict: the other payload
     link BLOB NOT NULL
 );
 CREATE INDEX reports_record ON reports(run, seq);
@@ -60,15 +60,15 @@ CREATE TABLE bodies (
 
 CREATE TABLE record_bodies (
     record INTEGER NOT NULL REFERENCES records(id),
-    pointer TEXT NOT NULL,                 -- where the text belongs in the payload (RFC 6901)
+    pointer TEXT NOT NULL,                 -- JSON pointer to the text in the payload (RFC 6901)
     body INTEGER NOT NULL REFERENCES bodies(id),
     PRIMARY KEY (record, pointer)
 ) WITHOUT ROWID;
 CREATE INDEX record_bodies_body ON record_bodies(body);
 
--- The fold of a run, as a cache: it can always be made again from the records.
+-- Saved engine state of a run. A cache: it can be computed again from the records.
 CREATE TABLE checkpoints (
     run INTEGER PRIMARY KEY REFERENCES runs(id),
-    next_seq INTEGER NOT NULL,             -- records folded
+    next_seq INTEGER NOT NULL,             -- records it has taken in
     zstd BLOB NOT NULL
 );

@@ -1,42 +1,47 @@
-//! Which run started which: rows of runs, made after those of their parents.
+//! Which run started which: the row of a parent run always exists before its children's.
 //!
-//! A run may be met before its parent, or before anybody said that it has one. A parent that was
-//! never seen gets a row and a first record, told by the store itself, so that whatever a host says
-//! about it later fills it in. A run that would be its own ancestor has no parent.
+//! An event of a child run may arrive before its parent's, or before anybody said that the run has a
+//! parent. An unknown parent gets a row and a first record from the store itself, so that whatever a
+//! host reports about it later is merged into that. A run that would be its own ancestor gets no
+//! parent.
 
-use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::{self, RunHead, run_head};
 use super::chain::Link;
-use super::draft::Draft;
 use super::error::StoreError;
+use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
-use crate::event::{Event, Source};
+use crate::event::{FactKey, Source};
 
-/// Ancestors looked at before a line of descent is taken for a circle.
-const ANCESTORS_MAX: usize = 64;
+/// Ancestors that are followed before the line is taken for a cycle.
+const MAX_ANCESTORS: usize = 64;
 
-/// Makes the row of a run that is new, after that of its parent.
-pub(super) fn begin_run(connection: &Connection, draft: &Draft) -> Result<RunHead, StoreError> {
-    let host = draft.source.host();
-    let parent = parent(connection, &draft.run)?;
+/// Inserts the row of a new run, after that of its parent.
+pub(super) fn begin_run(
+    connection: &Connection,
+    event: &PreparedEvent,
+) -> Result<RunHead, StoreError> {
+    let (host, at) = (event.prepared.source.host(), event.prepared.record.at());
+    let parent = parent(connection, &event.run)?;
     if parent.is_some() {
-        ensure_parent(connection, &draft.run, host, draft.at)?;
+        ensure_parent(connection, &event.run, host, at)?;
     }
-    insert_row(connection, &draft.run, parent, host, draft.at)
+    insert_row(connection, &event.run, parent, host, at)
 }
 
-/// A run says who it is: what its row lacks is put there.
-pub(super) fn correct(
+/// Adds to a run's row what its `RunStarted` record knows and the row lacks.
+pub(super) fn complete(
     connection: &Connection,
     run: &RunHead,
     identity: &RunIdentity,
-    draft: &Draft,
+    event: &PreparedEvent,
 ) -> Result<(), StoreError> {
     let parent = parent(connection, identity)?;
     if parent.is_some() {
-        ensure_parent(connection, identity, draft.source.host(), draft.at)?;
+        let (host, at) = (event.prepared.source.host(), event.prepared.record.at());
+        ensure_parent(connection, identity, host, at)?;
     }
     connection
         .prepare_cached(
@@ -48,19 +53,19 @@ pub(super) fn correct(
     Ok(())
 }
 
-/// The parent that a run names, unless it is the run itself or below it.
+/// The parent that a run names, unless it is the run itself or one of its descendants.
 fn parent<'a>(
     connection: &Connection,
     identity: &'a RunIdentity,
 ) -> Result<Option<&'a str>, StoreError> {
     let Some(parent) = identity.parent_run_id.as_ref() else { return Ok(None) };
-    let mut above = Some(parent.as_str().to_owned());
-    for _ in 0..ANCESTORS_MAX {
-        match above {
+    let mut ancestor = Some(parent.as_str().to_owned());
+    for _ in 0..MAX_ANCESTORS {
+        match ancestor {
             None => return Ok(Some(parent.as_str())),
             Some(id) if id == identity.run_id.as_str() => return Ok(None),
             Some(id) => {
-                above = connection
+                ancestor = connection
                     .prepare_cached("SELECT parent_run_id FROM runs WHERE run_id = ?1")?
                     .query_row([id], |row| row.get(0))
                     .optional()?
@@ -71,7 +76,7 @@ fn parent<'a>(
     Ok(None)
 }
 
-/// Gives a parent that was never seen a row and its first record.
+/// Gives a parent that is not stored yet a row and its first record.
 fn ensure_parent(
     connection: &Connection,
     child: &RunIdentity,
@@ -87,8 +92,12 @@ fn ensure_parent(
     identity.conversation_id = child.conversation_id.clone();
     let mut run = insert_row(connection, &identity, None, host, at)?;
     let started = TrajectoryPayload::RunStarted { identity: identity.clone() };
-    let event = Event::new(identity, Source::new("midcourse", "store"), at, started);
-    append::insert(connection, &mut run, &Draft::new(event, &StoreSettings::default())?)?;
+    let fact = FactKey::of(&started);
+    let record = TrajectoryRecord::new(0, at, started).in_run(&identity);
+    let source = Source::new("midcourse", "store");
+    let mut prepared = PreparedRecord::new(record, source, &StoreSettings::default())?;
+    prepared.fact = fact;
+    append::insert(connection, &mut run, &prepared)?;
     Ok(())
 }
 

@@ -1,9 +1,9 @@
-//! What is known of events that could not be kept at all.
+//! Notes about events that could be neither stored nor spilled.
 //!
-//! A process that lives for one event cannot remember that it lost it, and on a full disk it cannot
-//! make a file to say so. So a small file of fixed size is made with the store, and counts are
-//! written over what is there, which needs no room. The next process that gets an event of that run
-//! into the store writes the gap marker first. This is the last resort, and does what it can.
+//! A process that lives for one event cannot remember a loss, and on a full disk it cannot create a
+//! file about it. So a file of fixed size is created with the store, and counts are overwritten in
+//! place, which needs no space. The next process that stores an event of that run writes a gap
+//! marker first.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,14 +12,14 @@ use std::path::Path;
 use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 
 use crate::clock::now;
+use crate::data_dir::DataDir;
 use crate::event::{Event, Source};
-use crate::home::Home;
 
 const SLOTS: usize = 128;
 const SLOT: usize = 32;
 const LENGTH: u64 = 128 * 32;
 
-/// A run that lost events: a hash of its id, since when, and how many.
+/// The losses of one run: a hash of its id, the time of the first one, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slot {
     run: u64,
@@ -29,16 +29,16 @@ struct Slot {
 
 const EMPTY: Slot = Slot { run: 0, since: 0, lost: 0 };
 
-/// The events that a run lost.
+/// How many events of a run were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LossNote {
     slot: Slot,
 }
 
-impl Lost {
-    /// Makes the file, at its full length, if it is not there or was not finished.
-    pub(super) fn make(home: &Home) -> io::Result<()> {
-        let path = home.lost_file();
+impl LossNote {
+    /// Creates the file at its full length, if it is missing or incomplete.
+    pub(super) fn create_file(data_dir: &DataDir) -> io::Result<()> {
+        let path = data_dir.loss_file();
         if path.metadata().is_ok_and(|found| found.len() == LENGTH) {
             return Ok(());
         }
@@ -56,11 +56,10 @@ impl Lost {
         Ok(())
     }
 
-    /// Notes that an event of this run is lost. Where all slots are taken, the oldest gives way:
-    /// its run has had no event since.
-    pub(super) fn note(home: &Home, run_id: &RunId) -> io::Result<()> {
-        Self::make(home)?;
-        let (mut file, slots) = open(&home.lost_file(), true)?;
+    /// Notes that an event of this run was lost. If all slots are taken, the oldest is overwritten.
+    pub(super) fn write(data_dir: &DataDir, run_id: &RunId) -> io::Result<()> {
+        Self::create_file(data_dir)?;
+        let (mut file, slots) = open(&data_dir.loss_file(), true)?;
         let run = hash(run_id);
         let known = slots.iter().position(|slot| slot.lost > 0 && slot.run == run);
         let oldest = || (0..).zip(&slots).min_by_key(|(_, slot)| (slot.lost > 0, slot.since));
@@ -69,34 +68,34 @@ impl Lost {
         if let Some(known) = known.and_then(|place| slots.get(place)) {
             slot = Slot { lost: known.lost.saturating_add(1), ..*known };
         }
-        write(&mut file, place, &slot)
+        write_slot(&mut file, place, &slot)
     }
 
-    /// How many runs lost events that are not on record yet, and how many events.
-    pub(super) fn outstanding(home: &Home) -> (usize, u64) {
-        let Ok((_, slots)) = open(&home.lost_file(), false) else { return (0, 0) };
+    /// The number of runs with losses that no gap marker records yet, and of lost events.
+    pub(super) fn outstanding(data_dir: &DataDir) -> (usize, u64) {
+        let Ok((_, slots)) = open(&data_dir.loss_file(), false) else { return (0, 0) };
         let lost: Vec<u64> = slots.iter().map(|slot| slot.lost).filter(|lost| *lost > 0).collect();
         (lost.len(), lost.iter().sum())
     }
 
-    /// What this run lost, if it is known.
-    pub(super) fn of(home: &Home, run_id: &RunId) -> Option<Self> {
-        let (_, slots) = open(&home.lost_file(), false).ok()?;
+    /// The note about a run, if there is one.
+    pub(super) fn read(data_dir: &DataDir, run_id: &RunId) -> Option<Self> {
+        let (_, slots) = open(&data_dir.loss_file(), false).ok()?;
         let run = hash(run_id);
         let slot = slots.into_iter().find(|slot| slot.lost > 0 && slot.run == run)?;
         Some(Self { slot })
     }
 
-    /// The marker for it. It is one fact, however often it is recorded.
-    pub(super) fn marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
+    /// The gap marker. Its key makes a second one a duplicate.
+    pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };
         Event::new(run.clone(), Source::new("midcourse", "store"), at, gap)
             .with_fact(format!("lost:{}:{}", self.slot.since, self.slot.lost))
     }
 
-    /// Forgets it, once the marker is on record; what was lost since stays.
-    pub(super) fn forget(&self, home: &Home) -> io::Result<()> {
-        let (mut file, slots) = open(&home.lost_file(), true)?;
+    /// Removes the note once its gap marker is stored. Losses since then stay noted.
+    pub(super) fn remove(&self, data_dir: &DataDir) -> io::Result<()> {
+        let (mut file, slots) = open(&data_dir.loss_file(), true)?;
         let is_it = |slot: &Slot| slot.run == self.slot.run && slot.since == self.slot.since;
         let Some((place, found)) = (0..).zip(&slots).find(|(_, slot)| is_it(slot)) else {
             return Ok(());
@@ -106,7 +105,7 @@ impl Lost {
             0 => EMPTY,
             _ => Slot { since: now().unix_ms(), lost, ..*found },
         };
-        write(&mut file, place, &left)
+        write_slot(&mut file, place, &left)
     }
 }
 
@@ -122,13 +121,13 @@ fn open(path: &Path, to_write: bool) -> io::Result<(File, Vec<Slot>)> {
     }
     let mut bytes = Vec::with_capacity(SLOTS * SLOT);
     file.read_to_end(&mut bytes)?;
-    Ok((file, bytes.chunks_exact(SLOT).filter_map(read).collect()))
+    Ok((file, bytes.chunks_exact(SLOT).filter_map(read_slot).collect()))
 }
 
-fn read(bytes: &[u8]) -> Option<Slot> {
+fn read_slot(bytes: &[u8]) -> Option<Slot> {
     let number = |from: usize| bytes.get(from..)?.first_chunk().copied().map(u64::from_le_bytes);
     let slot = Slot { run: number(0)?, since: number(8)?, lost: number(16)? };
-    // A slot that a power cut left half written counts nothing.
+    // A power cut may leave a slot half written; its checksum then fails.
     let is_whole = number(24)? == checksum(&slot);
     Some(if is_whole { slot } else { EMPTY })
 }
@@ -138,7 +137,7 @@ fn checksum(slot: &Slot) -> u64 {
     xxhash_rust::xxh3::xxh3_64(numbers.as_flattened())
 }
 
-fn write(file: &mut File, place: usize, slot: &Slot) -> io::Result<()> {
+fn write_slot(file: &mut File, place: usize, slot: &Slot) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(SLOT);
     for number in [slot.run, slot.since, slot.lost, checksum(slot)] {
         bytes.extend(number.to_le_bytes());
@@ -153,33 +152,33 @@ fn write(file: &mut File, place: usize, slot: &Slot) -> io::Result<()> {
 mod tests {
     use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload};
 
-    use super::{Lost, SLOTS};
-    use crate::home::Home;
+    use super::{LossNote, SLOTS};
+    use crate::data_dir::DataDir;
 
     #[test]
-    fn losses_are_counted_by_run_without_growing_the_file() {
+    fn losses_are_counted_per_run_and_the_file_never_grows() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
-        std::fs::write(home.lost_file(), "half").unwrap();
-        Lost::make(&home).unwrap();
-        let length = home.lost_file().metadata().unwrap().len();
+        let data_dir = DataDir::at(folder.path());
+        std::fs::write(data_dir.loss_file(), "half").unwrap();
+        LossNote::create_file(&data_dir).unwrap();
+        let length = data_dir.loss_file().metadata().unwrap().len();
         for run in ["r", "s", "r"] {
-            Lost::note(&home, &run.into()).unwrap();
+            LossNote::write(&data_dir, &run.into()).unwrap();
         }
-        let lost = Lost::of(&home, &"r".into()).unwrap();
-        let marker = lost.marker(&RunIdentity::root("r"), Timestamp::default());
+        let lost = LossNote::read(&data_dir, &"r".into()).unwrap();
+        let marker = lost.gap_marker(&RunIdentity::root("r"), Timestamp::default());
         let TrajectoryPayload::Gap { lost: count, .. } = marker.payload else { unreachable!() };
         assert_eq!(count, 2);
-        Lost::note(&home, &"r".into()).unwrap();
-        lost.forget(&home).unwrap();
-        let rest = Lost::of(&home, &"r".into()).unwrap();
-        assert_eq!(rest.slot.lost, 1, "what was lost meanwhile is still to be told");
-        rest.forget(&home).unwrap();
-        assert_eq!(Lost::of(&home, &"r".into()), None);
-        assert!(Lost::of(&home, &"s".into()).is_some());
+        LossNote::write(&data_dir, &"r".into()).unwrap();
+        lost.remove(&data_dir).unwrap();
+        let rest = LossNote::read(&data_dir, &"r".into()).unwrap();
+        assert_eq!(rest.slot.lost, 1, "the loss since then is still noted");
+        rest.remove(&data_dir).unwrap();
+        assert_eq!(LossNote::read(&data_dir, &"r".into()), None);
+        assert!(LossNote::read(&data_dir, &"s".into()).is_some());
         for run in 0..SLOTS * 2 {
-            Lost::note(&home, &run.to_string().into()).unwrap();
+            LossNote::write(&data_dir, &run.to_string().into()).unwrap();
         }
-        assert_eq!(home.lost_file().metadata().unwrap().len(), length);
+        assert_eq!(data_dir.loss_file().metadata().unwrap().len(), length);
     }
 }

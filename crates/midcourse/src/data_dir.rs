@@ -1,0 +1,205 @@
+//! The directory where midcourse keeps its data, and where it finds the user's configuration.
+//!
+//! `MIDCOURSE_HOME` names one directory for both. Without it they are in the platform's directories
+//! for data and configuration. A new data directory is readable by its owner only; an existing one
+//! keeps its permissions. File locks do not work on network filesystems, so those are detected.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the data directory.
+pub const DATA_DIR_VARIABLE: &str = "MIDCOURSE_HOME";
+
+/// The file name of the user's configuration.
+const CONFIG: &str = "midcourse.toml";
+
+/// The directory where midcourse keeps its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataDir {
+    path: PathBuf,
+    config: PathBuf,
+}
+
+/// The platform has no data directory for this user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no data directory was found; set {DATA_DIR_VARIABLE} to one")]
+pub struct NoDataDir;
+
+impl DataDir {
+    /// The user's data directory: `MIDCOURSE_HOME`, or `midcourse` in the platform's data directory.
+    pub fn of_user() -> Result<Self, NoDataDir> {
+        Self::named_or_usual(std::env::var_os(DATA_DIR_VARIABLE))
+    }
+
+    fn named_or_usual(named: Option<OsString>) -> Result<Self, NoDataDir> {
+        match named {
+            // A relative path would name another directory whenever the agent changes its own.
+            Some(folder) if !folder.is_empty() => {
+                Ok(Self::at(std::path::absolute(&folder).unwrap_or_else(|_| folder.into())))
+            }
+            _ => {
+                let data_dir = Self::at(dirs::data_dir().ok_or(NoDataDir)?.join("midcourse"));
+                let config = dirs::config_dir().map(|folder| folder.join("midcourse").join(CONFIG));
+                Ok(Self { config: config.unwrap_or(data_dir.config), ..data_dir })
+            }
+        }
+    }
+
+    /// The data directory at a path. If that is the platform's, its configuration directory belongs
+    /// to it.
+    pub fn named(folder: PathBuf) -> Self {
+        let usual = Self::named_or_usual(None).ok();
+        usual.filter(|usual| usual.path == folder).unwrap_or_else(|| Self::at(folder))
+    }
+
+    /// The data directory at a path, with the configuration in it.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { config: path.join(CONFIG), path }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The database.
+    pub fn store_file(&self) -> PathBuf {
+        self.path.join("store.db")
+    }
+
+    /// The search index. It can be deleted at any time.
+    pub fn search_file(&self) -> PathBuf {
+        self.path.join("search.db")
+    }
+
+    /// The folder of events that the store did not take in time.
+    pub fn spill_folder(&self) -> PathBuf {
+        self.path.join("spill")
+    }
+
+    /// Counts of events that could be neither stored nor spilled.
+    pub fn loss_file(&self) -> PathBuf {
+        self.path.join("losses")
+    }
+
+    /// The log of problems in hooks and the proxy.
+    pub fn log_file(&self) -> PathBuf {
+        self.path.join("hook.log")
+    }
+
+    /// The user's configuration.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.clone()
+    }
+
+    /// The project configurations that the user approved.
+    pub fn trusted_file(&self) -> PathBuf {
+        self.path.join("trusted.json")
+    }
+
+    /// The folder with the settings of one `midcourse run`.
+    pub fn launch_folder(&self, launch: &str) -> PathBuf {
+        self.path.join("launches").join(launch)
+    }
+
+    /// Creates a folder, readable by its owner only, if it does not exist.
+    pub fn create(&self, folder: &Path) -> io::Result<()> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let parents = || folder.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let missing = parents().take_while(|above| !above.is_dir()).count();
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder)?;
+        // The names of the new folders have to be durable too.
+        for above in parents().take(missing.saturating_add(1)) {
+            sync_folder(above)?;
+        }
+        Ok(())
+    }
+
+    /// The network filesystem that the directory is on, if it is on one.
+    pub fn network_filesystem(&self) -> Option<&'static str> {
+        #[cfg(target_os = "linux")]
+        return rustix::fs::statfs(&self.path)
+            .ok()
+            .and_then(|found| u32::try_from(found.f_type & 0xffff_ffff).ok())
+            .and_then(network_name);
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    // On other systems a folder cannot be opened, and its names are durable without this.
+    if cfg!(unix) {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The name of a network filesystem, by the number the kernel gives it.
+#[cfg(any(target_os = "linux", test))]
+const fn network_name(magic: u32) -> Option<&'static str> {
+    match magic {
+        0x6969 => Some("NFS"),
+        0xff53_4d42 => Some("CIFS"),
+        0xfe53_4d42 => Some("SMB2"),
+        0x517b => Some("SMB"),
+        0x0102_1997 => Some("9P"),
+        0x00c3_6400 => Some("Ceph"),
+        0x5346_414f => Some("AFS"),
+        0x7375_7245 => Some("Coda"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        0x6573_5546 => Some("FUSE, which may be a network filesystem"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{DataDir, network_name};
+
+    #[test]
+    fn network_filesystems_are_recognised() {
+        assert_eq!(network_name(0x6969), Some("NFS"));
+        assert_eq!(network_name(0xff53_4d42), Some("CIFS"));
+        assert_eq!(network_name(0xef53), None, "ext4");
+        assert_eq!(network_name(0x0102_1994), None, "tmpfs");
+    }
+
+    #[test]
+    fn the_configuration_is_in_the_data_directory_only_if_that_is_named() {
+        let named = DataDir::named_or_usual(Some("/of/mine".into())).unwrap();
+        assert_eq!(named, DataDir::at("/of/mine"));
+        assert_eq!(named.config_file(), Path::new("/of/mine/midcourse.toml"));
+        for nothing in [None, Some("".into())] {
+            // Without a data_dir folder of the system there is none.
+            let Ok(usual) = DataDir::named_or_usual(nothing) else { continue };
+            let config = dirs::config_dir().unwrap().join("midcourse/midcourse.toml");
+            assert_eq!(usual.config_file(), config);
+            assert_eq!(usual.path(), dirs::data_dir().unwrap().join("midcourse"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_directory_is_readable_by_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path().join("a/b"));
+        data_dir.create(data_dir.path()).unwrap();
+        let mode = data_dir.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,137 @@
+//! What a second report of a fact adds to the stored record.
+//!
+//! The first report wins. A report from another source may add fields that the record lacks. A
+//! report from the same source with other content is a conflict: the stored version stays, and the
+//! other one is kept next to it.
+
+use midcourse_core::TrajectoryPayload;
+use serde_json::{Map, Value};
+
+/// What became of a reported event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordStatus {
+    /// A new record.
+    New,
+    /// The fact was stored already; nothing changed.
+    Duplicate,
+    /// The fact was stored already and gained fields that it lacked.
+    Merged,
+    /// The same source reported the fact before with other content; the stored version stays.
+    Conflict,
+}
+
+impl RecordStatus {
+    /// The stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Duplicate => "duplicate",
+            Self::Merged => "merged",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+/// How a second report compares with the stored record.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Comparison {
+    /// It adds nothing.
+    Same,
+    /// It has values that the record lacks, by JSON pointer.
+    Adds(Map<String, Value>),
+    /// The same source reports other content.
+    Conflicts,
+}
+
+/// The payload kind of the other way in which a tool call can end. A call ends once: a denial after
+/// a result, or a result after a denial, is a duplicate.
+pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
+    match payload {
+        TrajectoryPayload::ToolEnded { .. } => Some("denied"),
+        TrajectoryPayload::Denied { .. } => Some("tool_ended"),
+        _ => None,
+    }
+}
+
+/// Compares a stored record with another report of the same fact.
+pub(crate) fn compare(stored: &Value, reported: &Value, same_source: bool) -> Comparison {
+    if stored == reported {
+        return Comparison::Same;
+    }
+    if same_source {
+        return Comparison::Conflicts;
+    }
+    let mut added = Map::new();
+    collect_missing(stored, reported, &mut String::new(), &mut added);
+    if added.is_empty() { Comparison::Same } else { Comparison::Adds(added) }
+}
+
+/// Adds values to a record, each at its JSON pointer.
+pub(crate) fn merge(record: &mut Value, added: &Map<String, Value>) {
+    for (pointer, value) in added {
+        let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
+        let name = name.replace("~1", "/").replace("~0", "~");
+        if let Some(Value::Object(fields)) = record.pointer_mut(parent) {
+            fields.insert(name, value.clone());
+        }
+    }
+}
+
+/// Collects the fields that `reported` has and `stored` lacks. Lists are not compared item by item:
+/// two sources may split their content differently.
+fn collect_missing(
+    stored: &Value,
+    reported: &Value,
+    pointer: &mut String,
+    added: &mut Map<String, Value>,
+) {
+    let (Value::Object(stored), Value::Object(reported)) = (stored, reported) else { return };
+    for (name, value) in reported {
+        let length = pointer.len();
+        pointer.push('/');
+        pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        match stored.get(name) {
+            None | Some(Value::Null) if !value.is_null() => {
+                added.insert(pointer.clone(), value.clone());
+            }
+            Some(stored) => collect_missing(stored, value, pointer, added),
+            None => {}
+        }
+        pointer.truncate(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Comparison, compare, merge};
+
+    fn merged(known: &Value, reported: &Value) -> Value {
+        let mut known = known.clone();
+        if let Comparison::Adds(added) = compare(&known, reported, false) {
+            merge(&mut known, &added);
+        }
+        known
+    }
+
+    #[test]
+    fn another_source_adds_fields_and_changes_none() {
+        let first = json!({"result": {"content": ["a"], "details": null}, "is_error": false});
+        let second = json!({"result": {"content": ["b"], "details": {"x/y": 1}, "narration": "n"},
+                            "is_error": true});
+        assert_eq!(
+            merged(&first, &second),
+            json!({"result": {"content": ["a"], "details": {"x/y": 1}, "narration": "n"},
+                   "is_error": false})
+        );
+        assert_eq!(compare(&merged(&first, &second), &second, false), Comparison::Same);
+    }
+
+    #[test]
+    fn the_same_source_with_other_content_conflicts() {
+        let (first, second) = (json!({"a": 1}), json!({"a": 1, "b": 2}));
+        assert_eq!(compare(&first, &second, true), Comparison::Conflicts);
+        assert_eq!(compare(&first, &first, true), Comparison::Same);
+    }
+}

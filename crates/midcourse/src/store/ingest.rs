@@ -1,0 +1,171 @@
+//! How a process that lives for one event gets it into the store in time, or into the spill folder.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use midcourse_core::Step;
+use uuid::Uuid;
+
+use super::batch::Batch;
+use super::error::StoreError;
+use super::loss::LossNote;
+use super::prepare::PreparedEvent;
+use super::synced_engine::SyncedEngine;
+use super::writer_lock::WriterLock;
+use super::{Store, StoreSettings, spill};
+use crate::data_dir::DataDir;
+use crate::event::Event;
+use crate::sink::Recorded;
+
+/// Where an event went.
+#[derive(Debug)]
+pub enum Ingested {
+    /// Into the store, together with what the engine concluded from it.
+    Stored {
+        /// The record.
+        recorded: Recorded,
+        /// What the engine concluded.
+        step: Box<Step>,
+    },
+    /// Into the spill folder, durably. The next process that reaches the store takes it in; it is
+    /// too late for a message about it.
+    Spilled {
+        /// Why the store did not take it.
+        reason: StoreError,
+        /// The file in the spill folder.
+        file: PathBuf,
+    },
+}
+
+/// Stores one event: opens the store, takes in what was spilled before, records and evaluates the
+/// event. If that takes longer than `settings.busy_timeout`, the event goes to the spill folder. An
+/// error means that the event is lost or malformed.
+pub fn ingest(
+    data_dir: &DataDir,
+    settings: &StoreSettings,
+    event: Event,
+    engine: &mut SyncedEngine,
+) -> Result<Ingested, StoreError> {
+    let result = ingest_all(data_dir, settings, vec![event], engine).pop();
+    result.unwrap_or_else(|| Err(StoreError::Rejected("there is no event".to_owned())))
+}
+
+/// Stores several events in order, within one timeout, with one result each. Once an event cannot
+/// be stored, the events after it are spilled too, so that none overtakes it.
+pub fn ingest_all(
+    data_dir: &DataDir,
+    settings: &StoreSettings,
+    events: Vec<Event>,
+    engine: &mut SyncedEngine,
+) -> Vec<Result<Ingested, StoreError>> {
+    let start = Instant::now();
+    let mut intake = Intake { data_dir, settings, start, opened: None, failed: None };
+    events.into_iter().map(|event| intake.take(event, engine)).collect()
+}
+
+/// The events of one process on their way into the store.
+struct Intake<'a> {
+    data_dir: &'a DataDir,
+    settings: &'a StoreSettings,
+    start: Instant,
+    /// The open store, and the lock of the process that may write to it.
+    opened: Option<(Store, WriterLock)>,
+    /// Why an earlier event could not be stored.
+    failed: Option<StoreError>,
+}
+
+impl Intake<'_> {
+    fn remaining(&self) -> Duration {
+        self.settings.busy_timeout.saturating_sub(self.start.elapsed())
+    }
+
+    fn take(&mut self, event: Event, engine: &mut SyncedEngine) -> Result<Ingested, StoreError> {
+        let run_id = event.run.run_id.clone();
+        let mut event = PreparedEvent::new(event, self.settings).inspect_err(|_| {
+            // The caller gets the error. The note lets the next process record the gap.
+            let _ = LossNote::write(self.data_dir, &run_id);
+        })?;
+        // A commit that reported a failure may have succeeded. The event is then spilled under the
+        // same key, so that it is recognised as a duplicate when it comes back.
+        event.prepared.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
+        let mut batch = Batch::of(vec![event])?;
+        let stored = match &self.failed {
+            Some(reason) => Err(reason.clone()),
+            None => self.store(&mut batch, engine),
+        };
+        match stored {
+            Ok((recorded, step)) => Ok(Ingested::Stored { recorded, step: Box::new(step) }),
+            Err(reason) => {
+                self.failed = Some(reason.clone());
+                let file = batch.spill(self.data_dir)?.pop().unwrap_or_default();
+                Ok(Ingested::Spilled { reason, file })
+            }
+        }
+    }
+
+    fn store(
+        &mut self,
+        batch: &mut Batch,
+        engine: &mut SyncedEngine,
+    ) -> Result<(Recorded, Step), StoreError> {
+        let mut opened = match self.opened.take() {
+            Some(opened) => opened,
+            None => self.open()?,
+        };
+        let done = self.store_in(&mut opened.0, batch, engine);
+        self.opened = Some(opened);
+        done
+    }
+
+    fn store_in(
+        &self,
+        store: &mut Store,
+        batch: &mut Batch,
+        engine: &mut SyncedEngine,
+    ) -> Result<(Recorded, Step), StoreError> {
+        store.set_busy_timeout(self.remaining())?;
+        if let Some(note) = LossNote::read(self.data_dir, batch.run_id())
+            && let Some(marker) = batch.gap_marker(&note)
+        {
+            store.append(marker)?;
+            // If the note stays, the same marker comes again and is a duplicate.
+            let _ = note.remove(self.data_dir);
+            store.set_busy_timeout(self.remaining())?;
+        }
+        store.step_batch(batch, engine)
+    }
+
+    /// Opens the store and takes in everything that was spilled, so that this event overtakes none.
+    fn open(&self) -> Result<(Store, WriterLock), StoreError> {
+        let mut store = Store::open(self.data_dir, self.settings.clone())?;
+        let lock = WriterLock::wait(self.data_dir, self.remaining() / 2);
+        loop {
+            store.set_busy_timeout(self.remaining())?;
+            match store.ingest_spilled() {
+                Ok(0) => break,
+                Ok(_) if self.remaining().is_zero() => return Err(StoreError::Locked),
+                Ok(_) => {}
+                Err(StoreError::Locked) => return Err(StoreError::Locked),
+                // A broken spill folder must not keep this event out of the store.
+                Err(_) => break,
+            }
+        }
+        Ok((store, lock))
+    }
+}
+
+/// Writes an event to the spill folder, redacted. It is durable when this returns.
+pub fn spill_event(
+    data_dir: &DataDir,
+    event: Event,
+    settings: &StoreSettings,
+) -> Result<PathBuf, StoreError> {
+    let run_id = event.run.run_id.clone();
+    let prepared = PreparedEvent::new(event, settings);
+    let written = prepared.and_then(|event| Ok(spill::write(data_dir, &event)?));
+    if written.is_err() {
+        // The caller gets the error. The note lets the next process record the gap.
+        let _ = LossNote::write(data_dir, &run_id);
+    }
+    written
+}

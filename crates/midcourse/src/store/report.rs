@@ -1,0 +1,81 @@
+//! Further reports of a fact that is stored already: what they add, and where they conflict.
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::append::{Appended, RunHead, is_setting};
+use super::chain::report_link;
+use super::error::StoreError;
+use super::prepare::PreparedRecord;
+use super::{body, read};
+use crate::dedupe::{Comparison, RecordStatus, compare};
+
+/// Conflicting versions of one fact that are kept; further ones are only counted as conflicts.
+const MAX_CONFLICTS: usize = 16;
+
+/// Compares another report of a fact with its record and keeps what is new in it.
+pub(super) fn add(
+    connection: &Connection,
+    run: &RunHead,
+    stored: read::StoredRecord,
+    report: &PreparedRecord,
+) -> Result<Appended, StoreError> {
+    let reported = report.value()?;
+    let same_source = stored.source == report.source.as_str();
+    // A source is compared with what it reported itself, not with what others added.
+    let known = stored.first_reported.as_ref().filter(|_| same_source).unwrap_or(&stored.value);
+    let (status, payload) = match compare(known, &reported, same_source) {
+        Comparison::Same => (RecordStatus::Duplicate, None),
+        // The first process to report a run's settings wins. Another one that starts at the same
+        // time may compute a deadline a moment later; that is no conflict.
+        _ if is_setting(&report.record.payload) => (RecordStatus::Duplicate, None),
+        Comparison::Adds(added) => (RecordStatus::Merged, Some(Value::Object(added))),
+        Comparison::Conflicts
+            if stored.conflicts.contains(&reported) || stored.conflicts.len() >= MAX_CONFLICTS =>
+        {
+            (RecordStatus::Conflict, None)
+        }
+        Comparison::Conflicts => (RecordStatus::Conflict, Some(reported)),
+    };
+    let Some(payload) = payload else {
+        return Ok(Appended::Existing(status, stored.into_record()));
+    };
+    let seq = i64::try_from(stored.seq).unwrap_or(i64::MAX);
+    insert(connection, run, stored.seq, report, status, &payload)?;
+    let record = read::record(connection, run.id, seq)?.unwrap_or(stored).into_record();
+    Ok(Appended::Existing(status, record))
+}
+
+fn insert(
+    connection: &Connection,
+    run: &RunHead,
+    seq: u64,
+    report: &PreparedRecord,
+    status: RecordStatus,
+    payload: &Value,
+) -> Result<(), StoreError> {
+    let text = payload.to_string();
+    let hash = *blake3::hash(text.as_bytes()).as_bytes();
+    let (at, source) = (report.record.at().unix_ms(), report.source.as_str());
+    let link = report_link(&run.link, seq, at, source, status.as_str(), &hash);
+    connection
+        .prepare_cached(
+            "INSERT INTO reports (run, seq, after, at, source, status, hash, zstd, link) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            run.id,
+            i64::try_from(seq).unwrap_or(i64::MAX),
+            run.next_seq,
+            report.at_ms,
+            source,
+            status.as_str(),
+            hash,
+            body::pack(&text)?,
+            link.as_bytes(),
+        ])?;
+    connection
+        .prepare_cached("UPDATE runs SET head = ?2, latest = max(latest, ?3) WHERE id = ?1")?
+        .execute(params![run.id, link.as_bytes(), report.at_ms])?;
+    Ok(())
+}

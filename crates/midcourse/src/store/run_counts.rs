@@ -1,0 +1,87 @@
+//! The counts in a run's row, kept up to date with every record.
+
+use midcourse_core::TrajectoryPayload;
+use rusqlite::{Connection, params};
+
+use super::append::RunHead;
+use super::error::StoreError;
+
+/// What one record adds to the counts of its run.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct RunCounts<'a> {
+    pub(super) calls: i64,
+    pub(super) errors: i64,
+    pub(super) deliveries: i64,
+    pub(super) ending: Ending<'a>,
+}
+
+/// What a record says about the end of its run.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) enum Ending<'a> {
+    #[default]
+    Unchanged,
+    /// The run ended, with this outcome.
+    Ended(&'a str),
+    /// The run continues, so an end that was recorded before no longer holds.
+    Continues,
+}
+
+impl<'a> RunCounts<'a> {
+    pub(super) fn of(payload: &'a TrajectoryPayload) -> Self {
+        match payload {
+            TrajectoryPayload::ToolEnded { is_error, .. } => {
+                Self { calls: 1, errors: i64::from(*is_error), ..Self::default() }
+            }
+            TrajectoryPayload::Denied { .. } => Self { calls: 1, errors: 1, ..Self::default() },
+            TrajectoryPayload::FeedbackDelivered { shadow, .. }
+            | TrajectoryPayload::GuidanceDelivered { shadow, .. } => {
+                Self { deliveries: i64::from(!shadow), ..Self::default() }
+            }
+            TrajectoryPayload::RunEnded { outcome, .. } => {
+                Self { ending: Ending::Ended(outcome.as_str()), ..Self::default() }
+            }
+            TrajectoryPayload::Resumed
+            | TrajectoryPayload::TurnStarted
+            | TrajectoryPayload::MessageAppended { .. }
+            | TrajectoryPayload::ToolStarted { .. } => {
+                Self { ending: Ending::Continues, ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Updates the run's row after a record was inserted or moved there.
+    pub(super) fn add(
+        &self,
+        connection: &Connection,
+        run: &RunHead,
+        at_ms: i64,
+    ) -> Result<(), StoreError> {
+        let (ending, outcome) = match self.ending {
+            Ending::Unchanged => ("unchanged", None),
+            Ending::Ended(outcome) => ("ended", Some(outcome)),
+            Ending::Continues => ("continues", None),
+        };
+        connection
+            .prepare_cached(
+                "UPDATE runs SET next_seq = ?2, head = ?3, latest = max(latest, ?4), \
+                 started = min(started, ?4), calls = calls + ?5, errors = errors + ?6, \
+                 deliveries = deliveries + ?7, \
+                 ended = CASE ?8 WHEN 'ended' THEN ?4 WHEN 'continues' THEN NULL ELSE ended END, \
+                 outcome = CASE ?8 WHEN 'ended' THEN ?9 WHEN 'continues' THEN NULL \
+                 ELSE outcome END WHERE id = ?1",
+            )?
+            .execute(params![
+                run.id,
+                run.next_seq,
+                run.link.as_bytes(),
+                at_ms,
+                self.calls,
+                self.errors,
+                self.deliveries,
+                ending,
+                outcome,
+            ])?;
+        Ok(())
+    }
+}

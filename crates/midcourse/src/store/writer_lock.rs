@@ -1,0 +1,43 @@
+//! A lock file by which short-lived processes queue before they write.
+//!
+//! A batch is evaluated before its transaction and evaluated again if another process was faster.
+//! Without a queue, many processes at once would do most of that work for nothing. The lock is only
+//! an optimisation: the transaction is what keeps the store correct. A process that cannot get the
+//! lock in time continues without it, and a process that dies releases it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::data_dir::DataDir;
+
+const RETRY_INTERVAL: Duration = Duration::from_micros(500);
+
+/// The lock, held until it is dropped; or nothing, if it could not be had.
+#[derive(Debug)]
+pub(super) struct WriterLock {
+    _file: Option<File>,
+}
+
+impl WriterLock {
+    /// Waits for the lock, at most `timeout`.
+    pub(super) fn wait(data_dir: &DataDir, timeout: Duration) -> Self {
+        let start = Instant::now();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let Ok(file) = options.open(data_dir.path().join("writer.lock")) else {
+            return Self { _file: None };
+        };
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Self { _file: Some(file) },
+                Err(TryLockError::WouldBlock) if start.elapsed() < timeout => {
+                    thread::sleep(RETRY_INTERVAL);
+                }
+                Err(_) => return Self { _file: None },
+            }
+        }
+    }
+}
