@@ -1,35 +1,36 @@
-//! Whether a step costs the same at the first and the millionth event: three histories in one
-//! interleaved run, so that a noisy machine disturbs all three alike. Beside them, as a measure of
-//! the machine, what it takes only to parse the JSON of the same call.
+//! Whether a step costs the same at the first and the millionth record.
+//!
+//! Three histories are measured in one interleaved run, so that a noisy machine disturbs all three
+//! alike. For comparison it also measures how long parsing the JSON of the same call takes.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
 
-#[path = "steps.rs"]
-mod steps;
+#[path = "calls.rs"]
+mod calls;
 
 use std::time::Instant;
 
+use calls::{Call, Kind, calls, engine_after, run_call};
 use midcourse_core::{Checkpoint, Engine};
-use steps::{Kind, Step, engine_after, steps, take};
 
 const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
 const ROUNDS: usize = 400;
-const STEPS_A_ROUND: u64 = 100;
+const CALLS_PER_ROUND: u64 = 100;
 
 struct Lane {
-    events: u64,
+    records: u64,
     engine: Engine,
     start: Checkpoint,
     nanos: Vec<f64>,
 }
 
 fn main() {
-    // Without this flag nobody asked for anything to be measured.
+    // `cargo test` builds and runs benches too, without this flag.
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
     println!("median and p99 of a step in ns, over {ROUNDS} interleaved rounds");
-    println!("{:<10} {:>9} {:>9} {:>9} {:>12}", "kind", "events", "median", "p99", "checkpoint");
+    println!("{:<10} {:>9} {:>9} {:>9} {:>12}", "kind", "records", "median", "p99", "checkpoint");
     let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     for kind in [Kind::Ordinary, Kind::Succeeding, Kind::Failing] {
         let name = format!("{kind:?}").to_lowercase();
@@ -40,25 +41,25 @@ fn main() {
 }
 
 fn measure(kind: Kind) {
-    let mut steps = steps(kind);
+    let mut calls = calls(kind);
     let mut lanes: Vec<Lane> = HISTORY
         .into_iter()
-        .filter_map(|events| {
-            let engine = engine_after(events, &mut steps);
+        .filter_map(|records| {
+            let engine = engine_after(records, &mut calls);
             let start = engine.checkpoint().ok()?;
-            Some(Lane { events, engine, start, nanos: Vec::new() })
+            Some(Lane { records, engine, start, nanos: Vec::new() })
         })
         .collect();
-    let texts: Vec<String> = steps.iter().map(json_of).collect();
+    let texts: Vec<String> = calls.iter().map(json_of).collect();
     let mut parse_nanos = Vec::new();
     for _ in 0..ROUNDS {
         parse_nanos.push(time_parse(&texts));
         for lane in &mut lanes {
-            // Every round begins at the same history.
+            // Every round begins with the same history.
             if lane.engine.restore(&lane.start).is_err() {
                 return;
             }
-            lane.nanos.push(time(&mut lane.engine, &mut steps, lane.events / 3));
+            lane.nanos.push(time(&mut lane.engine, &mut calls, lane.records / 3));
         }
     }
     for lane in &mut lanes {
@@ -66,7 +67,7 @@ fn measure(kind: Kind) {
         println!(
             "{:<10} {:>9} {:>9.0} {:>9.0} {:>10} B",
             format!("{kind:?}"),
-            lane.events,
+            lane.records,
             quantile(&lane.nanos, 50),
             quantile(&lane.nanos, 99),
             lane.start.as_bytes().len(),
@@ -87,29 +88,29 @@ fn measure(kind: Kind) {
     }
 }
 
-fn time(engine: &mut Engine, steps: &mut [Step], from: u64) -> f64 {
-    let count = steps.len() as u64;
+fn time(engine: &mut Engine, calls: &mut [Call], from: u64) -> f64 {
+    let count = calls.len() as u64;
     let start = Instant::now();
-    for number in from..from + STEPS_A_ROUND {
+    for number in from..from + CALLS_PER_ROUND {
         let place = usize::try_from(number % count).unwrap_or(0);
-        if let Some(step) = steps.get_mut(place) {
-            std::hint::black_box(take(engine, step, number));
+        if let Some(call) = calls.get_mut(place) {
+            std::hint::black_box(run_call(engine, call, number));
         }
     }
-    start.elapsed().as_nanos() as f64 / STEPS_A_ROUND as f64
+    start.elapsed().as_nanos() as f64 / CALLS_PER_ROUND as f64
 }
 
-/// The records of a step as they stand in a file.
-fn json_of(step: &Step) -> String {
-    serde_json::to_string(step).unwrap_or_default()
+/// The records of a call as they are stored in a file.
+fn json_of(call: &Call) -> String {
+    serde_json::to_string(call).unwrap_or_default()
 }
 
 fn time_parse(texts: &[String]) -> f64 {
     let start = Instant::now();
-    for text in texts.iter().cycle().take(usize::try_from(STEPS_A_ROUND).unwrap_or(0)) {
+    for text in texts.iter().cycle().take(usize::try_from(CALLS_PER_ROUND).unwrap_or(0)) {
         std::hint::black_box(serde_json::from_str::<serde_json::Value>(text).is_ok());
     }
-    start.elapsed().as_nanos() as f64 / STEPS_A_ROUND as f64
+    start.elapsed().as_nanos() as f64 / CALLS_PER_ROUND as f64
 }
 
 fn quantile(sorted: &[f64], percent: usize) -> f64 {

@@ -1,10 +1,10 @@
-//! Time and memory of a full step, by the number of events behind it.
+//! Time and memory of a step, by the number of records before it.
 
-#[path = "steps.rs"]
-mod steps;
+#[path = "calls.rs"]
+mod calls;
 
+use calls::{Kind, calls, engine_after, run_call};
 use divan::{AllocProfiler, Bencher};
-use steps::{Kind, engine_after, steps, take};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -15,52 +15,52 @@ fn main() {
 
 const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
 
-/// Take a 2 KB call in, all shipped detectors, feedback, one guidance decision.
+/// The three records of a 2 KB call: all shipped detectors, feedback, one decision point.
 #[divan::bench(args = HISTORY)]
-fn ordinary_step(bencher: Bencher<'_, '_>, events: u64) {
-    run(bencher, events, Kind::Ordinary);
+fn ordinary_step(bencher: Bencher<'_, '_>, records: u64) {
+    run(bencher, records, Kind::Ordinary);
 }
 
 /// The same where every call succeeds.
 #[divan::bench(args = HISTORY)]
-fn succeeding_step(bencher: Bencher<'_, '_>, events: u64) {
-    run(bencher, events, Kind::Succeeding);
+fn succeeding_step(bencher: Bencher<'_, '_>, records: u64) {
+    run(bencher, records, Kind::Succeeding);
 }
 
 /// The same where every call fails with 1.8 KB of error text.
 #[divan::bench(args = HISTORY)]
-fn failing_step(bencher: Bencher<'_, '_>, events: u64) {
-    run(bencher, events, Kind::Failing);
+fn failing_step(bencher: Bencher<'_, '_>, records: u64) {
+    run(bencher, records, Kind::Failing);
 }
 
-fn run(bencher: Bencher<'_, '_>, events: u64, kind: Kind) {
-    let mut steps = steps(kind);
-    let mut engine = engine_after(events, &mut steps);
-    let (mut number, mut place) = (events / 3, 0);
+fn run(bencher: Bencher<'_, '_>, records: u64, kind: Kind) {
+    let mut calls = calls(kind);
+    let mut engine = engine_after(records, &mut calls);
+    let (mut number, mut place) = (records / 3, 0);
     bencher.bench_local(|| {
         number += 1;
-        place = (place + 1) % steps.len();
-        steps.get_mut(place).map(|step| take(&mut engine, step, number))
+        place = (place + 1) % calls.len();
+        calls.get_mut(place).map(|call| run_call(&mut engine, call, number))
     });
 }
 
-/// A whole run in one session: "max alloc" is the most memory it ever held.
+/// A whole run in one session: "max alloc" is the most memory it ever needed.
 #[divan::bench(args = HISTORY, sample_count = 1, sample_size = 1)]
-fn session_memory(bencher: Bencher<'_, '_>, events: u64) {
-    let mut steps = steps(Kind::Ordinary);
-    bencher.bench_local(|| engine_after(events, &mut steps).trajectory().tool_call_count());
+fn session_memory(bencher: Bencher<'_, '_>, records: u64) {
+    let mut calls = calls(Kind::Ordinary);
+    bencher.bench_local(|| engine_after(records, &mut calls).trajectory().tool_call_count());
 }
 
-/// Saving and loading the fold, as every hook does.
+/// Saving and loading the session, as every hook does.
 #[divan::bench]
 fn checkpoint_save(bencher: Bencher<'_, '_>) {
-    let engine = engine_after(10_000, &mut steps(Kind::Ordinary));
+    let engine = engine_after(10_000, &mut calls(Kind::Ordinary));
     bencher.bench_local(|| engine.checkpoint());
 }
 
 #[divan::bench]
 fn checkpoint_load(bencher: Bencher<'_, '_>) {
-    let mut engine = engine_after(10_000, &mut steps(Kind::Ordinary));
+    let mut engine = engine_after(10_000, &mut calls(Kind::Ordinary));
     let Ok(checkpoint) = engine.checkpoint() else { return };
     bencher.bench_local(|| engine.restore(&checkpoint));
 }

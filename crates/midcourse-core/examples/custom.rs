@@ -3,12 +3,12 @@
 //! Run it with `cargo run -p midcourse-core --example custom`.
 
 use midcourse_core::{
-    Cause, ClassificationResult, Classifier, Confidence, DecisionPoint, Detection, Engine,
-    Feedback, FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
+    Cause, ClassificationResult, Classifier, Confidence, DecisionPoint, Delivery, Detection,
+    Engine, Feedback, FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
     GuidanceContext, GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetail,
     PatternDetector, PatternType, Prompt, PromptTemplate, ProviderError, SafeName, Severity,
-    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryRecord, not,
-    parse_notation,
+    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
+    TrajectoryRecord, not, parse_notation,
 };
 
 /// Feedback on how many calls were made.
@@ -154,10 +154,10 @@ pub(crate) fn engine() -> Result<Engine, ProviderError> {
         .with_detector(EditedAgainAndAgain::default()))
 }
 
-/// What is said about five edits of one file.
-pub(crate) fn said() -> Result<Vec<String>, ProviderError> {
+/// The messages during five edits of one file.
+pub(crate) fn messages() -> Result<Vec<String>, ProviderError> {
     let mut engine = engine()?;
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let records = parse_notation(
         r#"
         edit {"path": "parser.rs", "old": "a", "new": "b"} -> ok
@@ -168,27 +168,16 @@ pub(crate) fn said() -> Result<Vec<String>, ProviderError> {
         "#,
     )?;
     for record in &records {
-        engine.take_in(record);
-        if engine.call_just_ended().is_none() {
-            continue;
-        }
-        let feedback = engine.feedback(record.at());
-        said.extend(feedback.text());
-        for piece in feedback.said {
-            engine.confirm(piece, record.seq, record.at());
-        }
-        let guidance = engine.guidance(DecisionPoint::PreToolSelection, record.at());
-        said.extend(guidance.text());
-        for piece in guidance.said {
-            engine.confirm(piece, record.seq, record.at());
-        }
+        let is_result = matches!(record.payload, TrajectoryPayload::ToolEnded { .. });
+        let point = is_result.then_some(DecisionPoint::PreToolSelection);
+        messages.extend(engine.step(record, point).deliveries.iter().map(Delivery::text));
     }
-    Ok(said)
+    Ok(messages)
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
 fn main() -> Result<(), ProviderError> {
-    for text in said()? {
+    for text in messages()? {
         println!("{text}\n");
     }
     Ok(())

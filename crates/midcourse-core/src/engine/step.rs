@@ -38,8 +38,11 @@ impl Engine {
     /// Applies one record and returns what follows from it.
     ///
     /// `decision_point` is where in its turn the agent can receive a message now. With `None` the
-    /// record is only applied: outcomes are recorded, and no provider is evaluated. Every delivery
-    /// in the returned [`Step`] is already counted as delivered.
+    /// record is applied and outcomes are recorded, but no provider is evaluated. Every delivery in
+    /// the returned [`Step`] is already counted as delivered.
+    ///
+    /// To restore a session from a store, step through its records with `None` and drop the
+    /// results: the engine's own records are among the stored ones.
     ///
     /// ```
     /// use midcourse_core::{DecisionPoint, Engine, Budget, parse_notation};
@@ -63,7 +66,11 @@ impl Engine {
         record: &TrajectoryRecord,
         decision_point: Option<DecisionPoint>,
     ) -> Step {
-        let Intake { patterns, outcomes, faults } = self.take_in(record);
+        let Intake { patterns, mut outcomes, faults } = self.take_in(record);
+        if record.payload.is_opinion() {
+            // A stored delivery or outcome: whatever followed from it is stored behind it.
+            outcomes.clear();
+        }
         let mut step = Step { patterns, outcomes, faults, ..Step::default() };
         for outcome in step.outcomes.clone() {
             let Outcome { delivery_seq, verdict, after_calls } = outcome;

@@ -7,9 +7,9 @@ mod example;
 #[test]
 fn a_provider_a_detector_and_a_classifier_of_ones_own() {
     assert_eq!(
-        example::said().unwrap(),
+        example::messages().unwrap(),
         [
-            "[Guidance]\n\nparser.rs was edited 4 times in a row. A test would tell whether it is \
+            "parser.rs was edited 4 times in a row. A test would tell whether it is \
              getting better.",
             "[Feedback - ToolUsageMonitor]\n\nYou have made 5 tool calls.\n\n→ Review progress.",
         ]

@@ -1,10 +1,10 @@
 //! What is plugged in may fail: it is skipped and reported, and the rest still work.
 
 use midcourse_core::{
-    ClassificationResult, Classifier, DecisionPoint, Detection, Engine, Failure, Feedback,
-    FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceContext,
-    GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetector, PatternType,
-    Prompt, PromptTemplate, ProviderError, StaticFeedback, TrajectoryAnalysis,
+    ClassificationResult, Classifier, DecisionPoint, Delivery, Detection, Engine, Failure,
+    Feedback, FeedbackContext, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger,
+    GuidanceContext, GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, PatternDetector,
+    PatternType, Prompt, PromptTemplate, ProviderError, StaticFeedback, TrajectoryAnalysis,
     TrajectoryAnalysisConfig, TrajectoryRecord, any_of, parse_notation,
 };
 
@@ -134,7 +134,7 @@ fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
         let mut detector_faults = Vec::new();
         let records = parse_notation("3x bash ls -> a.txt and b.txt and c.txt").unwrap();
         for record in &records {
-            detector_faults.extend(engine.take_in(record).faults);
+            detector_faults.extend(engine.step(record, None).faults);
         }
         // The detector was reset after each panic, so every look was its first.
         assert_eq!(detector_faults.len(), records.len());
@@ -145,18 +145,16 @@ fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
         assert!(detector_faults.iter().all(|fault| *fault == detector_faults[0]));
         assert!(engine.trajectory().has_pattern(&PatternType::DoomLoop));
 
-        let now = records.last().unwrap().at();
-        let feedback = engine.feedback(now);
-        assert_eq!(feedback.text().unwrap(), "[Feedback - fixed]\n\nStill here.");
-        assert_eq!(feedback.faults.len(), 1);
-        assert_eq!(feedback.faults[0].name, "failing_feedback");
-        assert_eq!(feedback.faults[0].failure, failure);
-
-        let guidance = engine.guidance(DecisionPoint::PreResponse, now);
-        assert_eq!(guidance.text().unwrap(), "[Guidance]\n\nWords of good.");
-        let names: Vec<_> = guidance.faults.iter().map(|fault| fault.name.as_str()).collect();
-        assert_eq!(names, ["bare", "composed"]);
-        assert!(guidance.faults.iter().all(|fault| fault.failure == failure));
+        let call = &parse_notation("bash ls -> a.txt and b.txt and c.txt").unwrap()[1..];
+        let mut steps =
+            call.iter().map(|record| engine.step(record, Some(DecisionPoint::PreResponse)));
+        let step = steps.next_back().unwrap();
+        let texts: Vec<_> = step.deliveries.iter().map(Delivery::text).collect();
+        assert_eq!(texts, ["[Feedback - fixed]\n\nStill here.", "Words of good."]);
+        let provider_faults = step.faults.iter().filter(|fault| fault.name != "panicking_detector");
+        let names: Vec<_> = provider_faults.clone().map(|fault| fault.name.as_str()).collect();
+        assert_eq!(names, ["failing_feedback", "bare", "composed"]);
+        assert!(provider_faults.clone().all(|fault| fault.failure == failure));
     }
     let _ = std::panic::take_hook();
 }

@@ -8,7 +8,8 @@ use midcourse_core::{
     GuidanceProvider, GuidanceProviderConfig, GuidanceSelection, HighToolCountClassifier,
     LargeOutputClassifier, ProgressStallClassifier, Prompt, PromptTemplate, ProviderError,
     SensitiveContentClassifier, SequentialWhenParallelClassifier, SingleToolRepeatedClassifier,
-    TrajectoryAnalysisConfig, all_of, any_of, not, parse_notation, threshold,
+    Timestamp, TrajectoryAnalysisConfig, TrajectoryPayload, TrajectoryRecord, all_of, any_of, not,
+    parse_notation, threshold,
 };
 
 const POINT: DecisionPoint = DecisionPoint::PreToolSelection;
@@ -60,10 +61,11 @@ fn engine(voices: Vec<GuidanceProviderConfig>, delivery: DeliveryPolicy) -> Engi
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
 }
 
-/// Who speaks at a point, in order.
-fn speakers(engine: &Engine, point: DecisionPoint) -> Vec<String> {
-    let asked = engine.guidance(point, engine.trajectory().latest_at());
-    asked.said.into_iter().map(|said| said.provider_name.to_string()).collect()
+/// The providers that deliver guidance at a point, in order.
+fn speakers(mut engine: Engine, point: DecisionPoint) -> Vec<String> {
+    let record = TrajectoryRecord::new(0, Timestamp::default(), TrajectoryPayload::TurnStarted);
+    let step = engine.step(&record, Some(point));
+    step.deliveries.iter().map(|delivery| delivery.provider().to_owned()).collect()
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn by_priority_then_as_declared_and_the_best_of_each_category() {
         DeliveryPolicy::default(),
     );
     // `rival` is surer than `first` in one category; `unsure` is below one half; three at most.
-    assert_eq!(speakers(&engine, POINT), ["rival", "middle", "also_middle"]);
+    assert_eq!(speakers(engine, POINT), ["rival", "middle", "also_middle"]);
 }
 
 #[test]
@@ -90,39 +92,28 @@ fn a_decision_has_a_cap() {
         ..DeliveryPolicy::default()
     };
     let voices = vec![voice("a", "a", 2, 1.0), voice("b", "b", 1, 1.0)];
-    assert_eq!(speakers(&engine(voices, delivery), POINT), ["b"]);
+    assert_eq!(speakers(engine(voices, delivery), POINT), ["b"]);
 }
 
 #[test]
 fn a_run_has_a_budget_of_words() {
     let delivery = DeliveryPolicy { max_deliveries: Some(2), ..DeliveryPolicy::default() };
     let mut engine = engine(vec![voice("a", "a", 1, 1.0)], delivery);
-    let mut said = 0;
-    for record in parse_notation("5x bash ls -> a").unwrap() {
-        engine.take_in(&record);
-        for piece in engine.guidance(POINT, record.at()).said {
-            said += 1;
-            engine.confirm(piece, record.seq, record.at());
-        }
-    }
-    assert_eq!(
-        (
-            said,
-            engine.session().delivery_totals().deliveries,
-            engine.session().delivery_totals().chars
-        ),
-        (2, 2, 2)
-    );
+    let records = parse_notation("5x bash ls -> a").unwrap();
+    let steps = records.iter().map(|record| engine.step(record, Some(POINT)));
+    assert_eq!(steps.map(|step| step.deliveries.len()).sum::<usize>(), 2);
+    let totals = engine.session().delivery_totals();
+    assert_eq!((totals.deliveries, totals.chars), (2, 2));
 }
 
 #[test]
 fn a_provider_speaks_only_at_its_points() {
-    let mut config = voice("a", "a", 1, 1.0);
-    config.points = DecisionPoints::of([DecisionPoint::PreResponse]);
-    let engine = engine(vec![config], DeliveryPolicy::default());
     for point in DecisionPoint::ALL {
+        let mut config = voice("a", "a", 1, 1.0);
+        config.points = DecisionPoints::of([DecisionPoint::PreResponse]);
+        let engine = engine(vec![config], DeliveryPolicy::default());
         let expected = usize::from(point == DecisionPoint::PreResponse);
-        assert_eq!(speakers(&engine, point).len(), expected, "{point:?}");
+        assert_eq!(speakers(engine, point).len(), expected, "{point:?}");
     }
 }
 
@@ -133,10 +124,8 @@ fn fired(change: impl Fn(&mut GuidanceProviderConfig)) -> Vec<u64> {
     let mut engine = engine(vec![config], DeliveryPolicy::default());
     let mut turns = Vec::new();
     for record in parse_notation("6x bash ls -> a").unwrap() {
-        engine.take_in(&record);
-        for piece in engine.guidance(POINT, record.at()).said {
+        for _ in engine.step(&record, Some(POINT)).deliveries {
             turns.push(engine.trajectory().turn_count());
-            engine.confirm(piece, record.seq, record.at());
         }
     }
     turns
@@ -155,9 +144,10 @@ fn how_often_a_provider_may_speak() {
 fn classified(classifier: &dyn Classifier, notation: &str) -> Option<f64> {
     let mut engine = engine(Vec::new(), DeliveryPolicy::default());
     for record in parse_notation(notation).unwrap() {
-        engine.take_in(&record);
+        engine.step(&record, None);
     }
-    let context = engine.context(POINT, engine.trajectory().latest_at());
+    let now = engine.trajectory().latest_at();
+    let context = GuidanceContext::new(engine.session(), engine.prompt(), POINT, now);
     let result = classifier.classify(&context).unwrap();
     result.relevant().then(|| result.confidence().value())
 }

@@ -12,7 +12,7 @@ use midcourse_core::{
 use proptest::prelude::*;
 
 use crate::model::{Counts, HOSTILE, Happening, count, happenings, records, tool_name};
-use crate::replay::{Said, replay, step, step_with};
+use crate::replay::{Said, replay, step, with_free_seqs};
 
 /// Everything there is, all at once: many voices about the same causes.
 fn everybody() -> Engine {
@@ -61,20 +61,14 @@ proptest! {
         let records = records(&run);
         let everybody = || everybody().with_mode(mode);
         let (mut straight, mut resumed) = (everybody(), everybody());
-        // As a hook does it: what is asked may be asked in another process than what is told.
-        let save_and_restore = |engine: &mut Engine| {
-            let saved = engine.checkpoint().unwrap();
-            *engine = everybody();
-            engine.restore(&saved).unwrap();
-        };
         for (index, record) in records.iter().enumerate() {
-            let said = if index % every == 0 {
-                save_and_restore(&mut resumed);
-                step_with(&mut resumed, record, save_and_restore)
-            } else {
-                step(&mut resumed, record)
-            };
-            prop_assert_eq!(step(&mut straight, record), said);
+            // As hooks do it: each step in a process of its own.
+            if index % every == 0 {
+                let saved = resumed.checkpoint().unwrap();
+                resumed = everybody();
+                resumed.restore(&saved).unwrap();
+            }
+            prop_assert_eq!(step(&mut straight, record), step(&mut resumed, record));
         }
         prop_assert_eq!(straight.checkpoint().unwrap(), resumed.checkpoint().unwrap());
     }
@@ -85,15 +79,9 @@ proptest! {
         let (mut live, mut stored) = (everybody().with_mode(mode), Vec::new());
         for mut record in records(&run) {
             record.seq = stored.len() as u64;
-            live.take_in(&record);
-            let (now, point) = (record.at(), DecisionPoint::PostToolResult);
+            let step = live.step(&record, Some(DecisionPoint::PostToolResult));
             stored.push(record);
-            for feedback in live.feedback(now).said {
-                stored.push(live.confirm(feedback, stored.len() as u64, now));
-            }
-            for guidance in live.guidance(point, now).said {
-                stored.push(live.confirm(guidance, stored.len() as u64, now));
-            }
+            stored.extend(step.records);
         }
         // Once more from what was stored, by way of its JSON.
         let mut folded = everybody();
@@ -101,7 +89,7 @@ proptest! {
             let json = serde_json::to_string(record).unwrap();
             let read: TrajectoryRecord = serde_json::from_str(&json).unwrap();
             prop_assert_eq!(record, &read);
-            folded.take_in(&read);
+            prop_assert!(folded.step(&read, None).deliveries.is_empty());
         }
         prop_assert_eq!(live.checkpoint().unwrap(), folded.checkpoint().unwrap());
     }
@@ -126,7 +114,7 @@ proptest! {
         let mut shadow = everybody().with_mode(Mode::Shadow);
         replay(&mut shadow, before);
         let mut silent = everybody();
-        before.iter().for_each(|record| drop(silent.take_in(record)));
+        before.iter().for_each(|record| drop(silent.step(&with_free_seqs(record), None)));
         let mut live = everybody();
         live.restore(&shadow.checkpoint().unwrap()).unwrap();
         prop_assert_eq!(replay(&mut silent, after), replay(&mut live, after));
@@ -189,7 +177,7 @@ proptest! {
         let mut engine = Engine::new(Prompt::new(template), config);
         let mut patterns = 0;
         for (index, record) in records.iter().enumerate() {
-            patterns += engine.take_in(record).patterns.len() as u64;
+            patterns += engine.step(record, None).patterns.len() as u64;
             let expected = count(&records[..=index], "a:b");
             let (trajectory, session) = (engine.trajectory(), engine.session());
             let counted = Counts {
@@ -227,7 +215,7 @@ proptest! {
         let mut names: Vec<String> = Vec::new();
         for record in &records {
             let before = engine.trajectory().tool_call_count();
-            engine.take_in(record);
+            engine.step(record, None);
             if engine.trajectory().tool_call_count() > before {
                 let (TrajectoryPayload::ToolEnded { tool_name, .. }
                 | TrajectoryPayload::Denied { tool_name, .. }) = &record.payload
@@ -359,19 +347,15 @@ proptest! {
     }
 
     #[test]
-    fn asking_changes_nothing(run in happenings(30)) {
-        let mut engine = everybody();
-        for record in records(&run) {
-            engine.take_in(&record);
-            let before = engine.checkpoint().unwrap();
-            let first = engine.feedback(record.at());
-            let guidance = engine.guidance(DecisionPoint::PreToolSelection, record.at());
-            prop_assert_eq!(&first, &engine.feedback(record.at()));
-            prop_assert_eq!(
-                &guidance,
-                &engine.guidance(DecisionPoint::PreToolSelection, record.at())
-            );
-            prop_assert_eq!(before, engine.checkpoint().unwrap());
+    fn the_records_of_a_step_follow_its_record_and_name_its_deliveries(run in happenings(30)) {
+        let (mut engine, mut seq) = (everybody(), 0);
+        for mut record in records(&run) {
+            record.seq = seq;
+            let step = engine.step(&record, Some(DecisionPoint::PreToolSelection));
+            let seqs: Vec<u64> = step.records.iter().map(|record| record.seq).collect();
+            let count = step.outcomes.len() + step.deliveries.len();
+            prop_assert_eq!(seqs, (seq + 1..=seq + count as u64).collect::<Vec<_>>());
+            seq += 1 + count as u64;
         }
     }
 }

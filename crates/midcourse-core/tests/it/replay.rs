@@ -19,39 +19,23 @@ pub(crate) struct Said {
     pub(crate) text: String,
 }
 
-/// Takes one record in, asks for everything there is to ask, and confirms it.
-pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> {
-    step_with(engine, record, |_| ())
+/// The same record with free seqs after it, for what the engine records itself.
+pub(crate) fn with_free_seqs(record: &TrajectoryRecord) -> TrajectoryRecord {
+    TrajectoryRecord { seq: record.seq * 10, ..record.clone() }
 }
 
-/// The same, with something done to the engine before every question.
-pub(crate) fn step_with(
-    engine: &mut Engine,
-    record: &TrajectoryRecord,
-    before_asking: impl Fn(&mut Engine),
-) -> Vec<Said> {
-    engine.take_in(record);
+/// Steps through one record, at the point before the model selects tools.
+pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> {
+    let step = engine.step(&with_free_seqs(record), Some(DecisionPoint::PreToolSelection));
     let call = engine.trajectory().tool_call_count();
-    let mut said = Vec::new();
-    let mut confirm = |engine: &mut Engine, delivery: Delivery| {
-        said.push(Said {
-            call,
-            seq: record.seq,
-            provider: delivery.provider().to_owned(),
-            why: delivery.why().map(|why| (why.cause.to_string(), why.rung.0)),
-            text: delivery.text(),
-        });
-        engine.confirm(delivery, record.seq, record.at());
+    let said = |delivery: &Delivery| Said {
+        call,
+        seq: record.seq,
+        provider: delivery.provider().to_owned(),
+        why: delivery.why().map(|why| (why.cause.to_string(), why.rung.0)),
+        text: delivery.text(),
     };
-    before_asking(engine);
-    for feedback in engine.feedback(record.at()).said {
-        confirm(engine, feedback.into());
-    }
-    before_asking(engine);
-    for guidance in engine.guidance(DecisionPoint::PreToolSelection, record.at()).said {
-        confirm(engine, guidance.into());
-    }
-    said
+    step.deliveries.iter().map(said).collect()
 }
 
 /// Everything that is said about a trajectory.

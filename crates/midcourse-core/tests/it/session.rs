@@ -2,7 +2,7 @@
 //! come and go.
 
 use midcourse_core::{
-    Budget, CallId, Cause, Confidence, Detection, Engine, Feedback, FeedbackContext,
+    Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
     FeedbackPolicy, FeedbackProviderConfig, FeedbackTrigger, OutcomeVerdict, PatternDetail,
     PatternDetector, Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp,
     ToolInvoked, ToolResult, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
@@ -10,7 +10,7 @@ use midcourse_core::{
 };
 use serde_json::json;
 
-use crate::replay::shipped;
+use crate::replay::{shipped, with_free_seqs};
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_ms(1_767_225_600_000 + seconds * 1_000)
@@ -46,7 +46,7 @@ fn calls_that_run_at_once_are_one_round_where_the_host_marks_none() {
     let mut engine = Engine::shipped(Budget::default());
     let mut seq = 0;
     let mut take = |engine: &mut Engine, payload| {
-        engine.take_in(&TrajectoryRecord::new(seq, at(seq), payload));
+        engine.step(&TrajectoryRecord::new(seq, at(seq), payload), None);
         seq += 1;
     };
     let started = |id: &str| TrajectoryPayload::ToolStarted {
@@ -112,7 +112,7 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
         .with_detector(Always("second"));
     let records = parse_notation("bash a -> b\nbash c -> d").unwrap();
     let (before, after) = records.split_at(3);
-    before.iter().for_each(|record| drop(both.take_in(record)));
+    before.iter().for_each(|record| drop(both.step(record, None)));
     let names = |engine: &Engine| -> Vec<String> {
         let patterns = engine.trajectory().patterns().iter();
         patterns.map(|pattern| pattern.pattern_type().as_str().to_owned()).collect()
@@ -122,7 +122,7 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
     let mut one = Engine::shipped(Budget::default()).with_detector(Always("second"));
     one.restore(&saved).unwrap();
     assert!(names(&one).is_empty());
-    after.iter().for_each(|record| drop(one.take_in(record)));
+    after.iter().for_each(|record| drop(one.step(record, None)));
     assert_eq!(names(&one), ["second"]);
 }
 
@@ -131,7 +131,7 @@ fn a_word_of_the_person_ends_what_was_believed() {
     let mut engine = Engine::shipped(Budget::default());
     let circle = "4x bash make !! error: missing separator";
     for record in parse_notation(&format!("{circle}\nuser: try the other Makefile")).unwrap() {
-        engine.take_in(&record);
+        engine.step(&record, None);
         let trajectory = engine.trajectory();
         let is_loop = trajectory.tool_call_count() >= 3 && !trajectory.user_just_spoke();
         assert_eq!(!trajectory.patterns().is_empty(), is_loop);
@@ -166,11 +166,8 @@ fn the_outcome_of_a_word_is_what_follows() {
         let mut engine = Engine::shipped(Budget::default());
         let mut verdicts = Vec::new();
         for record in parse_notation(notation).unwrap() {
-            verdicts.extend(engine.take_in(&record).outcomes.iter().map(|outcome| outcome.verdict));
-            let point = midcourse_core::DecisionPoint::PreToolSelection;
-            for piece in engine.guidance(point, record.at()).said {
-                engine.confirm(piece, record.seq, record.at());
-            }
+            let step = engine.step(&with_free_seqs(&record), Some(DecisionPoint::PreToolSelection));
+            verdicts.extend(step.outcomes.iter().map(|outcome| outcome.verdict));
         }
         verdicts
     };

@@ -62,7 +62,7 @@ fn a_budget_of_calls_counts_from_where_the_terms_begin_to_hold() {
 /// The messages after a report of the host and a call.
 fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> Vec<String> {
     let at = Timestamp::from_unix_ms(seq);
-    engine.take_in(&TrajectoryRecord::new(seq, at, payload));
+    engine.step(&TrajectoryRecord::new(seq, at, payload), None);
     let ended = TrajectoryPayload::ToolEnded {
         tool_call_id: format!("c{seq}").into(),
         tool_name: "read".into(),
@@ -75,7 +75,7 @@ fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> 
 
 fn terms(engine: &mut Engine) {
     let record = &records("prompt terms")[0];
-    engine.take_in(record);
+    engine.step(record, None);
 }
 
 #[test]

@@ -5,25 +5,28 @@ use midcourse_core::{
 };
 use serde_json::json;
 
-/// Different calls; more than any window holds, so that each is new when it comes again.
+/// Different calls: more than any window keeps, so that each is new when it is repeated.
 pub(crate) const CALLS: usize = 512;
 
-/// The records of one call.
-pub(crate) type Step = [TrajectoryRecord; 3];
+/// Seqs per call: its three records, and room for what the engine records itself.
+const RECORDS_PER_CALL: u64 = 10;
 
-/// What the results are made of.
+/// The records of one call: the turn starts, the tool starts, the tool ends.
+pub(crate) type Call = [TrajectoryRecord; 3];
+
+/// Which calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nine calls succeed, the tenth fails: an ordinary run.
+    /// Every tenth call.
     Ordinary,
-    /// Every call succeeds.
+    /// None.
     Succeeding,
-    /// Every call fails with an error text of 1.8 KB.
+    /// All of them, with an error text of 1.8 KB.
     Failing,
 }
 
-/// Different steps of one kind.
-pub(crate) fn steps(kind: Kind) -> Vec<Step> {
+/// [`CALLS`] different calls of one kind.
+pub(crate) fn calls(kind: Kind) -> Vec<Call> {
     (0..CALLS)
         .map(|n| {
             let fails = match kind {
@@ -63,41 +66,33 @@ pub(crate) fn steps(kind: Kind) -> Vec<Step> {
         .collect()
 }
 
-/// One full step: a call in, feedback and one guidance decision out.
-pub(crate) fn take(engine: &mut Engine, step: &mut Step, number: u64) -> usize {
+/// Steps through the records of one call, with a decision point at the last; returns the number of
+/// deliveries.
+pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usize {
     let now = Timestamp::from_unix_ms(1_767_225_600_000 + number * 1_000);
-    for (place, record) in step.iter_mut().enumerate() {
-        record.seq = number * 3 + place as u64;
+    let mut deliveries = 0;
+    for (place, record) in call.iter_mut().enumerate() {
+        record.seq = number * RECORDS_PER_CALL + place as u64;
         record.recorded_at_unix_ms = now;
-        engine.take_in(record);
+        let point = (place == 2).then_some(DecisionPoint::PreToolSelection);
+        deliveries += engine.step(record, point).deliveries.len();
     }
-    let feedback = engine.feedback(now).said;
-    let guidance = engine.guidance(DecisionPoint::PreToolSelection, now).said;
-    let said = feedback.len() + guidance.len();
-    for feedback in feedback {
-        engine.confirm(feedback, number * 3 + 2, now);
-    }
-    for guidance in guidance {
-        engine.confirm(guidance, number * 3 + 2, now);
-    }
-    said
+    deliveries
 }
 
-/// An engine that has this many events behind it.
-pub(crate) fn engine_after(events: u64, steps: &mut [Step]) -> Engine {
+/// An engine that has seen this many records of these calls, over and over.
+pub(crate) fn engine_after(records: u64, calls: &mut [Call]) -> Engine {
     let mut engine = Engine::shipped(Default::default());
-    engine.take_in(&TrajectoryRecord::new(
-        0,
-        Timestamp::from_unix_ms(1_767_225_600_000),
-        TrajectoryPayload::DeadlineSet {
-            at_unix_ms: Some(Timestamp::from_unix_ms(4_000_000_000_000)),
-        },
-    ));
-    let count = steps.len() as u64;
-    for number in 0..events / 3 {
+    let deadline = TrajectoryPayload::DeadlineSet {
+        at_unix_ms: Some(Timestamp::from_unix_ms(4_000_000_000_000)),
+    };
+    let at = Timestamp::from_unix_ms(1_767_225_600_000);
+    engine.step(&TrajectoryRecord::new(0, at, deadline), None);
+    let count = calls.len() as u64;
+    for number in 0..records / 3 {
         let place = usize::try_from(number % count).unwrap_or(0);
-        if let Some(step) = steps.get_mut(place) {
-            take(&mut engine, step, number);
+        if let Some(call) = calls.get_mut(place) {
+            run_call(&mut engine, call, number);
         }
     }
     engine
