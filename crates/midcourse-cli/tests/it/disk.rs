@@ -1,28 +1,29 @@
-//! A disk that can lose power: records what a real process does to its files, and constructs the
-//! folders that a power cut could have left. Also a disk that is full, broken or read-only.
+//! A disk that can lose power: it records what a real process does to its files, and constructs
+//! the folders that a power cut could have left. It can also be full, broken or read-only.
 //!
-//! A kill cannot show a missing sync, because the kernel still holds what was not synced. So the
-//! process runs with `shim.c` preloaded, which logs every change, name, sync and acknowledgement
-//! in one order over all threads and processes; [`model`] knows what of that was durable at each
-//! point. What the shim cannot see (raw system calls as rustix makes them, C's stdio, writable
-//! memory maps) is found out: the log must explain the folder that the process left.
+//! A kill does not reveal a missing sync, because the kernel still has the unsynced data. The
+//! process therefore runs with `shim.c` preloaded, which logs every write, change of a name, sync
+//! and acknowledgement of all threads and processes in one order. From this log [`model`] computes
+//! what was durable at each point. The shim does not see raw system calls (as rustix makes them),
+//! C's stdio and writable memory maps, so [`Disk::log`] fails if the log does not explain the
+//! folder that the process left.
 //!
 //! ```ignore
 //! let disk = Disk::new();
 //! disk.run_child("disk::self_tests::append_lines");
 //! for state in disk.crash_states(Sample::at_most(400), 7) {
 //!     let folder = state.materialise();
-//!     // open what is in `folder`; everything in `state.acked()` must be there
+//!     // open the files in `folder`; everything in `state.acked()` must be there
 //! }
 //! ```
 
-mod chance;
 mod crash;
 mod faults;
 mod file;
 mod image;
 mod log;
 mod model;
+mod rng;
 mod self_tests;
 mod sqlite_tests;
 
@@ -44,37 +45,38 @@ use file::Survival;
 use image::Image;
 use model::Model;
 
-/// A folder whose changes are recorded, as long as they are made through [`Disk::record`].
+/// A folder that records the changes made by commands under [`Disk::record`].
 pub(crate) struct Disk {
-    home: TempDir,
-    /// The folder before anything was recorded.
-    start: Model,
+    folder: TempDir,
+    /// The root before the first recorded change.
+    initial: Model,
 }
 
 impl Disk {
     /// An empty disk.
     pub(crate) fn new() -> Self {
-        Self::holding(&Image::default())
+        Self::with_content(&Image::default())
     }
 
-    /// The disk of a crash state, all of it durable: for a power cut during the recovery from one.
+    /// The disk after a power cut, with all that survived durable. It can lose power again, during
+    /// the recovery from the first cut.
     pub(crate) fn after(state: &CrashState) -> Self {
-        Self::holding(state.image())
+        Self::with_content(state.image())
     }
 
-    fn holding(image: &Image) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let root = home.path().join("root");
+    fn with_content(image: &Image) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
         fs::create_dir(&root).unwrap();
         image.write(&root);
         for name in ["log", "acks", "faults"] {
-            File::create(home.path().join(name)).unwrap();
+            File::create(folder.path().join(name)).unwrap();
         }
-        Self { start: Model::of_folder(&root), home }
+        Self { initial: Model::of_folder(&root), folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.home.path().canonicalize().unwrap().join(name)
+        self.folder.path().canonicalize().unwrap().join(name)
     }
 
     /// The recorded folder. Change it only through recorded processes.
@@ -82,10 +84,10 @@ impl Disk {
         self.path("root")
     }
 
-    /// Lets the command, and what it starts, be recorded.
+    /// Records the changes of this command and of the processes that it starts.
     ///
-    /// Do not kill it: between an effect and its entry that would leave a log that does not
-    /// explain the folder. The state in which everything survived is what a kill leaves.
+    /// Do not kill it: a kill between a change and its log entry leaves a log that does not
+    /// explain the folder. To test a kill, use the crash state in which everything survived.
     pub(crate) fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_PRELOAD", shim())
@@ -96,13 +98,13 @@ impl Disk {
             .env("DISK_FAULT_COUNTS", self.path("fault_counts"))
     }
 
-    /// A file in which every line is an acknowledgement, to be a recorded command's output.
+    /// The file of acknowledgements, one per line. It can be the output of a recorded command.
     pub(crate) fn acks(&self) -> File {
         OpenOptions::new().append(true).open(self.path("acks")).unwrap()
     }
 
     /// A recorded process that runs one test of this binary, given by its full name. The test
-    /// should be ignored otherwise, and begin with [`recorded_root`].
+    /// should have `#[ignore]` and start with [`recorded_root`].
     pub(crate) fn child(&self, test: &str) -> Command {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
@@ -110,15 +112,15 @@ impl Disk {
         command
     }
 
-    /// Runs a [`Disk::child`] to its end, which must be a success.
+    /// Runs a [`Disk::child`], which must succeed.
     pub(crate) fn run_child(&self, test: &str) {
         let output = self.child(test).output().unwrap();
-        assert_ran(test, &output);
+        assert_passed(test, &output);
     }
 
-    /// The disk has these faults from now on, and no others. Processes that run notice at once.
+    /// Replaces the faults of the disk, with immediate effect on running processes.
     pub(crate) fn inject(&self, faults: &[Fault]) {
-        assert!(faults.len() <= 16, "the shim knows sixteen faults at once");
+        assert!(faults.len() <= 16, "the shim supports at most sixteen faults");
         let log = self.locked_log();
         let lines: String = faults.iter().map(Fault::line).collect();
         fs::write(self.path("faults"), lines).unwrap();
@@ -126,61 +128,61 @@ impl Disk {
         drop(log);
     }
 
-    /// The disk has no faults from now on.
+    /// Removes all faults.
     pub(crate) fn heal(&self) {
         self.inject(&[]);
     }
 
-    /// While this is open, no recorded process changes anything.
+    /// Locks the log: until the file is dropped, no recorded process changes anything.
     fn locked_log(&self) -> File {
         let log = File::open(self.path("log")).unwrap();
         log.lock().unwrap();
         log
     }
 
-    /// What was recorded so far.
+    /// The changes recorded so far.
     ///
-    /// Fails if that does not explain what is in the folder: then something was changed in a way
-    /// that the shim does not see, and no crash state would mean anything.
+    /// Fails if they do not explain the content of the folder. In that case the shim missed a
+    /// change, and the crash states would be wrong.
     pub(crate) fn log(&self) -> Vec<Entry> {
         let locked = self.locked_log();
         let entries = log::parse(&fs::read(self.path("log")).unwrap());
         let found = Image::read(&self.root());
         drop(locked);
-        let mut model = self.start.clone();
+        let mut model = self.initial.clone();
         entries.iter().for_each(|entry| model.apply(entry));
-        let unexplained = model.after_power_cut(Survival::Everything).differences(&found);
-        assert!(unexplained.is_empty(), "changed without being recorded: {unexplained:?}");
+        let unrecorded = model.after_power_cut(Survival::Everything).differences(&found);
+        assert!(unrecorded.is_empty(), "changed without being recorded: {unrecorded:?}");
         entries
     }
 
-    /// Disks that a power cut could have left, at points of what was recorded so far. The same
-    /// log and seed give the same states.
+    /// The disks that a power cut at some point of the log could have left. The same log and seed
+    /// give the same states.
     pub(crate) fn crash_states(&self, sample: Sample, seed: u64) -> CrashStates {
-        CrashStates::new(self.start.clone(), self.log(), sample, seed)
+        CrashStates::new(self.initial.clone(), self.log(), sample, seed)
     }
 }
 
-/// Checks that a [`Disk::child`] ran its test, and that it passed.
-pub(crate) fn assert_ran(test: &str, output: &Output) {
-    let (shown, errors) = (str::from_utf8(&output.stdout), str::from_utf8(&output.stderr));
-    let ran = output.status.success() && shown.is_ok_and(|shown| shown.contains("1 passed"));
-    assert!(ran, "{test}: {}\n{}\n{}", output.status, shown.unwrap(), errors.unwrap());
+/// Asserts that a [`Disk::child`] ran its test and that the test passed.
+pub(crate) fn assert_passed(test: &str, output: &Output) {
+    let (stdout, stderr) = (str::from_utf8(&output.stdout), str::from_utf8(&output.stderr));
+    let passed = output.status.success() && stdout.is_ok_and(|text| text.contains("1 passed"));
+    assert!(passed, "{test}: {}\n{}\n{}", output.status, stdout.unwrap(), stderr.unwrap());
 }
 
-/// In a [`Disk::child`]: the recorded folder. There is none in a test that was run by itself.
+/// In a [`Disk::child`]: the recorded folder. `None` if the test was started directly.
 pub(crate) fn recorded_root() -> Option<PathBuf> {
     env::var_os("DISK_ROOT").map(PathBuf::from)
 }
 
-/// In a [`Disk::child`]: promises that what this line stands for survives a power cut from now on.
+/// In a [`Disk::child`]: acknowledges `line`. From now on, its data must survive a power cut.
 pub(crate) fn ack(line: &str) {
     let path = env::var_os("DISK_ACKS").unwrap();
     let mut acks = OpenOptions::new().append(true).open(path).unwrap();
     acks.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// The compiled shim; compiled once for each version of its source.
+/// The compiled shim. It is compiled once for each version of its source.
 fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
@@ -190,16 +192,17 @@ fn shim() -> &'static Path {
         let library = folder.join(format!("disk_shim_{:016x}.so", hasher.finish()));
         if !library.exists() {
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/disk/shim.c");
-            // Another test process may be at it too: each compiles its own, the last one stays.
-            let mine = folder.join(format!("disk_shim_{}.so", process::id()));
+            // Test processes may compile at the same time: each writes a file of its own, and the
+            // last rename wins.
+            let own = folder.join(format!("disk_shim_{}.so", process::id()));
             let compiler = env::var_os("CC").unwrap_or("cc".into());
             let output = Command::new(compiler)
                 .args(["-shared", "-fPIC", "-O1", "-U_FORTIFY_SOURCE", "-Wall", "-o"])
-                .args([mine.as_path(), Path::new(source)])
+                .args([own.as_path(), Path::new(source)])
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            fs::rename(mine, &library).unwrap();
+            fs::rename(own, &library).unwrap();
         }
         library
     })

@@ -1,21 +1,21 @@
-//! The disks that a power cut at some point of a recorded history could have left.
+//! The disks that a power cut at some point of a log could have left.
 //!
-//! A crash point is a number of entries that had happened. At each point there are three corner
-//! states (nothing unsynced survived, everything did, everything but the last unsynced write) and
-//! some random ones; equal states of one point are given once.
+//! A crash point is the number of log entries before the power cut. Each point has three fixed
+//! states (nothing unsynced survived, everything did, everything except the last unsynced write
+//! did) and some random ones. Equal states of one point are returned once.
 
 use std::collections::BTreeSet;
 use std::{fmt, vec};
 
 use tempfile::TempDir;
 
-use super::chance::Chance;
 use super::file::Survival;
 use super::image::Image;
 use super::log::Entry;
 use super::model::Model;
+use super::rng::CrashRng;
 
-/// Which crash points to look at, and how many random states at each.
+/// Which crash points to test, and how many random states at each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     points: usize,
@@ -28,13 +28,13 @@ impl Sample {
         Self { points: usize::MAX, random_states: 4 }
     }
 
-    /// So many crash points, drawn at random; but those just after an acknowledgement and just
-    /// before and after a sync are always among them, even if there are more.
+    /// This many crash points, chosen at random. The points just after an acknowledgement and just
+    /// before and after a sync are always included, even if there are more than `points`.
     pub(crate) fn at_most(points: usize) -> Self {
         Self { points, ..Self::all() }
     }
 
-    /// So many random states at each crash point, instead of four.
+    /// This many random states at each crash point; the default is four.
     pub(crate) fn random_states(self, random_states: u64) -> Self {
         Self { random_states, ..self }
     }
@@ -52,9 +52,9 @@ impl Sample {
                 points.insert(at + 1);
             }
         }
-        let mut chance = Chance::new(seed);
+        let mut rng = CrashRng::new(seed);
         while points.len() < self.points {
-            points.insert(chance.below(log.len() + 1));
+            points.insert(rng.below(log.len() + 1));
         }
         points
     }
@@ -77,7 +77,7 @@ impl CrashState {
         &self.image
     }
 
-    /// Writes the disk into a new folder, which lies there in place of the root.
+    /// Writes the content of the disk's root to a new folder.
     pub(crate) fn materialise(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         self.image.write(folder.path());
@@ -85,22 +85,24 @@ impl CrashState {
     }
 }
 
-/// Says which state it is, for the message of a failed test.
+/// Identifies the state in the message of a failed test.
 impl fmt::Display for CrashState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.description)
     }
 }
 
-/// The crash states of a history, by increasing crash point.
+/// The crash states of a log, ordered by crash point.
 pub(crate) struct CrashStates {
     model: Model,
     log: vec::IntoIter<Entry>,
-    happened: usize,
+    /// The number of entries that `model` contains.
+    applied: usize,
     last: Option<Entry>,
     points: BTreeSet<usize>,
     random_states: u64,
     seed: u64,
+    /// The states of the current crash point that were not returned yet.
     ready: vec::IntoIter<CrashState>,
 }
 
@@ -108,7 +110,7 @@ impl CrashStates {
     pub(super) fn new(model: Model, log: Vec<Entry>, sample: Sample, seed: u64) -> Self {
         Self {
             model,
-            happened: 0,
+            applied: 0,
             last: None,
             points: sample.points(&log, seed),
             random_states: sample.random_states,
@@ -119,11 +121,11 @@ impl CrashStates {
     }
 
     fn advance_to(&mut self, point: usize) {
-        for entry in self.log.by_ref().take(point - self.happened) {
+        for entry in self.log.by_ref().take(point - self.applied) {
             self.model.apply(&entry);
             self.last = Some(entry);
         }
-        self.happened = point;
+        self.applied = point;
     }
 
     fn states(&self) -> Vec<CrashState> {
@@ -131,25 +133,25 @@ impl CrashStates {
             ("nothing unsynced survived".to_owned(), Survival::Nothing),
             ("everything survived".to_owned(), Survival::Everything),
         ];
-        if let Some(last) = self.model.last_unsettled_write() {
-            let description = "everything but the last unsynced write survived".to_owned();
-            survivals.push((description, Survival::AllBut(last)));
+        if let Some(last) = self.model.last_volatile_write() {
+            let description = "everything except the last unsynced write survived".to_owned();
+            survivals.push((description, Survival::AllExcept(last)));
         }
         for number in 0..self.random_states {
-            let point = u64::try_from(self.happened).unwrap();
-            let mut mixed = Chance::new(self.seed ^ (point << 20) ^ number);
-            let chance = Chance::new(mixed.number());
-            survivals.push((format!("random state {number}"), Survival::Random(chance)));
+            let point = u64::try_from(self.applied).unwrap();
+            let mut seeds = CrashRng::new(self.seed ^ (point << 20) ^ number);
+            let rng = CrashRng::new(seeds.next_u64());
+            survivals.push((format!("random state {number}"), Survival::Random(rng)));
         }
         let acked = self.model.acked();
         let mut states: Vec<CrashState> = Vec::new();
-        for (survival, left) in survivals {
-            let image = self.model.after_power_cut(left);
+        for (name, survival) in survivals {
+            let image = self.model.after_power_cut(survival);
             if states.iter().all(|state| state.image != image) {
                 let last = self.last.as_ref().map_or("nothing".to_owned(), Entry::to_string);
-                let (happened, seed) = (self.happened, self.seed);
+                let (applied, seed) = (self.applied, self.seed);
                 let description =
-                    format!("power cut after {happened} entries ({last}), seed {seed}: {survival}");
+                    format!("power cut after {applied} entries ({last}), seed {seed}: {name}");
                 states.push(CrashState { image, acked: acked.clone(), description });
             }
         }

@@ -1,21 +1,23 @@
-//! What the recorded process may be told about its disk: full, broken, read-only, or lying.
+//! Faults of the disk: it is full, broken or read-only, or ignores syncs.
 //!
-//! A fault is a line of a file the shim reads at every operation, so a test can break and heal
-//! the disk while the process lives. Operations are counted over all processes, from the moment
-//! the faults were set.
+//! A fault is one line of a file that the shim reads at every operation, so a test can break and
+//! repair the disk while the process runs. Operations of all processes are counted together, from
+//! the moment the faults were set.
 
-/// One kind of failure on some of the files.
+/// A failure of certain operations on certain files.
 ///
-/// It holds for the paths (relative to the root) that match its glob, where `*` also matches
-/// slashes. In a sync a folder's path ends in a slash, and the root's is `./`; so `*/` means the
+/// It applies to the paths (relative to the root) that match its glob; `*` also matches slashes.
+/// When a folder is synced its path ends in a slash, and the root's is `./`, so `*/` matches all
 /// syncs of folders.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// `w` for writes and changes of length, `s` for syncs, `n` for opening to write, creating,
-    /// renaming, linking and removing.
+    /// `w`: writes and changes of length; `s`: syncs; `n`: opening for writing, creating, renaming,
+    /// linking and removing.
     kinds: &'static str,
-    /// Zero does the operation by half: a short write, a sync that says it was done.
+    /// The error to report. Zero means a partial success: a short write, or a sync that reports
+    /// success and does nothing.
     errno: u32,
+    /// The first operation that fails, counted from one.
     first: u64,
     times: u64,
     glob: String,
@@ -26,51 +28,52 @@ const ENOSPC: u32 = 28;
 const EROFS: u32 = 30;
 
 impl Fault {
-    fn of(kinds: &'static str, errno: u32) -> Self {
+    fn new(kinds: &'static str, errno: u32) -> Self {
         Self { kinds, errno, first: 1, times: u64::MAX, glob: "*".to_owned() }
     }
 
     /// Writes fail: the disk is full.
     pub(crate) fn no_space() -> Self {
-        Self::of("w", ENOSPC)
+        Self::new("w", ENOSPC)
     }
 
-    /// A write takes only half of what it is given, and says so.
+    /// Writes store only the first half of the data, and report that length.
     pub(crate) fn short_write() -> Self {
-        Self::of("w", 0)
+        Self::new("w", 0)
     }
 
-    /// Syncs fail. What they should have made durable stays in doubt, even after a later sync.
+    /// Syncs fail. The data may be lost in a power cut even if a later sync succeeds.
     pub(crate) fn sync_error() -> Self {
-        Self::of("s", EIO)
+        Self::new("s", EIO)
     }
 
     /// Nothing can be written, created, renamed or removed.
     pub(crate) fn read_only() -> Self {
-        Self::of("wn", EROFS)
+        Self::new("wn", EROFS)
     }
 
-    /// Syncs succeed and do nothing: the program with its syncs taken out.
+    /// Syncs report success and do nothing, as if the program had none.
     pub(crate) fn dropped_sync() -> Self {
-        Self::of("s", 0)
+        Self::new("s", 0)
     }
 
-    /// From the `first`-th matching operation on, counted from one.
+    /// Starts at the `first`-th matching operation, counted from one.
     pub(crate) fn from(self, first: u64) -> Self {
         Self { first, ..self }
     }
 
-    /// For so many operations only.
+    /// Applies to this many operations only.
     pub(crate) fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
-    /// Only for the paths that match.
+    /// Applies to paths that match this glob only.
     pub(crate) fn on(self, glob: &str) -> Self {
-        assert!(!glob.contains(char::is_whitespace) && glob.len() < 256, "no glob: {glob}");
+        assert!(!glob.contains(char::is_whitespace) && glob.len() < 256, "invalid glob: {glob}");
         Self { glob: glob.to_owned(), ..self }
     }
 
+    /// The fault as `shim.c` reads it.
     pub(super) fn line(&self) -> String {
         let Self { kinds, errno, first, times, glob } = self;
         format!("{kinds} {errno} {first} {times} {glob}\n")

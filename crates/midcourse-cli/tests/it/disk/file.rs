@@ -1,25 +1,26 @@
-//! One file's bytes: what is surely on the disk, and the changes that may or may not be.
+//! The bytes of one file: those that are durable, and the changes that a power cut may lose.
 //!
-//! A change is settled by the next successful sync of the file. A failed sync leaves the changes
-//! before it in doubt for good: the kernel marks their pages clean, so a later sync that succeeds
-//! says nothing about them. Changes apply in their order, each whole, in part or not at all; that
-//! covers every reordering, since a later one can be there without an earlier one.
+//! A change becomes durable with the next successful sync of the file. After a failed sync the
+//! changes before it never become durable: the kernel marks their pages clean, so a later sync
+//! does not write them. A power cut keeps each change whole, in part or not at all, in the order
+//! of the log. This covers all reorderings, since a later change can survive without an earlier.
 
-use super::chance::Chance;
+use super::rng::CrashRng;
 
-/// The part of a write that the disk keeps or loses as one.
-const SECTOR: usize = 512;
+/// The disk keeps or loses each sector of a write as a whole.
+const SECTOR_LEN: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileHistory {
-    /// The bytes with every change up to the first unsettled one.
+    /// The bytes with all changes before the first that is not durable.
     durable: Vec<u8>,
+    /// The other changes. Some may be durable, if an earlier one is not.
     changes: Vec<Change>,
 }
 
 #[derive(Debug, Clone)]
 struct Change {
-    /// Its place in the log.
+    /// The index of its log entry.
     entry: usize,
     kind: ChangeKind,
     state: ChangeState,
@@ -34,17 +35,17 @@ enum ChangeKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChangeState {
     Unsynced,
-    InDoubt,
-    Settled,
+    SyncFailed,
+    Durable,
 }
 
-/// Which of the changes that are not settled a power cut leaves.
+/// Which of the changes that are not durable survive a power cut.
 pub(super) enum Survival {
     Nothing,
     Everything,
-    /// All but the write with this place in the log.
-    AllBut(usize),
-    Random(Chance),
+    /// All except the write with this log entry.
+    AllExcept(usize),
+    Random(CrashRng),
 }
 
 impl FileHistory {
@@ -65,16 +66,16 @@ impl FileHistory {
     }
 
     pub(super) fn sync(&mut self) {
-        self.mark_unsynced(ChangeState::Settled);
-        let settled =
-            self.changes.iter().take_while(|change| change.state == ChangeState::Settled).count();
-        for change in self.changes.drain(..settled) {
-            change.kind.happen(&mut self.durable);
+        self.mark_unsynced(ChangeState::Durable);
+        let durable =
+            self.changes.iter().take_while(|change| change.state == ChangeState::Durable).count();
+        for change in self.changes.drain(..durable) {
+            change.kind.apply(&mut self.durable);
         }
     }
 
     pub(super) fn fail_sync(&mut self) {
-        self.mark_unsynced(ChangeState::InDoubt);
+        self.mark_unsynced(ChangeState::SyncFailed);
     }
 
     fn mark_unsynced(&mut self, state: ChangeState) {
@@ -85,24 +86,24 @@ impl FileHistory {
         }
     }
 
-    /// The place in the log of the last write that is not settled.
-    pub(super) fn last_unsettled_write(&self) -> Option<usize> {
-        let unsettled = |change: &&Change| {
-            change.state != ChangeState::Settled && matches!(change.kind, ChangeKind::Write { .. })
+    /// The log entry of the last write that is not durable.
+    pub(super) fn last_volatile_write(&self) -> Option<usize> {
+        let is_volatile_write = |change: &&Change| {
+            change.state != ChangeState::Durable && matches!(change.kind, ChangeKind::Write { .. })
         };
-        self.changes.iter().rfind(unsettled).map(|change| change.entry)
+        self.changes.iter().rfind(is_volatile_write).map(|change| change.entry)
     }
 
-    /// The bytes a power cut leaves.
+    /// The bytes after a power cut.
     pub(super) fn after_power_cut(&self, survival: &mut Survival) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for change in &self.changes {
             match survival {
-                _ if change.state == ChangeState::Settled => change.kind.happen(&mut bytes),
+                _ if change.state == ChangeState::Durable => change.kind.apply(&mut bytes),
                 Survival::Nothing => {}
-                Survival::AllBut(entry) if *entry == change.entry => {}
-                Survival::Everything | Survival::AllBut(_) => change.kind.happen(&mut bytes),
-                Survival::Random(chance) => change.kind.perhaps_happen(&mut bytes, chance),
+                Survival::AllExcept(entry) if *entry == change.entry => {}
+                Survival::Everything | Survival::AllExcept(_) => change.kind.apply(&mut bytes),
+                Survival::Random(rng) => change.kind.apply_at_random(&mut bytes, rng),
             }
         }
         bytes
@@ -110,19 +111,20 @@ impl FileHistory {
 }
 
 impl ChangeKind {
-    fn happen(&self, bytes: &mut Vec<u8>) {
+    fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Write { offset, data } => put(bytes, *offset, data),
             Self::Resize { length } => bytes.resize(*length, 0),
         }
     }
 
-    fn perhaps_happen(&self, bytes: &mut Vec<u8>, chance: &mut Chance) {
+    /// Applies the change whole, in part or not at all.
+    fn apply_at_random(&self, bytes: &mut Vec<u8>, rng: &mut CrashRng) {
         match self {
-            Self::Write { offset, data } if chance.tears() => tear(bytes, *offset, data, chance),
-            _ if chance.survives() => self.happen(bytes),
-            Self::Write { offset, data } if chance.one_in(4) => {
-                extend(bytes, offset + data.len(), chance);
+            Self::Write { offset, data } if rng.is_torn() => tear(bytes, *offset, data, rng),
+            _ if rng.is_kept() => self.apply(bytes),
+            Self::Write { offset, data } if rng.one_in(4) => {
+                extend(bytes, offset + data.len(), rng);
             }
             _ => {}
         }
@@ -135,26 +137,26 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..end].copy_from_slice(data);
 }
 
-/// Writes some of the sectors; the file may have got its new length anyway.
-fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], chance: &mut Chance) {
+/// Writes some of the sectors. The file may have its new length nevertheless.
+fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], rng: &mut CrashRng) {
     let end = offset + data.len();
     let mut start = offset;
     while start < end {
-        let next = (start / SECTOR * SECTOR + SECTOR).min(end);
-        if chance.one_in(2) {
+        let next = (start / SECTOR_LEN * SECTOR_LEN + SECTOR_LEN).min(end);
+        if rng.one_in(2) {
             put(bytes, start, &data[start - offset..next - offset]);
         }
         start = next;
     }
-    if chance.one_in(2) {
-        extend(bytes, end, chance);
+    if rng.one_in(2) {
+        extend(bytes, end, rng);
     }
 }
 
-/// The new length without the data: zeros, or what those blocks held for another file.
-fn extend(bytes: &mut Vec<u8>, end: usize, chance: &mut Chance) {
-    let stale = chance.one_in(4);
+/// Sets the new length without the data: the rest is zero, or has old data of another file.
+fn extend(bytes: &mut Vec<u8>, end: usize, rng: &mut CrashRng) {
+    let is_stale = rng.one_in(4);
     while bytes.len() < end {
-        bytes.push(if stale { chance.byte() } else { 0 });
+        bytes.push(if is_stale { rng.byte() } else { 0 });
     }
 }

@@ -1,6 +1,6 @@
-//! A folder with everything in it, as a value: read from a real one, or written to one.
+//! The content of a folder as a value, which can be read from a real folder or written to one.
 //!
-//! SQLite's `-shm` files are left out on both sides: they hold no durable state.
+//! SQLite's `-shm` files are ignored in both directions, because they have no durable state.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -18,19 +18,19 @@ pub(super) enum Content {
 
 impl Image {
     pub(super) fn read(root: &Path) -> Self {
-        let read = |(path, status): (PathBuf, Metadata)| {
+        let read_content = |(path, status): (PathBuf, Metadata)| {
             let content = match status.is_dir() {
                 true => Content::Folder,
                 false => Content::File(fs::read(root.join(&path)).unwrap()),
             };
             (path, content)
         };
-        Self(walk(root).into_iter().map(read).collect())
+        Self(walk(root).into_iter().map(read_content).collect())
     }
 
-    /// Writes all of it into an existing folder.
+    /// Writes the content to an existing folder.
     pub(super) fn write(&self, root: &Path) {
-        // A folder sorts before what is in it.
+        // The map is sorted, so a folder comes before its content.
         for (path, content) in &self.0 {
             match content {
                 Content::Folder => fs::create_dir(root.join(path)).unwrap(),
@@ -39,7 +39,7 @@ impl Image {
         }
     }
 
-    /// The paths at which the two differ.
+    /// The paths at which two images differ.
     pub(super) fn differences(&self, other: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(other.0.keys());
         let mut differing: Vec<PathBuf> =
@@ -49,22 +49,22 @@ impl Image {
     }
 }
 
-/// Everything below a folder by relative path, each folder before what is in it.
+/// All files and folders below `root` by relative path, each folder before its content.
 pub(super) fn walk(root: &Path) -> Vec<(PathBuf, Metadata)> {
     let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
-    let mut unread = vec![PathBuf::new()];
-    while let Some(folder) = unread.pop() {
-        for item in fs::read_dir(root.join(&folder)).unwrap() {
-            let item = item.unwrap();
-            let (path, status) = (folder.join(item.file_name()), item.metadata().unwrap());
+    let mut unvisited = vec![PathBuf::new()];
+    while let Some(folder) = unvisited.pop() {
+        for entry in fs::read_dir(root.join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let (path, status) = (folder.join(entry.file_name()), entry.metadata().unwrap());
             if status.is_dir() {
-                unread.push(path.clone());
+                unvisited.push(path.clone());
             }
             if !path.as_os_str().as_encoded_bytes().ends_with(b"-shm") {
                 found.push((path, status));
             }
         }
     }
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
     found
 }

@@ -1,12 +1,13 @@
-//! The entries a recorded process left behind, in the order of their effects.
+//! The log of the changes that recorded processes made, in the order of their effects.
 //!
-//! `shim.c` writes them, [`super::model`] replays them. An entry is there only if the call
-//! succeeded (a failed sync is an entry of its own), so replaying all of them gives the folder as
-//! it is. Files are named by inode; a creation gives an inode number its new meaning.
+//! `shim.c` writes the entries, [`super::model`] replays them. Only calls that succeeded have an
+//! entry, and failed syncs an entry of their own, so replaying all entries gives the folder as it
+//! is. Files are identified by inode; a `Create` entry starts a new file even if its inode number
+//! was used before.
 
 use std::fmt;
 
-/// One recorded effect. Paths are relative to the disk's root.
+/// One recorded change. Paths are relative to the disk's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     Create { path: String, inode: u64 },
@@ -50,17 +51,17 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Reads a whole log; an entry that the model does not know fails the test.
+/// Reads a whole log. An operation that the model does not support fails the test.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Entry> {
-    let mut rest = Reader(bytes);
+    let mut reader = Reader(bytes);
     let mut entries = Vec::new();
-    while !rest.0.is_empty() {
-        entries.push(rest.entry());
+    while !reader.0.is_empty() {
+        entries.push(reader.entry());
     }
     entries
 }
 
-/// The bytes of the log that are still to be read.
+/// The bytes of the log that were not read yet.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -98,7 +99,7 @@ impl Reader<'_> {
             8 => Entry::Sync { path, inode },
             9 => Entry::SyncFailed { path, inode },
             10 => Entry::Ack { data },
-            _ => unreachable!("the disk model does not know {other} (of {path})"),
+            _ => unreachable!("the disk model does not support {other} on {path}"),
         }
     }
 }

@@ -1,12 +1,11 @@
-//! What of a recorded history is durable at some point, and what a power cut there could leave.
+//! Replays a log: what is durable at each point, and what a power cut there could leave.
 //!
-//! Files are [`FileHistory`]s; this module owns the names. Creating, linking, renaming or removing
-//! a name is settled once the folder it happened in was synced after it, and for a rename between
-//! two folders once both were. Until then it may have happened or not, independently of the
-//! others, but each is atomic: after a rename there is the old name or the new one, never both
-//! and never neither. Syncing a file says nothing about its name, and syncing a folder nothing
-//! about the folder's own name. A failed sync of a folder changes nothing: a file system whose
-//! journal fails does not later report a success.
+//! [`FileHistory`] models the bytes of files, this module their names. Creating, linking, renaming
+//! or removing a name becomes durable when its folder is synced afterwards; a rename between two
+//! folders, when both are. Until then a power cut keeps or loses each change independently, but
+//! atomically: after a rename exactly one of the two names exists. Syncing a file does not make
+//! its name durable, nor syncing a folder the folder's own name. A failed sync of a folder has no
+//! effect: a file system whose journal fails does not report success later.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,25 +16,27 @@ use super::file::{FileHistory, Survival};
 use super::image::{Content, Image, walk};
 use super::log::Entry;
 
-/// A file or folder that a name can stand for; an index into the model's nodes.
+/// A file or folder, as an index into the model's nodes.
 type NodeId = usize;
 
 const ROOT: NodeId = 0;
 
-/// A name in a folder.
-type Place = (NodeId, String);
+/// A folder and a name in it.
+type Location = (NodeId, String);
 
-type Names = BTreeMap<Place, NodeId>;
+type Names = BTreeMap<Location, NodeId>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     nodes: Vec<Node>,
     by_inode: HashMap<u64, NodeId>,
-    /// The names as the process sees them.
-    live: Names,
-    /// The names with every change up to the first unsettled one.
+    /// The names as processes see them.
+    current: Names,
+    /// The names with all changes before the first that is not durable.
     durable: Names,
+    /// The other changes. Some may be durable, if an earlier one is not.
     changes: Vec<NameChange>,
+    /// How many log entries were applied.
     entries: usize,
     acked: Vec<u8>,
 }
@@ -46,37 +47,37 @@ enum Node {
     File(FileHistory),
 }
 
-/// A node loses the one name and gets the other.
+/// A node loses one name and gets another.
 #[derive(Debug, Clone)]
 struct NameChange {
     node: NodeId,
-    lost: Option<Place>,
-    gained: Option<Place>,
-    /// The folders still to be synced before this is settled.
+    removed: Option<Location>,
+    added: Option<Location>,
+    /// The folders that must be synced before the change is durable.
     unsynced: Vec<NodeId>,
 }
 
 impl NameChange {
-    fn happen(&self, names: &mut Names) {
-        if let Some(place) = &self.lost
-            && names.get(place) == Some(&self.node)
+    fn apply(&self, names: &mut Names) {
+        if let Some(location) = &self.removed
+            && names.get(location) == Some(&self.node)
         {
-            names.remove(place);
+            names.remove(location);
         }
-        if let Some(place) = &self.gained {
-            names.insert(place.clone(), self.node);
+        if let Some(location) = &self.added {
+            names.insert(location.clone(), self.node);
         }
     }
 }
 
 impl Model {
-    /// A disk on which all that is in the folder is durable.
+    /// A disk with the content of this folder, all of it durable.
     pub(super) fn of_folder(root: &Path) -> Self {
         let root_inode = fs::metadata(root).unwrap().ino();
         let mut model = Self {
             nodes: vec![Node::Folder],
             by_inode: HashMap::from([(root_inode, ROOT)]),
-            live: Names::new(),
+            current: Names::new(),
             durable: Names::new(),
             changes: Vec::new(),
             entries: 0,
@@ -88,10 +89,10 @@ impl Model {
                 false => Node::File(FileHistory::durable(fs::read(root.join(&path)).unwrap())),
             };
             let node = model.add_node(status.ino(), node);
-            let place = model.place(path.to_str().unwrap());
-            model.live.insert(place, node);
+            let location = model.location(path.to_str().unwrap());
+            model.current.insert(location, node);
         }
-        model.durable = model.live.clone();
+        model.durable = model.current.clone();
         model
     }
 
@@ -101,48 +102,48 @@ impl Model {
         self.nodes.len() - 1
     }
 
-    fn place(&self, path: &str) -> Place {
+    fn location(&self, path: &str) -> Location {
         let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut folder = ROOT;
         for parent in parents.split('/').filter(|parent| !parent.is_empty()) {
-            folder = self.live[&(folder, parent.to_owned())];
+            folder = self.current[&(folder, parent.to_owned())];
         }
         (folder, name.to_owned())
     }
 
-    /// Takes in the next entry of the log.
+    /// Applies the next entry of the log.
     pub(super) fn apply(&mut self, entry: &Entry) {
-        let at = self.entries;
+        let entry_index = self.entries;
         self.entries += 1;
         match entry {
             Entry::Create { path, inode } => {
                 let node = self.add_node(*inode, Node::File(FileHistory::default()));
-                self.change_name(node, None, Some(self.place(path)));
+                self.change_name(node, None, Some(self.location(path)));
             }
             Entry::MakeFolder { path, inode } => {
                 let node = self.add_node(*inode, Node::Folder);
-                self.change_name(node, None, Some(self.place(path)));
+                self.change_name(node, None, Some(self.location(path)));
             }
             Entry::Link { path, inode } => {
-                self.change_name(self.by_inode[inode], None, Some(self.place(path)));
+                self.change_name(self.by_inode[inode], None, Some(self.location(path)));
             }
             Entry::Rename { from, to } => {
-                let (from, to) = (self.place(from), self.place(to));
-                let node = self.live[&from];
-                // A rename between two names of one file does nothing.
-                if self.live.get(&to) != Some(&node) {
+                let (from, to) = (self.location(from), self.location(to));
+                let node = self.current[&from];
+                // If both are names of the same file, a rename does nothing.
+                if self.current.get(&to) != Some(&node) {
                     self.change_name(node, Some(from), Some(to));
                 }
             }
             Entry::Unlink { path } => {
-                let place = self.place(path);
-                self.change_name(self.live[&place], Some(place), None);
+                let location = self.location(path);
+                self.change_name(self.current[&location], Some(location), None);
             }
             Entry::Write { inode, offset, data, .. } => {
-                self.change_file(*inode, |file| file.write(at, *offset, data.clone()));
+                self.change_file(*inode, |file| file.write(entry_index, *offset, data.clone()));
             }
             Entry::Resize { inode, length, .. } => {
-                self.change_file(*inode, |file| file.resize(at, *length));
+                self.change_file(*inode, |file| file.resize(entry_index, *length));
             }
             Entry::Sync { inode, .. } => {
                 self.change_file(*inode, FileHistory::sync);
@@ -159,12 +160,12 @@ impl Model {
         }
     }
 
-    fn change_name(&mut self, node: NodeId, lost: Option<Place>, gained: Option<Place>) {
+    fn change_name(&mut self, node: NodeId, removed: Option<Location>, added: Option<Location>) {
         let mut unsynced: Vec<NodeId> =
-            [&lost, &gained].into_iter().flatten().map(|(folder, _)| *folder).collect();
+            [&removed, &added].into_iter().flatten().map(|(folder, _)| *folder).collect();
         unsynced.dedup();
-        let change = NameChange { node, lost, gained, unsynced };
-        change.happen(&mut self.live);
+        let change = NameChange { node, removed, added, unsynced };
+        change.apply(&mut self.current);
         self.changes.push(change);
     }
 
@@ -172,9 +173,9 @@ impl Model {
         for change in &mut self.changes {
             change.unsynced.retain(|unsynced| *unsynced != folder);
         }
-        let settled = self.changes.iter().take_while(|change| change.unsynced.is_empty()).count();
-        for change in self.changes.drain(..settled) {
-            change.happen(&mut self.durable);
+        let durable = self.changes.iter().take_while(|change| change.unsynced.is_empty()).count();
+        for change in self.changes.drain(..durable) {
+            change.apply(&mut self.durable);
         }
     }
 
@@ -185,43 +186,43 @@ impl Model {
         complete.lines().map(str::to_owned).collect()
     }
 
-    /// The place in the log of the last write that is not settled.
-    pub(super) fn last_unsettled_write(&self) -> Option<usize> {
+    /// The log entry of the last write that is not durable.
+    pub(super) fn last_volatile_write(&self) -> Option<usize> {
         let last = |node: &Node| match node {
             Node::Folder => None,
-            Node::File(file) => file.last_unsettled_write(),
+            Node::File(file) => file.last_volatile_write(),
         };
         self.nodes.iter().filter_map(last).max()
     }
 
-    /// The disk a power cut leaves now.
+    /// The content of the disk if the power is cut now.
     pub(super) fn after_power_cut(&self, mut survival: Survival) -> Image {
         let mut names = self.durable.clone();
         for change in &self.changes {
-            let happens = change.unsynced.is_empty()
+            let survives = change.unsynced.is_empty()
                 || match &mut survival {
                     Survival::Nothing => false,
-                    Survival::Everything | Survival::AllBut(_) => true,
-                    Survival::Random(chance) => chance.survives(),
+                    Survival::Everything | Survival::AllExcept(_) => true,
+                    Survival::Random(rng) => rng.is_kept(),
                 };
-            if happens {
-                change.happen(&mut names);
+            if survives {
+                change.apply(&mut names);
             }
         }
         let mut image = Image::default();
         let mut contents: HashMap<NodeId, Content> = HashMap::new();
-        let mut unread = vec![(ROOT, PathBuf::new())];
-        while let Some((folder, folder_path)) = unread.pop() {
+        let mut unvisited = vec![(ROOT, PathBuf::new())];
+        while let Some((folder, folder_path)) = unvisited.pop() {
             let inside = (folder, String::new())..(folder + 1, String::new());
             for ((_, name), node) in names.range(inside) {
                 let path = folder_path.join(name);
-                // Two names of one file show the same bytes.
+                // All names of a file have the same bytes.
                 let content = contents.entry(*node).or_insert_with(|| match &self.nodes[*node] {
                     Node::Folder => Content::Folder,
                     Node::File(file) => Content::File(file.after_power_cut(&mut survival)),
                 });
                 if matches!(content, Content::Folder) {
-                    unread.push((*node, path.clone()));
+                    unvisited.push((*node, path.clone()));
                 }
                 image.0.insert(path, content.clone());
             }

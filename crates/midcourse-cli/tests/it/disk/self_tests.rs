@@ -1,7 +1,7 @@
-//! The disk itself is tested: the model loses what was not synced, and nothing else; the shim sees
-//! what a process does, and faults reach it.
+//! Tests of the simulated disk: a power cut loses unsynced data and nothing else, the shim records
+//! what a process does, and faults have an effect.
 //!
-//! The ignored tests are the processes that the others record.
+//! The ignored tests are the processes that the other tests record.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::{Disk, Entry, Fault, Sample, ack, assert_ran, recorded_root};
+use super::{Disk, Entry, Fault, Sample, ack, assert_passed, recorded_root};
 
 fn sync_folder(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
@@ -32,7 +32,7 @@ fn append(root: &Path, name: &str) {
     }
 }
 
-/// Over all states: how many of the acknowledged lines are gone.
+/// The number of acknowledged lines that are missing, summed over all crash states.
 fn count_lost_lines(disk: &Disk) -> usize {
     let mut lost = 0;
     for state in disk.crash_states(Sample::all(), 7) {
@@ -77,20 +77,20 @@ fn an_acknowledged_line_survives_every_power_cut() {
 }
 
 #[test]
-fn two_processes_with_two_threads_each_are_recorded_in_one_order() {
+fn the_changes_of_two_processes_with_two_threads_are_recorded_in_one_order() {
     let disk = Disk::new();
     let test = "disk::self_tests::append_lines_in_two_threads";
     let children =
         [(); 2].map(|()| disk.child(test).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn());
     for child in children {
-        assert_ran(test, &child.unwrap().wait_with_output().unwrap());
+        assert_passed(test, &child.unwrap().wait_with_output().unwrap());
     }
     assert_eq!(disk.log().iter().filter(|entry| entry.is_ack()).count(), 32);
     assert_eq!(count_lost_lines(&disk), 0);
 }
 
 #[test]
-fn without_the_syncs_a_line_is_lost() {
+fn without_syncs_an_acknowledged_line_is_lost() {
     for glob in ["*", "lines", "*/"] {
         let disk = Disk::new();
         disk.inject(&[Fault::dropped_sync().on(glob)]);
@@ -113,7 +113,7 @@ fn the_same_seed_gives_the_same_states() {
 }
 
 #[test]
-fn an_unsynced_write_is_absent_or_whole_or_torn_or_only_length() {
+fn an_unsynced_write_is_lost_or_whole_or_torn_or_only_extends_the_file() {
     let disk = Disk::new();
     disk.inject(&[Fault::dropped_sync().on("lines")]);
     disk.run_child("disk::self_tests::append_lines");
@@ -123,10 +123,10 @@ fn an_unsynced_write_is_absent_or_whole_or_torn_or_only_length() {
         let folder = state.materialise();
         let bytes = fs::read(folder.path().join("lines")).unwrap_or_default();
         let found = bytes.get(..whole.len()).unwrap_or(&bytes);
-        let is_like = |range: std::ops::Range<usize>| found.get(range.clone()) == whole.get(range);
+        let matches = |range: std::ops::Range<usize>| found.get(range.clone()) == whole.get(range);
         seen[0] |= bytes.is_empty() && !state.acked().is_empty();
         seen[1] |= found == whole;
-        seen[2] |= !is_like(0..512) && is_like(512..1024);
+        seen[2] |= !matches(0..512) && matches(512..1024);
         seen[3] |= found.len() == whole.len() && found.iter().all(|byte| *byte == 0);
     }
     assert_eq!(seen, [true; 4]);
@@ -150,7 +150,7 @@ fn replace_by_rename() {
 }
 
 #[test]
-fn a_rename_is_atomic_and_lost_without_the_sync_of_its_folder() {
+fn a_rename_is_atomic_and_may_be_lost_until_its_folder_is_synced() {
     let disk = Disk::new();
     disk.run_child("disk::self_tests::replace_by_rename");
     let (mut renamed, mut lost) = (0, 0);
@@ -181,46 +181,47 @@ fn write_in_a_new_folder() {
     file.write_all(b"value").unwrap();
     file.sync_all().unwrap();
     sync_folder(&folder);
-    ack("the file and its folder");
+    ack("file and folder synced");
     sync_folder(&root);
-    ack("the folder's own name");
+    ack("parent synced");
     fs::hard_link(folder.join("value"), root.join("linked")).unwrap();
     fs::remove_file(folder.join("value")).unwrap();
     sync_folder(&root);
-    ack("the other name");
+    ack("linked");
     fs::remove_dir(&folder).unwrap();
     sync_folder(&root);
-    ack("only the other name");
+    ack("folder removed");
 }
 
 #[test]
-fn a_folder_is_lost_without_the_sync_of_its_parent() {
+fn a_new_folder_may_be_lost_until_its_parent_is_synced() {
     let disk = Disk::new();
     disk.run_child("disk::self_tests::write_in_a_new_folder");
     let mut lost = 0;
     for state in disk.crash_states(Sample::all(), 7) {
         let folder = state.materialise();
-        let first = fs::read(folder.path().join("folder/value")).is_ok_and(|text| text == b"value");
-        let other = fs::read(folder.path().join("linked")).is_ok_and(|text| text == b"value");
+        let original =
+            fs::read(folder.path().join("folder/value")).is_ok_and(|text| text == b"value");
+        let linked = fs::read(folder.path().join("linked")).is_ok_and(|text| text == b"value");
         match state.acked().len() {
             0 => {}
             1 => lost += u32::from(!folder.path().join("folder").exists()),
-            2 => assert!(first || other, "{state}"),
-            3 => assert!(other, "{state}"),
-            _ => assert!(other && !folder.path().join("folder").exists(), "{state}"),
+            2 => assert!(original || linked, "{state}"),
+            3 => assert!(linked, "{state}"),
+            _ => assert!(linked && !folder.path().join("folder").exists(), "{state}"),
         }
     }
     assert!(lost > 0);
 }
 
-/// Appends a line to a file, all in one go.
+/// Opens a file, appends a line and syncs it.
 fn append_once(path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(b"a line\n")?;
     file.sync_all()
 }
 
-fn told(outcome: io::Result<()>) -> String {
+fn outcome_text(outcome: io::Result<()>) -> String {
     outcome.map_or_else(|error| error.raw_os_error().unwrap().to_string(), |()| "ok".to_owned())
 }
 
@@ -229,7 +230,7 @@ fn told(outcome: io::Result<()>) -> String {
 fn append_until_it_works() {
     let Some(root) = recorded_root() else { return };
     loop {
-        let outcome = told(append_once(&root.join("lines")));
+        let outcome = outcome_text(append_once(&root.join("lines")));
         ack(&outcome);
         if outcome == "ok" {
             break;
@@ -239,7 +240,7 @@ fn append_until_it_works() {
 }
 
 #[test]
-fn a_fault_reaches_a_process_and_heals_while_it_lives() {
+fn faults_can_be_set_and_removed_while_a_process_runs() {
     let test = "disk::self_tests::append_until_it_works";
     for (fault, errno) in [
         (Fault::no_space(), "28"),
@@ -254,7 +255,7 @@ fn a_fault_reaches_a_process_and_heals_while_it_lives() {
             thread::sleep(Duration::from_millis(2));
         }
         disk.heal();
-        assert_ran(test, &child.wait_with_output().unwrap());
+        assert_passed(test, &child.wait_with_output().unwrap());
         let last = disk.crash_states(Sample::at_most(0), 7).last().unwrap();
         let (outcome, failures) = last.acked().split_last().unwrap();
         assert_eq!(outcome, "ok");
@@ -266,11 +267,11 @@ fn a_fault_reaches_a_process_and_heals_while_it_lives() {
 #[ignore = "runs as a recorded process"]
 fn append_four_times() {
     let Some(root) = recorded_root() else { return };
-    (0..4).for_each(|_| ack(&told(append_once(&root.join("lines")))));
+    (0..4).for_each(|_| ack(&outcome_text(append_once(&root.join("lines")))));
 }
 
 #[test]
-fn a_fault_hits_the_operations_it_names() {
+fn a_fault_affects_only_the_operations_that_it_selects() {
     let outcomes = |fault: Fault| {
         let disk = Disk::new();
         disk.inject(&[fault]);
@@ -278,12 +279,12 @@ fn a_fault_hits_the_operations_it_names() {
         let last = disk.crash_states(Sample::at_most(0), 7).last().unwrap();
         (last.acked().join(" "), disk.log())
     };
-    let said = |fault| outcomes(fault).0;
-    assert_eq!(said(Fault::no_space().from(3)), "ok ok 28 28");
-    assert_eq!(said(Fault::sync_error().from(2).times(2)), "ok 5 5 ok");
-    assert_eq!(said(Fault::no_space().on("other")), "ok ok ok ok");
-    let (said, log) = outcomes(Fault::short_write().from(2).times(1));
-    assert_eq!(said, "ok ok ok ok");
+    let acks = |fault| outcomes(fault).0;
+    assert_eq!(acks(Fault::no_space().from(3)), "ok ok 28 28");
+    assert_eq!(acks(Fault::sync_error().from(2).times(2)), "ok 5 5 ok");
+    assert_eq!(acks(Fault::no_space().on("other")), "ok ok ok ok");
+    let (acks, log) = outcomes(Fault::short_write().from(2).times(1));
+    assert_eq!(acks, "ok ok ok ok");
     let lengths: Vec<usize> = log
         .iter()
         .filter_map(|entry| match entry {
@@ -303,11 +304,11 @@ fn sync_again_after_a_failure() {
     file.write_all(b"a line\n").unwrap();
     file.sync_all().unwrap_err();
     file.sync_all().unwrap();
-    ack("synced at the second try");
+    ack("synced");
 }
 
 #[test]
-fn a_sync_that_succeeds_after_one_that_failed_promises_nothing() {
+fn a_successful_sync_after_a_failed_one_does_not_make_data_durable() {
     let disk = Disk::new();
     disk.inject(&[Fault::sync_error().on("lines").times(1)]);
     disk.run_child("disk::self_tests::sync_again_after_a_failure");
@@ -319,7 +320,7 @@ fn a_sync_that_succeeds_after_one_that_failed_promises_nothing() {
 }
 
 #[test]
-fn what_a_command_prints_can_acknowledge() {
+fn the_output_of_a_command_can_be_the_acknowledgements() {
     let disk = Disk::new();
     let mut command = Command::new("sh");
     command.args(["-c", "echo value > file; echo stored"]).current_dir(disk.root());
@@ -331,7 +332,7 @@ fn what_a_command_prints_can_acknowledge() {
 
 #[test]
 #[should_panic(expected = "changed without being recorded: [\"file\"]")]
-fn a_change_that_was_not_recorded_is_found_out() {
+fn an_unrecorded_change_is_detected() {
     let disk = Disk::new();
     fs::write(disk.root().join("file"), "value").unwrap();
     disk.log();

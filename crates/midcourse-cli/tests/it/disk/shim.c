@@ -1,15 +1,15 @@
 /*
- * Records what a process does to the files under one folder, and injects faults there.
+ * Records what a process does to the files below one folder, and injects faults there.
  *
- * Preloaded into a child by disk.rs (LD_PRELOAD). Every call that changes bytes, names or
- * durability below DISK_ROOT becomes one entry of DISK_LOG; log.rs reads them. The log's lock is
- * held across the real call, so the entries stand in the order of their effects, over all threads
- * and processes. A write to the file DISK_ACKS (through any descriptor, so also a redirected
- * standard output) is an entry of its own kind: it places an acknowledgement in the same order.
+ * disk.rs preloads this library into a child process (LD_PRELOAD). Every call that changes bytes,
+ * names or durability below DISK_ROOT appends one entry to DISK_LOG, which log.rs reads. The lock
+ * of the log is held during the real call, so the entries of all threads and processes are in the
+ * order of their effects. A write to the file DISK_ACKS, through any descriptor and so also by a
+ * redirected standard output, is logged as an acknowledgement in the same order.
  *
- * Syncs are recorded and not passed on: nobody cuts the power, so the log alone decides what was
- * durable. SQLite's "-shm" files are no durable state and are not recorded. Descriptors are never
- * tracked: what one refers to is asked of /proc, so dup, fork and exec need no care.
+ * Syncs are recorded but not executed: the power is never really cut, and the log alone decides
+ * what was durable. SQLite's "-shm" files have no durable state and are not recorded. The shim
+ * does not track descriptors but looks up their paths in /proc, so dup, fork and exec just work.
  */
 
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The numbers are read by log.rs. */
+/* log.rs knows these numbers. */
 enum op {
     OP_CREATE = 1,
     OP_MAKE_FOLDER = 2,
@@ -43,7 +43,7 @@ enum op {
     OP_UNMODELLED = 11,
 };
 
-/* An entry of the log: this, then the path, the other path and the data. */
+/* An entry of the log is this header, then the path, the other path and the data. */
 struct header {
     uint64_t op, inode, offset, path_length, other_length, data_length;
 };
@@ -58,7 +58,7 @@ __attribute__((constructor)) static void read_environment(void) {
     if (log_path && acks_path && faults_path && fault_counts_path) root = getenv("DISK_ROOT");
 }
 
-static void give_up(const char *what) {
+static void fail(const char *what) {
     perror(what);
     abort();
 }
@@ -67,28 +67,28 @@ static int real_open(const char *path, int flags, mode_t mode) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
 }
 
-/* The log is opened anew for each entry: a lock of its own for every thread, also after a fork. */
+/* Opens the log again for each entry, so that every thread has its own lock, even after a fork. */
 static int lock_log(void) {
     int log = real_open(log_path, O_WRONLY | O_APPEND, 0);
-    if (log < 0) give_up("disk shim: opening the log");
+    if (log < 0) fail("disk shim: opening the log");
     while (flock(log, LOCK_EX) != 0)
-        if (errno != EINTR) give_up("disk shim: locking the log");
+        if (errno != EINTR) fail("disk shim: locking the log");
     return log;
 }
 
 static void unlock_log(int log) {
-    int kept = errno;
-    /* A child that was just forked may hold the same lock; closing alone would leave it to that. */
+    int saved_errno = errno;
+    /* A child that was just forked shares the lock; closing alone would not release it. */
     flock(log, LOCK_UN);
     close(log);
-    errno = kept;
+    errno = saved_errno;
 }
 
 static void append(int log, const void *bytes, size_t length) {
     while (length > 0) {
         ssize_t written = syscall(SYS_write, log, bytes, length);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) give_up("disk shim: writing the log");
+        if (written <= 0) fail("disk shim: writing the log");
         bytes = (const char *)bytes + written;
         length -= (size_t)written;
     }
@@ -96,7 +96,7 @@ static void append(int log, const void *bytes, size_t length) {
 
 static void record(int log, enum op op, uint64_t inode, uint64_t offset, const char *path,
                    const char *other, const struct iovec *data, size_t data_length) {
-    int kept = errno;
+    int saved_errno = errno;
     struct header header = {op, inode, offset, strlen(path), strlen(other), data_length};
     append(log, &header, sizeof header);
     append(log, path, header.path_length);
@@ -106,10 +106,10 @@ static void record(int log, enum op op, uint64_t inode, uint64_t offset, const c
         append(log, data->iov_base, part);
         data_length -= part;
     }
-    errno = kept;
+    errno = saved_errno;
 }
 
-/* Where a path lies relative to the root ("." is the root itself), or NULL if outside. */
+/* The path relative to the root ("." for the root itself), or NULL if it is outside. */
 static const char *below_root(const char *path) {
     size_t length = root ? strlen(root) : 0;
     if (length == 0 || strncmp(path, root, length) != 0) return NULL;
@@ -122,27 +122,27 @@ static int is_shared_memory(const char *path) {
     return length >= 4 && strcmp(path + length - 4, "-shm") == 0;
 }
 
-/* The absolute path behind a descriptor; empty if it has none. */
+/* The absolute path of a descriptor, or an empty string if it has none. */
 static const char *path_of_descriptor(int fd, char path[PATH_MAX]) {
-    int kept = errno;
+    int saved_errno = errno;
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, PATH_MAX - 1);
     path[length < 0 ? 0 : length] = '\0';
-    char *gone = length > 10 ? path + length - 10 : NULL;
-    if (gone && strcmp(gone, " (deleted)") == 0) *gone = '\0';
-    errno = kept;
+    char *deleted = length > 10 ? path + length - 10 : NULL;
+    if (deleted && strcmp(deleted, " (deleted)") == 0) *deleted = '\0';
+    errno = saved_errno;
     return path;
 }
 
-/* Where a descriptor's file lies relative to the root, or NULL if it is not to be recorded. */
-static const char *place_of(int fd, char full[PATH_MAX]) {
+/* The path of a descriptor relative to the root, or NULL if it is not recorded. */
+static const char *relative_path(int fd, char full[PATH_MAX]) {
     return root ? below_root(path_of_descriptor(fd, full)) : NULL;
 }
 
-/* The absolute path of a name that need not exist: its folder's path and its last component. */
+/* The absolute path of a name that may not exist: the path of its folder and the last component. */
 static const char *path_of_name(int folder, const char *name, char path[PATH_MAX]) {
-    int kept = errno;
+    int saved_errno = errno;
     char parent[PATH_MAX];
     path[0] = '\0';
     size_t length = name && root ? strlen(name) : 0;
@@ -160,36 +160,36 @@ static const char *path_of_name(int folder, const char *name, char path[PATH_MAX
         if (used + 1 + (length - start) < PATH_MAX)
             sprintf(path + used, "/%.*s", (int)(length - start), name + start);
     }
-    errno = kept;
+    errno = saved_errno;
     return path;
 }
 
 static struct stat status_of(int fd) {
     struct stat status;
-    if (fstat(fd, &status) != 0) give_up("disk shim: fstat");
+    if (fstat(fd, &status) != 0) fail("disk shim: fstat");
     return status;
 }
 
 /*
- * What the injected faults say to an operation of this kind ('w' write, 's' sync, 'n' name) on
- * a path, or on two of which either may be NULL: -1 is nothing, 0 is to do it by half (a short
- * write, a sync that does not happen), anything else is the error to fail with. Called under the
- * log's lock, which also guards the counts. A line of the file is: kinds, errno, the first
- * operation hit, how many, glob.
+ * The injected fault for an operation of this kind ('w' write, 's' sync, 'n' name) on one or two
+ * paths, either of which may be NULL: -1 for no fault, 0 for a partial success (a short write, or
+ * a sync that does nothing), otherwise the errno to fail with. The caller holds the lock of the
+ * log, which also guards the counts. A line of the file has: kinds, errno, the first operation
+ * affected, the number of operations affected, glob.
  */
 static int fault(char kind, const char *path, const char *other) {
     char text[2048];
     uint64_t counts[16] = {0};
-    int hit = -1, kept = errno;
+    int hit = -1, saved_errno = errno;
     int fd = real_open(faults_path, O_RDONLY, 0);
     ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
-    errno = kept;
+    errno = saved_errno;
     if (length <= 0) return -1;
     text[length] = '\0';
     int counts_fd = real_open(fault_counts_path, O_RDWR | O_CREAT, 0600);
     if (counts_fd < 0 || pread(counts_fd, counts, sizeof counts, 0) < 0)
-        give_up("disk shim: reading the fault counts");
+        fail("disk shim: reading the fault counts");
     char *rest = text;
     for (size_t i = 0; i < 16; i++) {
         char *line = strsep(&rest, "\n"), kinds[8], glob[256];
@@ -204,14 +204,14 @@ static int fault(char kind, const char *path, const char *other) {
         if (hit < 0 && counts[i] >= first && counts[i] - first < times) hit = error;
     }
     if (syscall(SYS_pwrite64, counts_fd, counts, sizeof counts, 0L) != sizeof counts)
-        give_up("disk shim: writing the fault counts");
+        fail("disk shim: writing the fault counts");
     close(counts_fd);
-    errno = kept;
+    errno = saved_errno;
     return hit;
 }
 
-/* Whether an operation is to fail; if so, errno says how. */
-static int is_refused(char kind, const char *path, const char *other) {
+/* Whether an operation must fail; if so, sets errno. */
+static int must_fail(char kind, const char *path, const char *other) {
     int error = fault(kind, path, other);
     if (error > 0) errno = error;
     return error > 0;
@@ -222,10 +222,10 @@ static ssize_t real_write(int fd, const struct iovec *data, int parts, off_t at)
                   : syscall(SYS_pwritev, fd, data, parts, at, 0L);
 }
 
-/* A write at an offset, or at the descriptor's position if that is negative. */
+/* A write at the offset `at`, or at the position of the descriptor if `at` is negative. */
 static ssize_t write_at(int fd, const struct iovec *data, int parts, off_t at) {
     char full[PATH_MAX];
-    const char *path = place_of(fd, full);
+    const char *path = relative_path(fd, full);
     int is_ack = root && strcmp(full, acks_path) == 0;
     if (!path && !is_ack) return real_write(fd, data, parts, at);
 
@@ -279,33 +279,33 @@ ssize_t pwritev(int fd, const struct iovec *data, int parts, off_t at) {
 }
 ssize_t pwritev64(int, const struct iovec *, int, off64_t) __attribute__((alias("pwritev")));
 
-/* Rust's std::fs::copy and io::copy try these first and fall back to read and write. */
+/* Rust's std::fs::copy and io::copy try these calls first. If they fail, Rust reads and writes. */
 ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t length,
                         unsigned flags) {
     char full[PATH_MAX];
-    if (place_of(to, full)) return errno = ENOSYS, -1;
+    if (relative_path(to, full)) return errno = ENOSYS, -1;
     return syscall(SYS_copy_file_range, from, from_at, to, to_at, length, flags);
 }
 
 ssize_t sendfile(int to, int from, off_t *at, size_t length) {
     char full[PATH_MAX];
-    if (place_of(to, full)) return errno = EINVAL, -1;
+    if (relative_path(to, full)) return errno = EINVAL, -1;
     return syscall(SYS_sendfile, to, from, at, length);
 }
 ssize_t sendfile64(int, int, off64_t *, size_t) __attribute__((alias("sendfile")));
 
 ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t length, unsigned flags) {
     char full[PATH_MAX];
-    if (place_of(to, full)) return errno = EINVAL, -1;
+    if (relative_path(to, full)) return errno = EINVAL, -1;
     return syscall(SYS_splice, from, from_at, to, to_at, length, flags);
 }
 
 int ftruncate(int fd, off_t length) {
     char full[PATH_MAX];
-    const char *path = place_of(fd, full);
+    const char *path = relative_path(fd, full);
     if (!path) return (int)syscall(SYS_ftruncate, fd, length);
     int log = lock_log(), result = -1;
-    if (!is_refused('w', path, NULL)) result = (int)syscall(SYS_ftruncate, fd, length);
+    if (!must_fail('w', path, NULL)) result = (int)syscall(SYS_ftruncate, fd, length);
     if (result == 0 && !is_shared_memory(path))
         record(log, OP_RESIZE, status_of(fd).st_ino, (uint64_t)length, path, "", NULL, 0);
     unlock_log(log);
@@ -315,11 +315,11 @@ int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
 
 int fallocate(int fd, int mode, off_t offset, off_t length) {
     char full[PATH_MAX];
-    const char *path = place_of(fd, full);
+    const char *path = relative_path(fd, full);
     if (!path) return (int)syscall(SYS_fallocate, fd, mode, offset, length);
     int log = lock_log(), result = -1;
     off_t before = status_of(fd).st_size;
-    if (!is_refused('w', path, NULL))
+    if (!must_fail('w', path, NULL))
         result = (int)syscall(SYS_fallocate, fd, mode, offset, length);
     struct stat after = status_of(fd);
     if (result == 0 && (mode & ~FALLOC_FL_KEEP_SIZE))
@@ -332,16 +332,16 @@ int fallocate(int fd, int mode, off_t offset, off_t length) {
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
 
 int posix_fallocate(int fd, off_t offset, off_t length) {
-    int kept = errno, error = fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
-    errno = kept;
+    int saved_errno = errno, error = fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
+    errno = saved_errno;
     return error;
 }
 int posix_fallocate64(int, off64_t, off64_t) __attribute__((alias("posix_fallocate")));
 
-/* For the faults' globs a folder's path ends in a slash. */
+/* In the globs of faults the path of a folder ends in a slash. */
 static int sync_descriptor(int fd, long call) {
     char full[PATH_MAX], name[PATH_MAX + 1];
-    const char *path = place_of(fd, full);
+    const char *path = relative_path(fd, full);
     if (!path) return (int)syscall(call, fd);
     if (is_shared_memory(path)) return 0;
     struct stat status = status_of(fd);
@@ -364,7 +364,7 @@ static int open_at(int folder, const char *name, int flags, mode_t mode) {
     if (!path) return (int)syscall(SYS_openat, folder, name, flags, mode);
     struct stat status;
     int log = lock_log(), fd = -1, existed = fstatat(AT_FDCWD, full, &status, 0) == 0;
-    if (!is_refused('n', path, NULL))
+    if (!must_fail('n', path, NULL))
         fd = (int)syscall(SYS_openat, folder, name, flags, mode);
     if (fd >= 0 && !is_shared_memory(path)) {
         status = status_of(fd);
@@ -402,7 +402,7 @@ int open(const char *name, int flags, ...) {
 }
 int open64(const char *, int, ...) __attribute__((alias("open")));
 
-/* What open() with two arguments becomes in C compiled with _FORTIFY_SOURCE. */
+/* _FORTIFY_SOURCE replaces an open() with two arguments by these. */
 int __open_2(const char *name, int flags) { return open_at(AT_FDCWD, name, flags, 0); }
 int __open64_2(const char *, int) __attribute__((alias("__open_2")));
 
@@ -418,13 +418,13 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
     if (!from_path && !to_path)
         return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
     int log = lock_log(), result = -1;
-    if (!is_refused('n', from_path, to_path))
+    if (!must_fail('n', from_path, to_path))
         result = (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
     if (result == 0 && from_path && to_path && !(flags & ~RENAME_NOREPLACE))
         record(log, OP_RENAME, 0, 0, from_path, to_path, NULL, 0);
     else if (result == 0)
         record(log, OP_UNMODELLED, 0, 0, from_path ? from_path : to_path,
-               "a rename that exchanges or crosses the root", NULL, 0);
+               "a rename that exchanges two names or crosses the root", NULL, 0);
     unlock_log(log);
     return result;
 }
@@ -443,7 +443,7 @@ int linkat(int from_folder, const char *from, int to_folder, const char *to, int
     if (!path) return (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
     struct stat status;
     int log = lock_log(), result = -1;
-    if (!is_refused('n', path, NULL))
+    if (!must_fail('n', path, NULL))
         result = (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
     if (result == 0 && fstatat(AT_FDCWD, full, &status, AT_SYMLINK_NOFOLLOW) == 0)
         record(log, OP_LINK, status.st_ino, 0, path, "", NULL, 0);
@@ -472,7 +472,7 @@ int unlinkat(int folder, const char *name, int flags) {
     const char *path = below_root(path_of_name(folder, name, full));
     if (!path) return (int)syscall(SYS_unlinkat, folder, name, flags);
     int log = lock_log(), result = -1;
-    if (!is_refused('n', path, NULL)) result = (int)syscall(SYS_unlinkat, folder, name, flags);
+    if (!must_fail('n', path, NULL)) result = (int)syscall(SYS_unlinkat, folder, name, flags);
     if (result == 0 && !is_shared_memory(path))
         record(log, OP_UNLINK, 0, 0, path, "", NULL, 0);
     unlock_log(log);
@@ -488,7 +488,7 @@ int mkdirat(int folder, const char *name, mode_t mode) {
     if (!path) return (int)syscall(SYS_mkdirat, folder, name, mode);
     struct stat status;
     int log = lock_log(), result = -1;
-    if (!is_refused('n', path, NULL))
+    if (!must_fail('n', path, NULL))
         result = (int)syscall(SYS_mkdirat, folder, name, mode);
     if (result == 0 && fstatat(AT_FDCWD, full, &status, 0) == 0)
         record(log, OP_MAKE_FOLDER, status.st_ino, 0, path, "", NULL, 0);

@@ -1,7 +1,7 @@
-//! SQLite on this disk: with its syncs it keeps every commit, without them it does not.
+//! SQLite on the simulated disk: with its syncs it keeps every commit, without them it loses some.
 //!
-//! The first shows that the model is not stricter than a database that is known to be right; the
-//! second that it is strict enough to tell.
+//! The first shows that the model is not too strict for a database that is known to be correct,
+//! the second that it is strict enough to reveal a missing sync.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -30,7 +30,7 @@ fn insert_rows() {
                  CREATE INDEX IF NOT EXISTS by_text ON rows (text);",
             )
             .unwrap();
-        // This build of SQLite leaves the names in folders to us.
+        // This build of SQLite does not sync folders.
         File::open(&root).unwrap().sync_all().unwrap();
         let insert = |id: i64| {
             connection.execute("INSERT OR REPLACE INTO rows VALUES (?1, ?2)", (id, text(id)))
@@ -51,7 +51,7 @@ fn recover_rows() {
     ids(&root, "FULL").unwrap();
 }
 
-/// The rows of a database, or what is wrong with it. One that does not exist has none.
+/// The ids of the rows, or why the database is wrong. A missing database has no rows.
 fn ids(folder: &Path, synchronous: &str) -> Result<BTreeSet<i64>, Box<dyn Error>> {
     let connection = Connection::open(folder.join("rows.db"))?;
     connection.pragma_update(None, "synchronous", synchronous)?;
@@ -66,7 +66,7 @@ fn ids(folder: &Path, synchronous: &str) -> Result<BTreeSet<i64>, Box<dyn Error>
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
     match rows.iter().find(|(id, found)| *found != text(*id)) {
-        Some((id, _)) => Err(format!("row {id} has another text").into()),
+        Some((id, _)) => Err(format!("row {id} has a wrong text").into()),
         None => Ok(rows.into_iter().map(|(id, _)| id).collect()),
     }
 }
@@ -75,7 +75,7 @@ fn acked(state: &CrashState) -> BTreeSet<i64> {
     state.acked().iter().filter_map(|id| id.parse().ok()).collect()
 }
 
-fn assert_holds(state: &CrashState, acked: &BTreeSet<i64>) {
+fn assert_has_rows(state: &CrashState, acked: &BTreeSet<i64>) {
     let found = ids(state.materialise().path(), "OFF");
     assert!(found.as_ref().is_ok_and(|found| found.is_superset(acked)), "{found:?}: {state}");
 }
@@ -86,7 +86,7 @@ fn every_commit_survives_every_power_cut() {
     disk.run_child("disk::sqlite_tests::insert_rows");
     let mut states = 0;
     for state in disk.crash_states(Sample::at_most(300).random_states(2), 7) {
-        assert_holds(&state, &acked(&state));
+        assert_has_rows(&state, &acked(&state));
         states += 1;
     }
     assert!(states > 300, "{states} states");
@@ -101,29 +101,29 @@ fn every_commit_survives_a_power_cut_during_recovery() {
         let again = Disk::after(&state);
         again.run_child("disk::sqlite_tests::recover_rows");
         for later in again.crash_states(Sample::at_most(20), 7) {
-            assert_holds(&later, &acked(&state));
+            assert_has_rows(&later, &acked(&state));
         }
     }
 }
 
 #[test]
-fn without_the_syncs_a_commit_is_lost() {
+fn without_syncs_a_commit_is_lost() {
     for glob in ["*", "*-wal", "*/"] {
         let disk = Disk::new();
         disk.inject(&[Fault::dropped_sync().on(glob)]);
         disk.run_child("disk::sqlite_tests::insert_rows");
         let mut states = disk.crash_states(Sample::at_most(0).random_states(1), 7);
-        let loses = |state: CrashState| {
+        let loses_rows = |state: CrashState| {
             let found = ids(state.materialise().path(), "OFF");
             !found.is_ok_and(|found| found.is_superset(&acked(&state)))
         };
-        assert!(states.any(loses), "dropped syncs of {glob}");
+        assert!(states.any(loses_rows), "dropped syncs of {glob}");
     }
 }
 
 #[test]
-fn a_commit_tried_again_after_a_failure_survives() {
-    for (fault, fails) in [
+fn a_commit_that_is_retried_after_a_failure_survives() {
+    for (fault, must_fail) in [
         (Fault::sync_error().on("*-wal").from(9).times(3), true),
         (Fault::no_space().on("*-wal").from(100).times(3), true),
         (Fault::short_write().on("*-wal").from(100).times(40), false),
@@ -136,9 +136,9 @@ fn a_commit_tried_again_after_a_failure_survives() {
         let states = disk.crash_states(Sample::at_most(0).random_states(1), 7);
         let mut failures = 0;
         for state in states.step_by(6) {
-            assert_holds(&state, &acked(&state));
+            assert_has_rows(&state, &acked(&state));
             failures = state.acked().iter().filter(|line| *line == "failed").count();
         }
-        assert_eq!(failures > 0, fails, "{fault:?}");
+        assert_eq!(failures > 0, must_fail, "{fault:?}");
     }
 }
