@@ -1,4 +1,7 @@
-//! What leaves a store and comes back: exports, imports, old files, runs that are removed.
+//! Exporting, importing and removing runs.
+//!
+//! An export imports without loss, importing it again changes nothing, and removing runs leaves no
+//! unused bodies.
 
 use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
 use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine, now};
@@ -29,7 +32,8 @@ fn import(store: &mut Store, lines: &[Value]) -> midcourse::Imported {
     store.import(lines.collect()).unwrap()
 }
 
-/// One run of everything: a child, bodies, secrets, fills, divergences, deliveries, old schemas.
+/// A run with a bit of everything: a child run, bodies, secrets, merged and conflicting reports,
+/// deliveries, and a record of an old schema.
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
@@ -65,7 +69,7 @@ pub(crate) fn everything(store: &mut Store) {
 }
 
 #[test]
-fn an_export_imports_without_loss_as_often_as_one_likes() {
+fn an_export_imports_without_loss_any_number_of_times() {
     let (from, to) = (Place::new(), Place::new());
     let mut store = from.open();
     everything(&mut store);
@@ -75,14 +79,14 @@ fn an_export_imports_without_loss_as_often_as_one_likes() {
     assert_eq!(export(&copy), lines);
     let again = import(&mut copy, &lines);
     assert_eq!((again.new, again.merged, again.renumbered), (0, 0, 0));
-    assert_eq!(again.conflicts, 1, "the one that it holds");
+    assert_eq!(again.conflicts, 1, "the conflict in the exported records");
     assert_eq!(export(&copy), lines);
-    // Into the store it came from: nothing is new there either.
-    let home = import(&mut store, &lines);
-    assert_eq!((home.new, home.conflicts), (0, 1));
+    // Importing into the store that it came from changes nothing either.
+    let original = import(&mut store, &lines);
+    assert_eq!((original.new, original.conflicts), (0, 1));
     assert_eq!(export(&store), lines);
-    // A live run may go on with an imported one, and the file be imported once more.
-    copy.append(said("r", "on we go")).unwrap();
+    // A live run can continue an imported one, and the file can be imported again.
+    copy.append(said("r", "continue")).unwrap();
     assert_eq!(import(&mut copy, &lines).new, 0);
     for store in [&store, &copy] {
         assert_eq!(findings(store), [""; 0]);
@@ -92,7 +96,7 @@ fn an_export_imports_without_loss_as_often_as_one_likes() {
 }
 
 #[test]
-fn a_file_with_holes_is_numbered_anew_and_known_the_next_time() {
+fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
     let place = Place::new();
     let mut store = place.open();
     let line = |seq: u64, text: &str| {
@@ -109,7 +113,7 @@ fn a_file_with_holes_is_numbered_anew_and_known_the_next_time() {
 }
 
 #[test]
-fn old_runs_go_with_their_whole_tree_or_not_at_all() {
+fn old_runs_are_removed_only_with_all_their_child_runs() {
     let place = Place::new();
     let mut store = place.open();
     let mut add = |run: RunIdentity, seconds| {
@@ -126,17 +130,18 @@ fn old_runs_go_with_their_whole_tree_or_not_at_all() {
     let old = store.runs_before(at(100)).unwrap();
     let names: Vec<_> = old.iter().map(|id| id.as_str()).collect();
     assert_eq!(names, ["old.child", "old"]);
-    assert!(!store.remove_run(&"new".into(), at(100)).unwrap(), "it is not old");
+    assert!(!store.remove_run(&"new".into(), at(100)).unwrap(), "the run is not old enough");
     for run in &old {
         assert!(store.remove_run(run, at(100)).unwrap());
     }
     assert_eq!(store.run_count().unwrap(), 3);
-    assert_eq!(findings(&store), [""; 0], "what the others share is still there");
+    assert_eq!(findings(&store), [""; 0], "shared bodies are still there");
     for run in ["busy", "busy.child", "new"] {
         store.remove_run(&run.into(), at(10_000)).unwrap();
     }
-    let other = Connection::open(place.home().store_file()).unwrap();
-    let left: i64 = other.query_row("SELECT count(*) FROM bodies", [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 0);
+    let connection = Connection::open(place.home().store_file()).unwrap();
+    let bodies: i64 =
+        connection.query_row("SELECT count(*) FROM bodies", [], |row| row.get(0)).unwrap();
+    assert_eq!(bodies, 0);
     store.shrink().unwrap();
 }

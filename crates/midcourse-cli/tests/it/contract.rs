@@ -1,4 +1,7 @@
-//! The contract of a store, checked on every store there is.
+//! The contract of a trajectory sink, checked on all of them.
+//!
+//! Each test runs on the sink in memory, on a store that is opened for every event, and on the
+//! store's writer thread. Afterwards `verify` must find nothing.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -45,12 +48,12 @@ fn records_keep_their_order() {
 }
 
 #[test]
-fn one_fact_is_one_record_whoever_reports_it() {
+fn a_fact_is_one_record_whichever_source_reports_it() {
     check_all(|subject| {
         let sink = subject.sink();
         assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
         assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::Duplicate);
-        // The same call's beginning is another fact.
+        // The start of the same call is another fact.
         assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
         let mut other = ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", "proxy");
@@ -79,7 +82,7 @@ fn one_fact_is_one_record_whoever_reports_it() {
 }
 
 #[test]
-fn a_source_that_contradicts_itself_diverges() {
+fn a_source_that_reports_a_fact_differently_is_a_conflict() {
     check_all(|subject| {
         let sink = subject.sink();
         assert_eq!(standing(&sink, ended("r", "c", "one")), RecordStatus::New);
@@ -90,7 +93,7 @@ fn a_source_that_contradicts_itself_diverges() {
 }
 
 #[test]
-fn a_source_is_held_to_its_own_words() {
+fn a_source_is_compared_with_its_own_first_report() {
     check_all(|subject| {
         let sink = subject.sink();
         let first = ended("r", "c", "out");
@@ -102,12 +105,16 @@ fn a_source_is_held_to_its_own_words() {
         };
         result.narration = Some("built".into());
         assert_eq!(standing(&sink, other), RecordStatus::Merged);
-        assert_eq!(standing(&sink, first), RecordStatus::Duplicate, "it says what it said before");
+        assert_eq!(
+            standing(&sink, first),
+            RecordStatus::Duplicate,
+            "the source repeats its first report"
+        );
     });
 }
 
 #[test]
-fn a_call_ends_once() {
+fn a_call_has_one_end() {
     let denied = |call: &str| {
         let payload = TrajectoryPayload::Denied {
             tool_call_id: call.into(),
@@ -119,35 +126,39 @@ fn a_call_ends_once() {
     check_all(|subject| {
         let sink = subject.sink();
         assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
-        assert_eq!(standing(&sink, denied("c")), RecordStatus::Duplicate, "it has returned");
+        assert_eq!(standing(&sink, denied("c")), RecordStatus::Duplicate, "the call has returned");
         assert_eq!(standing(&sink, denied("d")), RecordStatus::New);
         assert_eq!(
             standing(&sink, ended("r", "d", "out")),
             RecordStatus::Duplicate,
-            "it never ran"
+            "the call was denied"
         );
         assert_eq!(seqs(subject, "r"), [0, 1]);
     });
 }
 
 #[test]
-fn what_may_echo_is_one_fact_in_a_row_and_no_further() {
+fn consecutive_events_are_deduplicated_where_the_event_allows_it() {
     check_all(|subject| {
         let sink = subject.sink();
         let go_on = || said("r", "go on").deduped();
         assert_eq!(standing(&sink, go_on()), RecordStatus::New);
         assert_eq!(standing(&sink, go_on()), RecordStatus::Duplicate);
-        assert_eq!(standing(&sink, said("r", "go on")), RecordStatus::New, "it does not say so");
+        assert_eq!(
+            standing(&sink, said("r", "go on")),
+            RecordStatus::New,
+            "the event does not allow it"
+        );
         assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
-        assert_eq!(standing(&sink, go_on()), RecordStatus::New, "something came between");
+        assert_eq!(standing(&sink, go_on()), RecordStatus::New, "another event came between");
         let mut other = go_on();
         other.source = Source::new("test", "proxy");
-        assert_eq!(standing(&sink, other), RecordStatus::New, "another source is no echo");
+        assert_eq!(standing(&sink, other), RecordStatus::New, "the source is another one");
     });
 }
 
 #[test]
-fn an_empty_id_names_no_call() {
+fn events_with_an_empty_call_id_are_not_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for text in ["one", "two"] {
@@ -157,10 +168,10 @@ fn an_empty_id_names_no_call() {
 }
 
 #[test]
-fn what_a_run_says_of_itself_later_is_believed() {
+fn a_run_can_report_its_identity_after_its_child() {
     check_all(|subject| {
         let sink = subject.sink();
-        // First a child is met, then its parent, which has a parent itself and a deadline.
+        // The child is reported first, then its parent, which has a parent and a deadline.
         let top = root("top");
         let parent = RunIdentity::child_of(&top, "top.p").with_deadline(at(99));
         let child = RunIdentity::child_of(&parent, "top.p.c");
@@ -168,8 +179,8 @@ fn what_a_run_says_of_itself_later_is_believed() {
             Event::new(run.clone(), hook(), at(1), TrajectoryPayload::TurnStarted)
         };
         sink.record_blocking(turn(&child)).unwrap();
-        let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
-        let event = Event::new(parent.clone(), hook(), at(2), begins);
+        let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
+        let event = Event::new(parent.clone(), hook(), at(2), run_started);
         assert_eq!(standing(&sink, event), RecordStatus::Merged);
         let records = subject.records("top.p");
         assert_eq!((records[0].depth, records[0].parent_run_id.clone()), (1, Some("top".into())));
@@ -177,11 +188,11 @@ fn what_a_run_says_of_itself_later_is_believed() {
             unreachable!()
         };
         assert_eq!(identity.deadline_unix_ms, Some(at(99)));
-        assert_eq!(subject.records("top").len(), 1, "and its own parent has a record");
-        // A run cannot be its own ancestor.
-        let mut odd = root("odd");
-        odd.parent_run_id = Some("odd".into());
-        sink.record_blocking(turn(&odd)).unwrap();
+        assert_eq!(subject.records("top").len(), 1, "the parent's own parent has a record too");
+        // A run that claims to be its own parent has none.
+        let mut orphan = root("odd");
+        orphan.parent_run_id = Some("odd".into());
+        sink.record_blocking(turn(&orphan)).unwrap();
         assert_eq!(subject.records("odd").len(), 1);
     });
 }
@@ -201,7 +212,7 @@ fn events_without_a_key_are_never_merged() {
 }
 
 #[test]
-fn runs_do_not_touch_each_other() {
+fn runs_are_independent() {
     check_all(|subject| {
         let sink = subject.sink();
         for n in 0..5 {
@@ -219,34 +230,36 @@ fn runs_do_not_touch_each_other() {
 }
 
 #[test]
-fn a_child_comes_after_its_parent() {
+fn a_child_run_gives_its_parent_a_record() {
     check_all(|subject| {
         let sink = subject.sink();
         let parent = root("p").with_conversation_id("talk");
         let child = RunIdentity::child_of(&parent, "p.worker");
         let event = Event::new(child.clone(), hook(), at(1), TrajectoryPayload::TurnStarted);
         sink.record_blocking(event).unwrap();
-        let (above, below) = (subject.records("p"), subject.records("p.worker"));
-        assert_eq!(above.len(), 1, "the parent was never seen, and has a record all the same");
-        let TrajectoryPayload::RunStarted { identity } = &above[0].payload else { unreachable!() };
+        let (parent_records, child_records) = (subject.records("p"), subject.records("p.worker"));
+        assert_eq!(parent_records.len(), 1, "the parent has a record although it reported nothing");
+        let TrajectoryPayload::RunStarted { identity } = &parent_records[0].payload else {
+            unreachable!()
+        };
         assert_eq!(*identity, parent);
-        assert_eq!((below[0].seq, below[0].depth), (0, 1));
-        assert_eq!(below[0].parent_run_id, Some("p".into()));
-        // The parent's own word about its beginning is the same fact.
-        let begins = TrajectoryPayload::RunStarted { identity: parent.clone() };
-        let standing = standing(&sink, Event::new(parent, hook(), at(0), begins));
+        assert_eq!((child_records[0].seq, child_records[0].depth), (0, 1));
+        assert_eq!(child_records[0].parent_run_id, Some("p".into()));
+        // When the parent reports its start, that is the same fact.
+        let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
+        let standing = standing(&sink, Event::new(parent, hook(), at(0), run_started));
         assert_eq!((standing, subject.records("p").len()), (RecordStatus::Duplicate, 1));
     });
 }
 
 #[test]
-fn what_precedes_a_run_is_adopted_by_it() {
+fn a_run_adopts_the_records_from_before_its_start() {
     check_all(|subject| {
         let sink = subject.sink();
         sink.record_blocking(said("held", "early")).unwrap();
         sink.record_blocking(ended("held", "c", "early too")).unwrap();
-        let begins = TrajectoryPayload::RunStarted { identity: root("r") };
-        let event = Event::new(root("r"), hook(), at(1), begins).adopting("held".into());
+        let run_started = TrajectoryPayload::RunStarted { identity: root("r") };
+        let event = Event::new(root("r"), hook(), at(1), run_started).adopting("held".into());
         let recorded = sink.record_blocking(event).unwrap();
         assert_eq!(recorded.record.seq, 2);
         let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
@@ -258,7 +271,7 @@ fn what_precedes_a_run_is_adopted_by_it() {
 }
 
 #[test]
-fn an_adopted_run_brings_its_children_and_what_was_said_of_it() {
+fn adopting_a_run_merges_its_facts_and_its_children() {
     check_all(|subject| {
         let sink = subject.sink();
         for run in ["held", "r"] {
@@ -270,36 +283,36 @@ fn an_adopted_run_brings_its_children_and_what_was_said_of_it() {
         let child = RunIdentity::child_of(&root("held"), "held.w");
         let turn = TrajectoryPayload::TurnStarted;
         sink.record_blocking(Event::new(child, hook(), at(50), turn)).unwrap();
-        let begins = TrajectoryPayload::RunStarted { identity: root("r") };
-        let event = Event::new(root("r"), hook(), at(1), begins).adopting("held".into());
+        let run_started = TrajectoryPayload::RunStarted { identity: root("r") };
+        let event = Event::new(root("r"), hook(), at(1), run_started).adopting("held".into());
         sink.record_blocking(event).unwrap();
         let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
-        assert_eq!(texts, ["one", "own", "own", "run_started"], "one fact, one record");
+        assert_eq!(texts, ["one", "own", "own", "run_started"], "a fact has one record");
     });
 }
 
 #[test]
-fn two_writers_at_once_leave_no_gap() {
-    const EACH: u64 = 40;
+fn concurrent_writers_leave_no_gap() {
+    const EVENTS_PER_WRITER: u64 = 40;
     check_all(|subject| {
         let sinks = [subject.sink(), subject.sink(), subject.sink(), subject.sink()];
         std::thread::scope(|scope| {
             for (writer, sink) in sinks.iter().enumerate() {
                 scope.spawn(move || {
-                    for n in 0..EACH {
+                    for n in 0..EVENTS_PER_WRITER {
                         sink.record_blocking(ended("r", &format!("{writer}-{n}"), "x")).unwrap();
-                        // And one that all of them report.
+                        // All writers report this one.
                         sink.record_blocking(started("r", &n.to_string())).unwrap();
                     }
                 });
             }
         });
-        assert_eq!(seqs(subject, "r"), (0..EACH * 5).collect::<Vec<_>>());
+        assert_eq!(seqs(subject, "r"), (0..EVENTS_PER_WRITER * 5).collect::<Vec<_>>());
     });
 }
 
 #[test]
-fn what_was_recorded_is_there_after_a_reopen() {
+fn records_are_there_after_a_reopen() {
     check_all(|subject| {
         subject.sink().record_blocking(ended("r", "c", "before")).unwrap();
         let sink = subject.sink();
@@ -313,15 +326,15 @@ fn what_was_recorded_is_there_after_a_reopen() {
     });
 }
 
-/// While somebody else holds the store nothing can be committed: so nothing may be acknowledged,
-/// and no poll may wait.
+/// While another process locks the store nothing can be committed, so nothing may be acknowledged,
+/// and no poll may block.
 #[test]
-fn an_async_caller_is_acknowledged_after_the_commit_and_never_blocks() {
+fn an_async_append_completes_after_the_commit_and_never_blocks() {
     let subject = Shared(Place::new());
     let writer = subject.sink();
     let other = rusqlite::Connection::open(subject.0.home().store_file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // More than the queue holds, so that some wait for room in it.
+    // More than fit into the queue, so that some must wait for space.
     let mut pending: Vec<_> =
         (0..2_000).map(|n| writer.record(ended("r", &n.to_string(), "x"))).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -335,7 +348,7 @@ fn an_async_caller_is_acknowledged_after_the_commit_and_never_blocks() {
             let done = scope.spawn(move || wait(recording)).join().unwrap().unwrap();
             assert_eq!(done.record.seq, n as u64);
             if n % 500 == 0 {
-                assert!(subject.records("r").len() > n, "acknowledged, so others can read it");
+                assert!(subject.records("r").len() > n, "an acknowledged record can be read");
             }
         }
     });

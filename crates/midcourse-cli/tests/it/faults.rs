@@ -1,4 +1,6 @@
-//! Bad disks and bad neighbours: each a clear answer, and nothing that was acknowledged is lost.
+//! Broken disks, locked stores and stores of other releases.
+//!
+//! Each gets a reply that says what is wrong, and no acknowledged event is lost.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,14 +17,14 @@ use serde_json::{Value, json};
 use crate::disk::{Disk, Fault, recorded_root};
 use crate::events::{Place, findings, quick, text_of};
 
-/// Milliseconds that are enough on any machine: nothing here waits for a lock.
-const PATIENT: &str = "60000";
+/// A busy timeout in milliseconds that is never reached, since no test waits long for a lock.
+const LONG_TIMEOUT_MS: &str = "60000";
 
-/// The real command, fed one event at a time.
+/// A process of the real command that gets one event at a time.
 struct Recording {
     child: Child,
     input: ChildStdin,
-    answers: std::io::Lines<BufReader<ChildStdout>>,
+    replies: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Recording {
@@ -36,8 +38,8 @@ impl Recording {
             .spawn()
             .unwrap();
         let input = child.stdin.take().unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, input, answers }
+        let replies = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, input, replies }
     }
 
     fn event(&mut self, call: &str) -> Value {
@@ -45,13 +47,13 @@ impl Recording {
                              "result": {"content": [{"type": "text", "text": call}]},
                              "is_error": false});
         writeln!(self.input, "{}", json!({"payload": payload})).unwrap();
-        serde_json::from_str(&self.answers.next().unwrap().unwrap()).unwrap()
+        serde_json::from_str(&self.replies.next().unwrap().unwrap()).unwrap()
     }
 
-    /// Closes it, and returns what it said at the end and whether it was content.
+    /// Closes the input. Returns whether the process succeeded, and its error output.
     fn end(self) -> (bool, String) {
         drop(self.input);
-        drop(self.answers);
+        drop(self.replies);
         let output = self.child.wait_with_output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     }
@@ -61,8 +63,8 @@ fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_midcourse"))
 }
 
-fn word<'a>(answer: &'a Value, name: &str) -> &'a str {
-    answer.get(name).and_then(Value::as_str).unwrap_or_default()
+fn field<'a>(reply: &'a Value, name: &str) -> &'a str {
+    reply.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn stored(home: &DataDir) -> Vec<String> {
@@ -71,151 +73,158 @@ fn stored(home: &DataDir) -> Vec<String> {
     store.trajectory("r").unwrap().iter().map(text_of).collect()
 }
 
-/// The store cannot be written for a while; the spill folder can.
-fn a_store_that_fails(faults: &[Fault], why: &str) {
+/// Checks that events are spilled while the store cannot be written but the spill folder can.
+fn check_events_are_spilled(faults: &[Fault], why: &str) {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
-    assert_eq!(word(&recording.event("one"), "standing"), "new");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    assert_eq!(field(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
-        let answer = recording.event(call);
-        assert_eq!(word(&answer, "standing"), "spilled", "{answer}");
-        assert!(word(&answer, "why").contains(why), "{answer}");
+        let reply = recording.event(call);
+        assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
+        assert!(field(&reply, "why").contains(why), "{reply}");
     }
     disk.heal();
-    assert_eq!(word(&recording.event("four"), "standing"), "new");
+    assert_eq!(field(&recording.event("four"), "standing"), "new");
     assert_eq!(recording.end(), (true, String::new()));
-    assert_eq!(stored(&home), ["one", "two", "three", "four"], "spilled events come in in order");
+    assert_eq!(
+        stored(&home),
+        ["one", "two", "three", "four"],
+        "spilled events are stored in order"
+    );
 }
 
 #[test]
-fn a_full_disk_under_the_store() {
-    a_store_that_fails(&[Fault::no_space().on("*store.db-wal")], "the disk is full");
+fn events_are_spilled_while_the_disk_of_the_store_is_full() {
+    check_events_are_spilled(&[Fault::no_space().on("*store.db-wal")], "the disk is full");
 }
 
 #[test]
-fn a_disk_too_full_for_the_processes_to_share_memory() {
+fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
-    assert_eq!(word(&recording.event("one"), "standing"), "new");
-    // The file is first made shorter, which a full disk lets one do.
+    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    assert_eq!(field(&recording.event("one"), "standing"), "new");
+    // The first operation truncates the file, which works on a full disk.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
-    assert_eq!(word(&recording.event("two"), "why"), "the disk is full");
+    assert_eq!(field(&recording.event("two"), "why"), "the disk is full");
     disk.heal();
-    assert_eq!(word(&recording.event("three"), "standing"), "new");
+    assert_eq!(field(&recording.event("three"), "standing"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&home), ["one", "two", "three"]);
 }
 
 #[test]
-fn a_disk_that_fails_to_sync() {
-    a_store_that_fails(&[Fault::sync_error().on("*store.db-wal")], "the store failed");
+fn events_are_spilled_while_syncs_fail() {
+    check_events_are_spilled(&[Fault::sync_error().on("*store.db-wal")], "the store failed");
 }
 
-/// Nothing at all can be written for a while.
-fn a_disk_that_fails(faults: &[Fault], why: &str, expected: &[&str]) {
+/// Checks that events are reported as lost while neither store nor spill folder can be written.
+fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
-    assert_eq!(word(&recording.event("one"), "standing"), "new");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    assert_eq!(field(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
-        let answer = recording.event(call);
-        assert_eq!(word(&answer, "standing"), "lost", "{answer}");
-        assert!(word(&answer, "error").contains(why), "{answer}");
-        assert!(!word(&answer, "hint").is_empty());
+        let reply = recording.event(call);
+        assert_eq!(field(&reply, "standing"), "lost", "{reply}");
+        assert!(field(&reply, "error").contains(why), "{reply}");
+        assert!(!field(&reply, "hint").is_empty());
     }
     disk.heal();
-    assert_eq!(word(&recording.event("four"), "standing"), "new");
-    let (content, said) = recording.end();
-    assert!(!content && said.contains("2 events could not be recorded"), "{said}");
+    assert_eq!(field(&recording.event("four"), "standing"), "new");
+    let (is_success, stderr) = recording.end();
+    assert!(!is_success && stderr.contains("2 events could not be recorded"), "{stderr}");
     let store = Store::open(&home, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
-    let told = |record: &TrajectoryRecord| match &record.payload {
+    let summary = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),
         _ => text_of(record),
     };
-    assert_eq!(store.trajectory("r").unwrap().iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(store.trajectory("r").unwrap().iter().map(summary).collect::<Vec<_>>(), expected);
 }
 
-/// A full disk still lets old blocks be written over; so the loss is on record afterwards.
+/// On a full disk existing blocks can be overwritten, so the number of lost events can be recorded.
 #[test]
-fn a_full_disk() {
+fn events_lost_on_a_full_disk_are_counted_in_a_gap() {
     let faults = [Fault::no_space().on("*store.db*"), Fault::no_space().on("*spill*")];
-    a_disk_that_fails(&faults, "the disk is full", &["one", "gap of 2", "four"]);
+    check_events_are_lost(&faults, "the disk is full", &["one", "gap of 2", "four"]);
 }
 
-/// Here nothing can be written anywhere, and only the answers say what was lost.
+/// Nothing can be written at all, so only the replies report the loss.
 #[test]
-fn a_read_only_disk() {
-    a_disk_that_fails(&[Fault::read_only()], "cannot be written", &["one", "four"]);
+fn events_on_a_read_only_disk_are_reported_as_lost() {
+    check_events_are_lost(&[Fault::read_only()], "cannot be written", &["one", "four"]);
 }
 
 #[test]
-fn a_folder_that_cannot_be_made() {
+fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
     let disk = Disk::new();
     disk.inject(&[Fault::read_only()]);
     let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, PATIENT);
-    let answer = recording.event("one");
-    assert_eq!(word(&answer, "standing"), "lost");
-    assert!(word(&answer, "hint").contains("MIDCOURSE_HOME"), "{answer}");
+    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    let reply = recording.event("one");
+    assert_eq!(field(&reply, "standing"), "lost");
+    assert!(field(&reply, "hint").contains("MIDCOURSE_HOME"), "{reply}");
     assert!(!recording.end().0);
 }
 
 #[test]
-fn a_store_that_another_process_holds() {
+fn events_are_spilled_while_another_process_locks_the_store() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
-    let other = Connection::open(home.store_file()).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let locker = Connection::open(home.store_file()).unwrap();
+    locker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut recording = Recording::start(&mut command(), &home, "20");
     for call in ["one", "two", "three"] {
-        let answer = recording.event(call);
-        assert_eq!(word(&answer, "standing"), "spilled", "{answer}");
-        assert_eq!(word(&answer, "why"), "the store is locked by another process");
+        let reply = recording.event(call);
+        assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
+        assert_eq!(field(&reply, "why"), "the store is locked by another process");
     }
     let listed = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
-    let told = String::from_utf8(listed.stderr).unwrap();
-    assert!(listed.status.success() && told.contains("spilled events are not shown yet"), "{told}");
-    other.execute_batch("COMMIT").unwrap();
+    let stderr = String::from_utf8(listed.stderr).unwrap();
+    assert!(
+        listed.status.success() && stderr.contains("spilled events are not shown yet"),
+        "{stderr}"
+    );
+    locker.execute_batch("COMMIT").unwrap();
     assert!(recording.end().0);
-    let mut recording = Recording::start(&mut command(), &home, PATIENT);
-    assert_eq!(word(&recording.event("four"), "standing"), "new");
+    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    assert_eq!(field(&recording.event("four"), "standing"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&home), ["one", "two", "three", "four"]);
     assert_eq!(std::fs::read_dir(home.spill_folder()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_store_of_a_newer_release() {
+fn events_are_spilled_while_the_store_has_a_newer_schema() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
-    let set = |version: u32| {
+    let set_schema = |version: u32| {
         let other = Connection::open(home.store_file()).unwrap();
         other.pragma_update(None, "user_version", version).unwrap();
     };
-    set(99);
-    let mut recording = Recording::start(&mut command(), &home, PATIENT);
-    let answer = recording.event("one");
-    assert_eq!(word(&answer, "standing"), "spilled");
-    assert!(word(&answer, "why").contains("schema 99"), "{answer}");
+    set_schema(99);
+    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    let reply = recording.event("one");
+    assert_eq!(field(&reply, "standing"), "spilled");
+    assert!(field(&reply, "why").contains("schema 99"), "{reply}");
     let output = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("hint: install the newer midcourse"), "{said}");
-    set(1);
-    assert_eq!(word(&recording.event("two"), "standing"), "new");
+    assert!(stderr.contains("hint: install the newer midcourse"), "{stderr}");
+    set_schema(1);
+    assert_eq!(field(&recording.event("two"), "standing"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&home), ["one", "two"]);
 }
 
 #[test]
-fn a_newer_release_comes_while_an_older_one_has_the_store_open() {
+fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
     let place = Place::new();
     let mut old = place.open();
     old.append(crate::events::said("r", "before")).unwrap();
@@ -233,7 +242,7 @@ fn a_newer_release_comes_while_an_older_one_has_the_store_open() {
 }
 
 #[test]
-fn a_damaged_page_is_told_and_the_rest_still_reads() {
+fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     let place = Place::new();
     let home = place.home();
     let mut store = place.open();
@@ -250,27 +259,27 @@ fn a_damaged_page_is_told_and_the_rest_still_reads() {
     let run =
         |args: &[&str]| command().args(args).env("MIDCOURSE_HOME", home.path()).output().unwrap();
     let verified = run(&["verify"]);
-    let told = String::from_utf8(verified.stdout).unwrap();
-    assert_eq!(verified.status.code(), Some(1), "{told}");
-    assert!(told.contains("damaged") || told.contains("missing"), "{told}");
+    let stdout = String::from_utf8(verified.stdout).unwrap();
+    assert_eq!(verified.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("damaged") || stdout.contains("missing"), "{stdout}");
     assert_eq!(run(&["list"]).status.code(), Some(0));
-    // A file that is no database at all.
+    // The file is not a database.
     std::fs::write(home.store_file(), "not a database, and long enough to be looked at".repeat(99))
         .unwrap();
-    let mut recording = Recording::start(&mut command(), &home, PATIENT);
-    let answer = recording.event("one");
-    assert_eq!(word(&answer, "standing"), "spilled", "{answer}");
-    assert!(word(&answer, "why").contains("damaged"), "{answer}");
+    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    let reply = recording.event("one");
+    assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
+    assert!(field(&reply, "why").contains("damaged"), "{reply}");
     recording.end();
     let listed = run(&["list"]);
     assert_eq!(listed.status.code(), Some(1));
     assert!(String::from_utf8(listed.stderr).unwrap().contains("hint: `midcourse verify`"));
 }
 
-/// An agent's loop in one process: records an event for each line it is told.
+/// An agent's loop in one process. It records an event for each line of its input.
 #[test]
 #[ignore = "runs as a recorded process"]
-fn a_loop_that_records() {
+fn recorder_loop() {
     let Some(root) = recorded_root() else { return };
     let settings =
         StoreSettings { busy_timeout: Duration::from_millis(50), ..StoreSettings::default() };
@@ -287,11 +296,11 @@ fn a_loop_that_records() {
 }
 
 #[test]
-fn a_loop_goes_on_over_a_full_disk_and_marks_the_gap() {
+fn a_loop_continues_on_a_full_disk_and_records_a_gap() {
     for fault in [Fault::no_space(), Fault::sync_error().on("*-wal")] {
         let disk = Disk::new();
         let mut child = disk
-            .child("faults::a_loop_that_records")
+            .child("faults::recorder_loop")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -299,25 +308,25 @@ fn a_loop_goes_on_over_a_full_disk_and_marks_the_gap() {
             .unwrap();
         let mut input = child.stdin.take().unwrap();
         let mut done = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut turn = || {
+        let mut record_turn = || {
             writeln!(input).unwrap();
             assert_eq!(done.next().unwrap().unwrap(), "done");
         };
-        turn();
+        record_turn();
         disk.inject(&[fault]);
-        (0..3).for_each(|_| turn());
+        (0..3).for_each(|_| record_turn());
         disk.heal();
-        (0..2).for_each(|_| turn());
+        (0..2).for_each(|_| record_turn());
         drop(input);
         assert!(child.wait().unwrap().success());
         let store = Store::open(&DataDir::at(disk.root().join("home")), quick()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
-        let told = |record: &TrajectoryRecord| match &record.payload {
+        let summary = |record: &TrajectoryRecord| match &record.payload {
             TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),
             other => other.kind().to_owned(),
         };
         assert_eq!(
-            store.trajectory("r").unwrap().iter().map(told).collect::<Vec<_>>(),
+            store.trajectory("r").unwrap().iter().map(summary).collect::<Vec<_>>(),
             ["run_started", "turn_started", "gap of 3", "turn_started", "turn_started"]
         );
     }

@@ -1,7 +1,7 @@
-//! `kill -9`, again and again, at whatever the writers are doing.
+//! `kill -9` of writers at various moments.
 //!
-//! Several processes of the real command write to the same runs and are killed at random moments;
-//! whatever they acknowledged has to be there, at the place they said, in whole runs.
+//! Several processes of the real command write to the same runs and are killed. Afterwards every
+//! acknowledged record must be stored with the seq that was reported, and the runs without gaps.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,10 +17,10 @@ const HOMES: usize = 7;
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
 
-/// What a process said was on disk: the call, and its place if it was given one.
+/// What a process acknowledged: the run, the call, and the seq if it was stored and not spilled.
 type Acked = (String, String, Option<u64>);
 
-/// The events of one writer: more than it will ever get to.
+/// The events of one writer, more than it can write before it is killed.
 fn events(run: &str, writer: &str) -> String {
     let mut lines = String::new();
     for n in 0..40 {
@@ -35,7 +35,7 @@ fn events(run: &str, writer: &str) -> String {
     lines
 }
 
-/// Starts a writer, and kills it after some acknowledgements, while it works on the next event.
+/// Starts a writer and kills it after `acks` acknowledgements, while it writes the next event.
 fn write_and_kill(home: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acked> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
         .args(["record", "--patience", "60000"])
@@ -47,30 +47,30 @@ fn write_and_kill(home: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acke
     let mut input = child.stdin.take().unwrap();
     let lines = events(run, writer);
     let feeder = std::thread::spawn(move || {
-        // The writer is killed before it has read all.
+        // This fails because the writer is killed before it has read everything.
         let _ = input.write_all(lines.as_bytes());
         input
     });
-    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut replies = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut acked = Vec::new();
-    let note = |n: usize, line: &str, acked: &mut Vec<Acked>| {
-        let answer: Value = serde_json::from_str(line).unwrap();
-        assert!(answer.get("error").is_none(), "{answer}");
+    let record_ack = |n: usize, line: &str, acked: &mut Vec<Acked>| {
+        let reply: Value = serde_json::from_str(line).unwrap();
+        assert!(reply.get("error").is_none(), "{reply}");
         acked.push((
             run.to_owned(),
             format!("{writer}-{n}"),
-            answer.get("seq").and_then(Value::as_u64),
+            reply.get("seq").and_then(Value::as_u64),
         ));
     };
     for n in 0..acks {
-        note(n, &answers.next().unwrap().unwrap(), &mut acked);
+        record_ack(n, &replies.next().unwrap().unwrap(), &mut acked);
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What was in the pipe already was acknowledged too; the last line may be half.
-    for (n, line) in (acks..).zip(answers.map_while(Result::ok)) {
+    // The lines still in the pipe were acknowledged too. The last one may be incomplete.
+    for (n, line) in (acks..).zip(replies.map_while(Result::ok)) {
         if line.ends_with('}') {
-            note(n, &line, &mut acked);
+            record_ack(n, &line, &mut acked);
         }
     }
     drop(feeder.join());
@@ -78,7 +78,7 @@ fn write_and_kill(home: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acke
 }
 
 #[test]
-fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
+fn two_hundred_kills_lose_no_acknowledged_record() {
     let mut kills = 0;
     for home_number in 0..HOMES {
         let place = Place::new();
@@ -90,8 +90,8 @@ fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
                     let home = home.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
-                    // Some are killed before they have done anything, in the first round while
-                    // they make the store.
+                    // Some are killed before they have written anything, and in the first round
+                    // while they create the store.
                     let acks = (home_number + round * 3 + writer * 2) % 6;
                     std::thread::spawn(move || write_and_kill(&home, &run, &name, acks))
                 })
@@ -112,24 +112,30 @@ fn check(home: &DataDir, acked: &[Acked]) {
     assert_eq!(findings(&store), [""; 0]);
     for run in ["run-0", "run-1"] {
         let records = store.trajectory(run).unwrap();
-        let mut places = BTreeMap::new();
-        for (place, record) in records.iter().enumerate() {
-            assert_eq!(record.seq, place as u64, "no gap and no repeat");
+        let mut seqs = BTreeMap::new();
+        for (index, record) in records.iter().enumerate() {
+            assert_eq!(record.seq, index as u64, "the seqs have no gap and no repeat");
             if let TrajectoryPayload::ToolEnded { tool_call_id, .. } = &record.payload {
-                let before = places.insert(tool_call_id.to_string(), record.seq);
-                assert_eq!(before, None, "one call, one record");
+                let earlier = seqs.insert(tool_call_id.to_string(), record.seq);
+                assert_eq!(earlier, None, "a call has one record");
             }
         }
         for (_, call, seq) in acked.iter().filter(|(of, _, _)| of == run) {
-            let found = places.get(call);
-            assert!(found.is_some(), "{call} was acknowledged and is gone");
-            assert!(seq.is_none() || found == seq.as_ref(), "{call} is at {found:?}, not {seq:?}");
+            let found = seqs.get(call);
+            assert!(found.is_some(), "{call} was acknowledged and is missing");
+            assert!(
+                seq.is_none() || found == seq.as_ref(),
+                "{call} has seq {found:?}, but {seq:?} was reported"
+            );
         }
         let Some((folded, saved)) = store.checkpoint(run).unwrap() else { continue };
         let mut engine = Engine::shipped(Budget::default());
         for record in records.iter().take(usize::try_from(folded).unwrap()) {
             engine.take_in(record);
         }
-        assert!(engine.checkpoint().unwrap() == saved, "the checkpoint is the fold of the records");
+        assert!(
+            engine.checkpoint().unwrap() == saved,
+            "the checkpoint equals the fold of the records"
+        );
     }
 }

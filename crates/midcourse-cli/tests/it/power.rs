@@ -1,4 +1,7 @@
-//! A power cut, which no kill can show: what was acknowledged before it is there after it.
+//! Power cuts: every acknowledged record is there afterwards.
+//!
+//! A kill cannot test this, because the kernel still writes what a killed process left unsynced.
+//! These tests run the store on the simulated disk of `disk`.
 
 use midcourse::{
     Budget, DataDir, Durability, Engine, Store, StoreSettings, SyncedEngine, spill_event,
@@ -7,7 +10,7 @@ use midcourse::{
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 use crate::events::{ended, findings, quick, said};
 
-/// Long and different enough that the log is folded a few times.
+/// Texts so long and so different that SQLite checkpoints its write-ahead log a few times.
 fn text(n: usize) -> String {
     let noise: Vec<String> =
         (0..900).map(|k| format!("{:x}", (n + 1) * 7_919 * (k + 13))).collect();
@@ -25,7 +28,7 @@ fn write(durability: Durability) {
         if n % 10 == 7 {
             spill_event(&home, event, &settings).unwrap();
         } else {
-            // A fresh process for each event, as far as the store can tell.
+            // Opens the store for each event, as a hook process does.
             let mut store = Store::open(&home, settings.clone()).unwrap();
             store.ingest_spilled().unwrap();
             store.step(event, &mut watch).unwrap();
@@ -52,7 +55,7 @@ fn write_unsynced() {
     write(Durability::Normal);
 }
 
-/// What is wrong with the store that a power cut left, given what was acknowledged before it.
+/// What is wrong with the store after a power cut, given the lines acknowledged before it.
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let home = DataDir::at(folder.path().join("deep/home"));
@@ -62,21 +65,21 @@ fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     });
     let store = match opened {
         Ok(store) => store,
-        Err(error) => return vec![format!("it does not open: {error}")],
+        Err(error) => return vec![format!("the store does not open: {error}")],
     };
     let mut losses = findings(&store);
     let runs = ["a", "b", "c"].map(|run| (run, store.trajectory(run).unwrap_or_default()));
     for acked in acked {
-        let (run, what) = acked.split_once(' ').unwrap();
+        let (run, call_or_count) = acked.split_once(' ').unwrap();
         let records = &runs.iter().find(|(name, _)| *name == run).unwrap().1;
-        let is_there = match what.parse::<usize>() {
+        let is_there = match call_or_count.parse::<usize>() {
             Ok(count) => records.len() >= count,
-            Err(_) => {
-                records.iter().any(|r| r.payload.call_id().is_some_and(|id| id.as_str() == what))
-            }
+            Err(_) => records
+                .iter()
+                .any(|r| r.payload.call_id().is_some_and(|id| id.as_str() == call_or_count)),
         };
         if !is_there {
-            losses.push(format!("{acked} was acknowledged and is gone"));
+            losses.push(format!("{acked} was acknowledged and is missing"));
         }
     }
     losses
@@ -87,7 +90,7 @@ fn states(disk: &Disk, count: usize) -> impl Iterator<Item = CrashState> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_power_cut() {
+fn every_acknowledged_record_survives_a_power_cut() {
     let disk = Disk::new();
     disk.run_child("power::write_synced");
     let mut count = 0;
@@ -100,7 +103,7 @@ fn what_was_acknowledged_survives_a_power_cut() {
 }
 
 #[test]
-fn a_second_power_cut_during_the_recovery_changes_nothing() {
+fn acknowledged_records_survive_a_second_power_cut_during_recovery() {
     let disk = Disk::new();
     disk.run_child("power::write_synced");
     for state in states(&disk, 300).step_by(90) {
@@ -124,24 +127,27 @@ fn recover() {
 }
 
 #[test]
-fn without_its_syncs_the_store_would_lose_records() {
+fn without_syncs_the_store_loses_records() {
     let disk = Disk::new();
     disk.inject(&[Fault::dropped_sync()]);
     disk.run_child("power::write_synced");
     let lost = states(&disk, 60).filter(|state| !losses(state, state.acked()).is_empty()).count();
-    assert!(lost > 10, "only {lost} states tell");
+    assert!(lost > 10, "only {lost} states lost a record");
 }
 
 #[test]
-fn normal_durability_may_lose_the_latest_records_but_nothing_else() {
+fn normal_durability_can_lose_only_the_latest_records() {
     let disk = Disk::new();
     disk.run_child("power::write_unsynced");
-    let (mut lost, mut torn) = (0, Vec::new());
+    let (mut lost, mut damages) = (0, Vec::new());
     for state in states(&disk, 100) {
         let losses = losses(&state, state.acked());
         lost += usize::from(!losses.is_empty());
-        torn.extend(losses.into_iter().filter(|loss| !loss.ends_with("is gone")));
+        damages.extend(losses.into_iter().filter(|loss| !loss.ends_with("is missing")));
     }
-    assert!(lost > 0, "the setting would cost nothing, and its documentation says it does");
-    assert_eq!(torn, [""; 0]);
+    assert!(
+        lost > 0,
+        "no record was lost, although the documentation of the setting says that records can be"
+    );
+    assert_eq!(damages, [""; 0]);
 }

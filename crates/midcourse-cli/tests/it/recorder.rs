@@ -1,4 +1,5 @@
-//! The recorder: its policies, what it holds, and what it says about what it lost.
+//! The recorder: what it does when its sink fails, how it records gaps, and how a run adopts the
+//! events from before its start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,21 +10,21 @@ use midcourse::{
     TrajectorySink,
 };
 
-/// A sink that fails while it is told to.
+/// A sink that fails while one of its switches is on.
 #[derive(Default)]
-struct Moody {
+struct FailingSink {
     inner: InMemoryTrajectorySink,
     broken: AtomicBool,
-    picky: AtomicBool,
-    asked: AtomicU64,
+    rejects: AtomicBool,
+    calls: AtomicU64,
 }
 
-impl TrajectorySink for Moody {
+impl TrajectorySink for FailingSink {
     fn record(&self, event: Event) -> Recording<'_> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.calls.fetch_add(1, Ordering::SeqCst);
         let failure = if self.broken.load(Ordering::SeqCst) {
             Some(TrajectoryError::Io("broken".into()))
-        } else if self.picky.load(Ordering::SeqCst) {
+        } else if self.rejects.load(Ordering::SeqCst) {
             Some(TrajectoryError::Rejected("too odd".into()))
         } else {
             None
@@ -35,11 +36,11 @@ impl TrajectorySink for Moody {
     }
 }
 
-fn recorder(sink: &Arc<Moody>) -> TrajectoryRecorder {
+fn recorder(sink: &Arc<FailingSink>) -> TrajectoryRecorder {
     TrajectoryRecorder::new(sink.clone() as Arc<dyn TrajectorySink>, Source::new("test", "loop"))
 }
 
-fn kinds(sink: &Moody) -> Vec<String> {
+fn kinds(sink: &FailingSink) -> Vec<String> {
     let name = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::Gap { lost, reason } => format!("gap of {lost} ({reason:?})"),
         other => other.kind().to_owned(),
@@ -50,8 +51,8 @@ fn kinds(sink: &Moody) -> Vec<String> {
 const TURN: TrajectoryPayload = TrajectoryPayload::TurnStarted;
 
 #[test]
-fn a_gap_marker_says_how_many_were_dropped() {
-    let sink = Arc::new(Moody::default());
+fn a_gap_says_how_many_events_were_dropped() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     recorder.record_blocking(TURN).unwrap();
@@ -60,11 +61,11 @@ fn a_gap_marker_says_how_many_were_dropped() {
         assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     }
     sink.broken.store(false, Ordering::SeqCst);
-    sink.picky.store(true, Ordering::SeqCst);
+    sink.rejects.store(true, Ordering::SeqCst);
     assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
-    sink.picky.store(false, Ordering::SeqCst);
+    sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    // The fourth failed because the marker of the first three was rejected.
+    // The fourth event was dropped because the gap for the first three was rejected.
     assert_eq!(
         kinds(&sink),
         ["run_started", "turn_started", "gap of 1 (Rejected)", "gap of 3 (Io)", "resumed"]
@@ -74,8 +75,8 @@ fn a_gap_marker_says_how_many_were_dropped() {
 }
 
 #[test]
-fn a_marker_can_be_asked_for() {
-    let sink = Arc::new(Moody::default());
+fn flush_records_a_pending_gap() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     sink.broken.store(true, Ordering::SeqCst);
@@ -88,8 +89,8 @@ fn a_marker_can_be_asked_for() {
 }
 
 #[test]
-fn failures_escalate_where_that_is_asked_for() {
-    let sink = Arc::new(Moody::default());
+fn failures_are_returned_with_escalate() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink).on_failure(OnFailure::Escalate);
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     sink.broken.store(true, Ordering::SeqCst);
@@ -97,12 +98,16 @@ fn failures_escalate_where_that_is_asked_for() {
     assert_eq!(error, TrajectoryError::Io("broken".into()));
     sink.broken.store(false, Ordering::SeqCst);
     recorder.record_blocking(TURN).unwrap().recorded().unwrap();
-    assert_eq!(kinds(&sink), ["run_started", "turn_started"], "the caller knew, and tried again");
+    assert_eq!(
+        kinds(&sink),
+        ["run_started", "turn_started"],
+        "the caller got the error and retried, so there is no gap"
+    );
 }
 
 #[test]
-fn the_beginning_of_a_run_is_not_lost() {
-    let sink = Arc::new(Moody::default());
+fn the_start_of_a_run_is_recorded_later_if_the_sink_fails() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     sink.broken.store(true, Ordering::SeqCst);
     assert!(recorder.begin_blocking(RunIdentity::root("r")).unwrap().dropped().is_some());
@@ -113,20 +118,20 @@ fn the_beginning_of_a_run_is_not_lost() {
 }
 
 #[test]
-fn what_comes_before_the_run_is_held_and_adopted() {
-    let sink = Arc::new(Moody::default());
+fn a_run_adopts_the_events_from_before_its_start() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     recorder.record_blocking(TURN).unwrap();
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    assert_eq!(sink.inner.len(), 2, "it is durable while it waits");
+    assert_eq!(sink.inner.len(), 2, "the events are stored before the run starts");
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     assert_eq!(kinds(&sink), ["turn_started", "resumed", "run_started"]);
     assert_eq!(sink.inner.len(), 3);
 }
 
 #[test]
-fn a_gap_belongs_to_the_run_that_has_it() {
-    let sink = Arc::new(Moody::default());
+fn each_run_has_its_own_gap() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     sink.broken.store(true, Ordering::SeqCst);
@@ -143,21 +148,21 @@ fn a_gap_belongs_to_the_run_that_has_it() {
 }
 
 #[test]
-fn what_only_streams_is_not_recorded() {
-    let sink = Arc::new(Moody::default());
+fn no_payload_records_nothing() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     assert_eq!(recorder.record_blocking(None).unwrap(), RecordOutcome::Skipped);
-    assert_eq!(sink.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(sink.calls.load(Ordering::SeqCst), 0);
 }
 
 #[test]
-fn the_reason_of_a_gap_is_what_the_sink_said() {
-    let sink = Arc::new(Moody::default());
+fn the_reason_of_a_gap_is_the_error_of_the_sink() {
+    let sink = Arc::new(FailingSink::default());
     let recorder = recorder(&sink);
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
-    sink.picky.store(true, Ordering::SeqCst);
+    sink.rejects.store(true, Ordering::SeqCst);
     recorder.record_blocking(TURN).unwrap();
-    sink.picky.store(false, Ordering::SeqCst);
+    sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TURN).unwrap();
     let records = sink.inner.records(&"r".into());
     let expected = TrajectoryPayload::Gap { lost: 1, reason: GapReason::Rejected };

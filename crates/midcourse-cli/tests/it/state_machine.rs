@@ -1,7 +1,8 @@
-//! Random histories of a store against a model that remembers everything.
+//! Random operations on a store, compared with a model that keeps everything in memory.
 //!
-//! Whatever is appended, reported twice, contradicted, started as a child, spilled, cut off in the
-//! middle or opened again: the store holds what the model holds, at the same places, and verifies.
+//! Events are appended, duplicated, contradicted, reported by child runs or spilled, and the store
+//! is reopened or killed in the middle of a transaction. Afterwards the store and the model must
+//! have the same records with the same seqs, and `verify` must find nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,54 +19,54 @@ use tempfile::TempDir;
 
 use crate::events::{at, findings, quick};
 
-/// Something that happens to a store.
+/// One operation on a store.
 #[derive(Debug, Clone)]
-enum Happening {
-    /// A call ends, or is said to end again; the source and the content may be others.
+enum Operation {
+    /// A tool call ends, or its end is reported again: maybe by another source, or differently.
     Call { run: u8, call: u8, text: u8, source: u8, narrated: bool },
-    /// A message, which has no key.
+    /// A message. It has no fact key, so it is never a duplicate.
     Message { run: u8, text: u8 },
-    /// A subagent's message.
+    /// A message of a subagent.
     Child { run: u8, child: u8 },
-    /// An event that the store did not take in time.
+    /// An event that was spilled because the store was busy.
     Spilled { run: u8, call: u8, text: u8 },
-    /// Several events with one commit.
+    /// Several events in one transaction.
     Batch { run: u8, calls: Vec<u8> },
-    /// An event in the middle of whose transaction the process dies.
-    Torn { run: u8 },
-    /// The process dies, and another one goes on with what is on disk.
+    /// The process is killed in the middle of a transaction.
+    TornTransaction { run: u8 },
+    /// The process is killed, and another continues with the files on disk.
     Crash,
-    /// The store is closed and opened.
+    /// The store is closed and opened again.
     Reopen,
-    /// The log is folded into the database.
-    Fold,
+    /// The write-ahead log is checkpointed.
+    WalCheckpoint,
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let run = || 0..3_u8;
-    let happening = prop_oneof![
+    let operation = prop_oneof![
         8 => (run(), 0..6_u8, 0..3_u8, 0..2_u8, any::<bool>()).prop_map(
-            |(run, call, text, source, narrated)| Happening::Call { run, call, text, source, narrated }
+            |(run, call, text, source, narrated)| Operation::Call { run, call, text, source, narrated }
         ),
-        3 => (run(), 0..9_u8).prop_map(|(run, text)| Happening::Message { run, text }),
-        2 => (run(), 0..2_u8).prop_map(|(run, child)| Happening::Child { run, child }),
+        3 => (run(), 0..9_u8).prop_map(|(run, text)| Operation::Message { run, text }),
+        2 => (run(), 0..2_u8).prop_map(|(run, child)| Operation::Child { run, child }),
         2 => (run(), 0..6_u8, 0..2_u8)
-            .prop_map(|(run, call, text)| Happening::Spilled { run, call, text }),
-        1 => (run(), vec(0..9_u8, 1..5)).prop_map(|(run, calls)| Happening::Batch { run, calls }),
-        1 => run().prop_map(|run| Happening::Torn { run }),
-        2 => Just(Happening::Crash),
-        1 => Just(Happening::Reopen),
-        1 => Just(Happening::Fold),
+            .prop_map(|(run, call, text)| Operation::Spilled { run, call, text }),
+        1 => (run(), vec(0..9_u8, 1..5)).prop_map(|(run, calls)| Operation::Batch { run, calls }),
+        1 => run().prop_map(|run| Operation::TornTransaction { run }),
+        2 => Just(Operation::Crash),
+        1 => Just(Operation::Reopen),
+        1 => Just(Operation::WalCheckpoint),
     ];
-    vec(happening, 1..40)
+    vec(operation, 1..40)
 }
 
-/// What a record is in the model: its kind, its key, who said it first, and its payload.
+/// A record in the model.
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
     key: Option<String>,
     source: String,
-    /// What the source said before others filled it in.
+    /// The first report, before other sources filled in missing fields.
     first: Value,
     payload: Value,
 }
@@ -74,7 +75,7 @@ struct Fact {
 struct Model(BTreeMap<String, Vec<Fact>>);
 
 impl Model {
-    /// What becomes of an event, and the place of its record.
+    /// Adds an event. Returns its status and the seq of its record.
     fn take(&mut self, event: &Event) -> (RecordStatus, u64) {
         if let Some(parent) = &event.run.parent_run_id {
             let identity = RunIdentity::root(parent.as_str());
@@ -112,7 +113,7 @@ impl Model {
     }
 }
 
-/// A text; every third is long enough to be a body of its own.
+/// A text. Every third is so long that the store keeps it as a body.
 fn text(n: u8) -> String {
     format!("text {n} ").repeat(if n % 3 == 2 { 900 } else { 1 })
 }
@@ -174,7 +175,7 @@ impl World {
     }
 
     fn take(&mut self, event: Event) -> Result<(), TestCaseError> {
-        // Whatever was spilled comes first.
+        // Spilled events are stored first.
         let taken = self.store().ingest_spilled().unwrap();
         prop_assert_eq!(taken, self.spilled.len());
         for event in std::mem::take(&mut self.spilled) {
@@ -207,27 +208,27 @@ impl World {
         Ok(())
     }
 
-    fn happen(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
-        match happening {
-            Happening::Call { run, call: id, text, source, narrated } => {
+    fn apply(&mut self, operation: &Operation) -> Result<(), TestCaseError> {
+        match operation {
+            Operation::Call { run, call: id, text, source, narrated } => {
                 self.take(call(*run, *id, *text, *source, *narrated))?;
             }
-            Happening::Message { run, text } => {
+            Operation::Message { run, text } => {
                 self.take(message(RunIdentity::root(run.to_string()), *text))?;
             }
-            Happening::Child { run, child } => {
+            Operation::Child { run, child } => {
                 let parent = RunIdentity::root(run.to_string());
                 let run = RunIdentity::child_of(&parent, format!("{run}.{child}"));
                 self.take(message(run, *child))?;
             }
-            Happening::Spilled { run, call: id, text } => {
+            Operation::Spilled { run, call: id, text } => {
                 let event = call(*run, *id, *text, 0, false);
                 spill_event(&self.home(), event.clone(), &quick()).unwrap();
                 self.spilled.push(event);
-                // They are taken in by the time of the event, then in the order they came.
+                // They are stored in the order of their times, then of their arrival.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());
             }
-            Happening::Batch { run, calls } => {
+            Operation::Batch { run, calls } => {
                 let events: Vec<_> = calls.iter().map(|id| call(*run, *id, 0, 0, false)).collect();
                 let expected: Vec<_> = events.iter().map(|event| self.model.take(event)).collect();
                 let recorded = self.store().append_all(events).unwrap();
@@ -235,28 +236,28 @@ impl World {
                 let found: Vec<_> = found.map(|done| (done.status, done.record.seq)).collect();
                 prop_assert_eq!(found, expected);
             }
-            Happening::Torn { run } => {
-                let other = rusqlite::Connection::open(self.home().store_file()).unwrap();
-                other
+            Operation::TornTransaction { run } => {
+                let connection = rusqlite::Connection::open(self.home().store_file()).unwrap();
+                connection
                     .execute_batch(&format!(
                         "BEGIN IMMEDIATE; UPDATE runs SET next_seq = next_seq + 1;
                          UPDATE records SET payload = 'torn' WHERE seq = {run};"
                     ))
                     .unwrap();
                 self.crash();
-                drop(other);
+                drop(connection);
             }
-            Happening::Crash => self.crash(),
-            Happening::Reopen => self.open(),
-            Happening::Fold => {
-                let other = rusqlite::Connection::open(self.home().store_file()).unwrap();
-                other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            Operation::Crash => self.crash(),
+            Operation::Reopen => self.open(),
+            Operation::WalCheckpoint => {
+                let connection = rusqlite::Connection::open(self.home().store_file()).unwrap();
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
             }
         }
         Ok(())
     }
 
-    /// Goes on with the files as they are at this moment, as after a kill.
+    /// Continues with a copy of the files as they are now, as after a kill.
     fn crash(&mut self) {
         let copy = tempfile::tempdir().unwrap();
         copy_folder(&self.home(), &copy.path().join("home"));
@@ -297,7 +298,7 @@ fn copy_folder(home: &DataDir, to: &Path) {
     {
         for entry in fs::read_dir(from).into_iter().flatten() {
             let path = entry.unwrap().path();
-            // The shared memory dies with the processes.
+            // The shared memory ends with the processes.
             if path.is_file() && !path.to_string_lossy().ends_with("-shm") {
                 fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
             }
@@ -308,10 +309,10 @@ fn copy_folder(home: &DataDir, to: &Path) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn the_store_holds_what_a_model_holds(happenings in happenings()) {
+    fn the_store_has_the_same_records_as_the_model(operations in operations()) {
         let mut world = World::new();
-        for happening in &happenings {
-            world.happen(happening)?;
+        for operation in &operations {
+            world.apply(operation)?;
         }
         world.check()?;
     }

@@ -1,4 +1,5 @@
-//! The embedded store on its own: bodies, secrets, tampering, logs, old files, many runs.
+//! The SQLite store: bodies, redaction, permissions, tampering, the write-ahead log, checkpoints,
+//! search, and many runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +20,7 @@ fn watch() -> SyncedEngine {
 }
 
 #[test]
-fn bodies_of_any_size_come_back() {
+fn texts_of_any_size_are_stored_up_to_the_limit() {
     let place = Place::new();
     let mut store = place.open();
     let limit = StoreSettings::default().body_limit;
@@ -31,7 +32,7 @@ fn bodies_of_any_size_come_back() {
         text.truncate(*length);
         let recorded = store.append(ended("r", &n.to_string(), &text)).unwrap();
         let found = text_of(&store.trajectory("r").unwrap()[n]);
-        assert_eq!(found, text_of(&recorded.record), "what is returned is what is stored");
+        assert_eq!(found, text_of(&recorded.record), "the returned record equals the stored one");
         if *length <= limit {
             assert!(found == text);
         } else {
@@ -48,7 +49,7 @@ fn bodies_of_any_size_come_back() {
 }
 
 #[test]
-fn a_long_text_that_comes_again_is_stored_once() {
+fn a_repeated_long_text_is_stored_once() {
     let place = Place::new();
     let mut store = place.open();
     let text: String = (0..50_000).map(|n| format!("{:x} ", n * 7_919)).collect();
@@ -56,15 +57,15 @@ fn a_long_text_that_comes_again_is_stored_once() {
         store.append(ended("r", &call.to_string(), &text)).unwrap();
     }
     let count = |what: &str| -> i64 {
-        let other = Connection::open(place.home().store_file()).unwrap();
-        other.query_row(&format!("SELECT {what} FROM bodies"), [], |row| row.get(0)).unwrap()
+        let connection = Connection::open(place.home().store_file()).unwrap();
+        connection.query_row(&format!("SELECT {what} FROM bodies"), [], |row| row.get(0)).unwrap()
     };
     assert_eq!(count("count(*)"), 1);
     assert!(count("sum(length(zstd))") < i64::try_from(text.len()).unwrap());
 }
 
 #[test]
-fn bytes_that_are_no_text_and_nul_are_kept() {
+fn invalid_utf8_and_nul_bytes_are_kept() {
     let place = Place::new();
     let mut store = place.open();
     store.append(Event::unread(root("r"), hook(), at(0), b"{\"a\0\xff\xfe")).unwrap();
@@ -83,7 +84,7 @@ fn bytes_that_are_no_text_and_nul_are_kept() {
 }
 
 #[test]
-fn secrets_never_reach_the_disk() {
+fn secrets_are_never_written_to_disk() {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let place = Place::new();
     let home = place.home();
@@ -124,11 +125,11 @@ fn secrets_never_reach_the_disk() {
     };
     let mut store = Store::open(&home, settings).unwrap();
     let recorded = store.append(ended("r", "d", &secret)).unwrap();
-    assert_eq!(text_of(&recorded.record), secret, "it is the user's to decide");
+    assert_eq!(text_of(&recorded.record), secret, "the user switched this kind off");
 }
 
 #[test]
-fn files_are_their_owners_alone() {
+fn files_can_be_read_only_by_their_owner() {
     let place = Place::new();
     let home = place.home();
     let mut store = place.open();
@@ -150,9 +151,8 @@ fn files_are_their_owners_alone() {
     assert!(seen >= 5, "{seen}");
 }
 
-/// Every way to change what was stored is found.
 #[test]
-fn tampering_is_found() {
+fn every_change_of_the_stored_data_is_detected() {
     for (change, expected) in [
         (
             "UPDATE records SET payload = replace(payload, 'make', 'fake') WHERE seq = 1",
@@ -194,15 +194,15 @@ fn tampering_is_found() {
         store.append(said("r", "end")).unwrap();
         store.append(ended("r", "b", "told differently")).unwrap();
         assert_eq!(findings(&store), [""; 0]);
-        let other = Connection::open(place.home().store_file()).unwrap();
-        other.execute_batch(&format!("PRAGMA foreign_keys=OFF; {change};")).unwrap();
+        let connection = Connection::open(place.home().store_file()).unwrap();
+        connection.execute_batch(&format!("PRAGMA foreign_keys=OFF; {change};")).unwrap();
         let found = findings(&store);
         assert!(found.iter().any(|finding| finding.contains(expected)), "{change}: {found:?}");
     }
 }
 
 #[test]
-fn a_run_that_grows_while_it_is_checked_is_whole() {
+fn a_run_can_be_verified_while_it_grows() {
     let place = Place::new();
     place.open().append(said("r", "first")).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -222,7 +222,7 @@ fn a_run_that_grows_while_it_is_checked_is_whole() {
 }
 
 #[test]
-fn what_is_lost_or_still_waits_is_a_finding() {
+fn a_waiting_spilled_event_is_a_finding() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
@@ -233,7 +233,7 @@ fn what_is_lost_or_still_waits_is_a_finding() {
 }
 
 #[test]
-fn numbers_come_back_as_they_were() {
+fn numbers_are_stored_exactly() {
     let place = Place::new();
     let mut store = place.open();
     for n in 0..300_u32 {
@@ -249,41 +249,42 @@ fn numbers_come_back_as_they_were() {
 }
 
 #[test]
-fn the_log_stays_short_while_somebody_reads() {
+fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     let place = Place::new();
     let home = place.home();
     drop(place.open());
     let reader = Store::open_read_only(&home).unwrap().unwrap();
-    let log = || fs::metadata(home.path().join("store.db-wal")).map_or(0, |file| file.len());
+    let wal_len = || fs::metadata(home.path().join("store.db-wal")).map_or(0, |file| file.len());
     let mut longest = 0;
     let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
     for n in 0..400_u64 {
-        // A fresh connection for each event, as hooks have, beside a reader that stays.
+        // A new connection for each event, as in a hook process, next to a reader that stays open.
         place.open().append(ended("r", &n.to_string(), &text)).unwrap();
         assert!(!reader.records("r", n.saturating_sub(5), 9).unwrap().is_empty());
-        longest = longest.max(log());
+        longest = longest.max(wal_len());
     }
     assert!(longest < 700 * 1024, "{longest}");
-    // One that holds on to an old view puts it off, and no longer than it holds.
-    let holder = Connection::open(home.store_file()).unwrap();
-    holder.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
-    let view: i64 = holder.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+    // A reader inside a transaction delays the checkpoint until it commits.
+    let slow_reader = Connection::open(home.store_file()).unwrap();
+    slow_reader.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
+    let before: i64 =
+        slow_reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
     for n in 400..500 {
         place.open().append(ended("r", &n.to_string(), &text)).unwrap();
     }
-    assert!(log() > 700 * 1024);
-    let still: i64 =
-        holder.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
-    assert_eq!(view, still);
-    holder.execute_batch("COMMIT").unwrap();
+    assert!(wal_len() > 700 * 1024);
+    let after: i64 =
+        slow_reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+    assert_eq!(before, after);
+    slow_reader.execute_batch("COMMIT").unwrap();
     for n in 500..510 {
         place.open().append(ended("r", &n.to_string(), &text)).unwrap();
     }
-    assert!(log() < 700 * 1024, "{}", log());
+    assert!(wal_len() < 700 * 1024, "{}", wal_len());
 }
 
 #[test]
-fn a_writer_leaves_an_empty_log_behind() {
+fn a_closed_writer_leaves_an_empty_write_ahead_log() {
     let place = Place::new();
     let writer = StoreWriter::open(&place.home(), quick()).unwrap();
     writer.record_blocking(said("r", "x")).unwrap();
@@ -292,7 +293,7 @@ fn a_writer_leaves_an_empty_log_behind() {
 }
 
 #[test]
-fn a_store_may_be_made_by_many_at_once() {
+fn many_writers_can_create_a_store_at_once() {
     for _ in 0..40 {
         let place = Place::new();
         std::thread::scope(|scope| {
@@ -307,9 +308,9 @@ fn a_store_may_be_made_by_many_at_once() {
     }
 }
 
-/// Steps are worked out before their transactions: then another may have been faster.
+/// A step is computed before its transaction, so another writer may commit first.
 #[test]
-fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
+fn concurrent_steps_on_one_run_are_serialised() {
     let place = Place::new();
     drop(place.open());
     std::thread::scope(|scope| {
@@ -332,26 +333,26 @@ fn steps_at_once_on_one_run_are_as_if_one_after_the_other() {
     records.iter().for_each(|record| engine.fold(record));
     let (folded, saved) = store.checkpoint("r").unwrap().unwrap();
     assert_eq!(folded, records.len() as u64);
-    assert!(engine.checkpoint().unwrap() == saved, "what was folded is what was recorded");
+    assert!(engine.checkpoint().unwrap() == saved, "the checkpoint equals the fold of the records");
 }
 
-/// A fold that is missing, old or damaged is made again, over several steps if it is long.
+/// A missing, old or damaged checkpoint is computed again, over several steps if the run is long.
 #[test]
-fn a_fold_is_made_again_when_it_cannot_be_read() {
+fn an_unreadable_checkpoint_is_computed_again() {
     let place = Place::new();
     let mut store = place.open();
     for batch in 0..21 {
         let events = (0..1_000).map(|n| ended("r", &format!("{batch}-{n}"), "same"));
         store.append_all(events).unwrap();
     }
-    let other = Connection::open(place.home().store_file()).unwrap();
+    let connection = Connection::open(place.home().store_file()).unwrap();
     let step = |store: &mut Store, call: &str| {
         store.step(ended("r", call, "same"), &mut watch()).unwrap();
         store.checkpoint("r").unwrap().unwrap()
     };
-    assert_eq!(step(&mut store, "x").0, 20_000, "as far as one step goes");
-    assert_eq!(step(&mut store, "y").0, 21_002, "and the rest with the next");
-    other.execute("UPDATE checkpoints SET zstd = x'00', next_seq = 21002", []).unwrap();
+    assert_eq!(step(&mut store, "x").0, 20_000, "the most that one step folds");
+    assert_eq!(step(&mut store, "y").0, 21_002, "the next step folds the rest");
+    connection.execute("UPDATE checkpoints SET zstd = x'00', next_seq = 21002", []).unwrap();
     step(&mut store, "z");
     let (folded, saved) = {
         step(&mut store, "w");
@@ -366,7 +367,7 @@ fn a_fold_is_made_again_when_it_cannot_be_read() {
 }
 
 #[test]
-fn a_run_ends_goes_on_and_ends_again() {
+fn a_run_can_be_resumed_and_end_again() {
     let place = Place::new();
     let mut store = place.open();
     let mut add = |seconds, payload| {
@@ -385,7 +386,7 @@ fn a_run_ends_goes_on_and_ends_again() {
 }
 
 #[test]
-fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
+fn a_delivery_is_recorded_with_its_event_and_made_once() {
     let place = Place::new();
     let home = place.home();
     let mut said = 0;
@@ -395,7 +396,7 @@ fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
             unreachable!()
         };
         *is_error = true;
-        // The same event by two sources, as with installed hooks and those of a wrapper.
+        // Two sources report the same event: installed hooks and those of a wrapper.
         for source in ["hook", "wrapper"] {
             event.source = Source::new("test", source);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
@@ -416,28 +417,28 @@ fn what_is_said_is_recorded_with_the_event_and_nothing_is_said_twice() {
 }
 
 #[test]
-fn words_are_found_in_all_runs() {
+fn search_finds_words_in_all_runs() {
     let place = Place::new();
     let mut store = place.open();
     everything(&mut store);
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
-    let places = |index: &SearchIndex, store: &Store, words: &str| -> Vec<(String, u64)> {
-        let hits = index.search(store, words, 9).unwrap();
-        hits.iter().map(|hit| (hit.run_id.to_string(), hit.seq)).collect()
+    let hits = |index: &SearchIndex, store: &Store, words: &str| -> Vec<(String, u64)> {
+        let found = index.search(store, words, 9).unwrap();
+        found.iter().map(|hit| (hit.run_id.to_string(), hit.seq)).collect()
     };
-    assert_eq!(places(&index, &store, "make build"), [("r".to_owned(), 1)]);
-    assert_eq!(places(&index, &store, "\"odd OR"), []);
+    assert_eq!(hits(&index, &store, "make build"), [("r".to_owned(), 1)]);
+    assert_eq!(hits(&index, &store, "\"odd OR"), []);
     store.append(said("s", "something new to build")).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
-    assert_eq!(places(&index, &store, "build").len(), 2);
-    // It is a cache: a damaged one is made again.
+    assert_eq!(hits(&index, &store, "build").len(), 2);
+    // The index is a cache: a damaged one is built again.
     drop(index);
     fs::write(place.home().search_file(), "not a database at all, but long enough".repeat(50))
         .unwrap();
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
-    assert_eq!(places(&index, &store, "build").len(), 2);
+    assert_eq!(hits(&index, &store, "build").len(), 2);
 }
 
 #[test]
@@ -458,7 +459,7 @@ fn a_hundred_thousand_runs_are_listed_newest_first() {
 }
 
 #[test]
-fn a_time_beyond_the_calendar_is_rejected() {
+fn a_time_out_of_range_is_rejected() {
     let place = Place::new();
     let mut event = said("r", "x");
     event.at = Timestamp::from_unix_ms(u64::MAX);
