@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::events::{Place, at, ended, findings, hook, root, said};
 
-fn watch() -> SyncedEngine {
+fn synced_engine() -> SyncedEngine {
     SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn everything(store: &mut Store) {
     let mut old = said("r", "an old record");
     old.schema_version = 0;
     store.append(old).unwrap();
-    let mut watch = watch();
+    let mut engine = synced_engine();
     for call in 0..4 {
         let mut event = ended("r", &call.to_string(), "error: no rule");
         let TrajectoryPayload::ToolEnded { is_error, .. } = &mut event.payload else {
@@ -62,7 +62,7 @@ pub(crate) fn everything(store: &mut Store) {
         };
         *is_error = true;
         let event = event.at_decision_point(midcourse::DecisionPoint::PreToolSelection);
-        store.step(event, &mut watch).unwrap();
+        store.step(event, &mut engine).unwrap();
     }
     let end = TrajectoryPayload::RunEnded { outcome: RunOutcome::Failed, new_messages: Vec::new() };
     store.append(Event::new(root("r"), hook(), at(60), end)).unwrap();

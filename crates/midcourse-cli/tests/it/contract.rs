@@ -25,7 +25,7 @@ fn check_all(check: impl Fn(&dyn Subject)) {
     }
 }
 
-fn standing(sink: &Arc<dyn TrajectorySink>, event: Event) -> RecordStatus {
+fn status(sink: &Arc<dyn TrajectorySink>, event: Event) -> RecordStatus {
     sink.record_blocking(event).unwrap().status
 }
 
@@ -51,24 +51,20 @@ fn records_keep_their_order() {
 fn a_fact_is_one_record_whichever_source_reports_it() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
-        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::Duplicate);
         // The start of the same call is another fact.
-        assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
+        assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
         let mut other = ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", "proxy");
-        assert_eq!(
-            standing(&sink, other.clone()),
-            RecordStatus::Duplicate,
-            "the first source wins"
-        );
+        assert_eq!(status(&sink, other.clone()), RecordStatus::Duplicate, "the first source wins");
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
         };
         result.narration = Some("built".into());
         result.details = json!({"exit": 0});
-        assert_eq!(standing(&sink, other.clone()), RecordStatus::Merged);
-        assert_eq!(standing(&sink, other), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, other.clone()), RecordStatus::Merged);
+        assert_eq!(status(&sink, other), RecordStatus::Duplicate);
         let records = subject.records("r");
         let TrajectoryPayload::ToolEnded { result, .. } = &records[0].payload else {
             unreachable!()
@@ -85,9 +81,9 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
 fn a_source_that_reports_a_fact_differently_is_a_conflict() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "one")), RecordStatus::New);
-        assert_eq!(standing(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
-        assert_eq!(standing(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
+        assert_eq!(status(&sink, ended("r", "c", "one")), RecordStatus::New);
+        assert_eq!(status(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
+        assert_eq!(status(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
         assert_eq!(subject.records("r").iter().map(text_of).collect::<Vec<_>>(), ["one"]);
     });
 }
@@ -97,16 +93,16 @@ fn a_source_is_compared_with_its_own_first_report() {
     check_all(|subject| {
         let sink = subject.sink();
         let first = ended("r", "c", "out");
-        assert_eq!(standing(&sink, first.clone()), RecordStatus::New);
+        assert_eq!(status(&sink, first.clone()), RecordStatus::New);
         let mut other = first.clone();
         other.source = Source::new("test", "proxy");
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
         };
         result.narration = Some("built".into());
-        assert_eq!(standing(&sink, other), RecordStatus::Merged);
+        assert_eq!(status(&sink, other), RecordStatus::Merged);
         assert_eq!(
-            standing(&sink, first),
+            status(&sink, first),
             RecordStatus::Duplicate,
             "the source repeats its first report"
         );
@@ -125,11 +121,11 @@ fn a_call_has_one_end() {
     };
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "out")), RecordStatus::New);
-        assert_eq!(standing(&sink, denied("c")), RecordStatus::Duplicate, "the call has returned");
-        assert_eq!(standing(&sink, denied("d")), RecordStatus::New);
+        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(status(&sink, denied("c")), RecordStatus::Duplicate, "the call has returned");
+        assert_eq!(status(&sink, denied("d")), RecordStatus::New);
         assert_eq!(
-            standing(&sink, ended("r", "d", "out")),
+            status(&sink, ended("r", "d", "out")),
             RecordStatus::Duplicate,
             "the call was denied"
         );
@@ -142,18 +138,18 @@ fn consecutive_events_are_deduplicated_where_the_event_allows_it() {
     check_all(|subject| {
         let sink = subject.sink();
         let go_on = || said("r", "go on").deduped();
-        assert_eq!(standing(&sink, go_on()), RecordStatus::New);
-        assert_eq!(standing(&sink, go_on()), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, go_on()), RecordStatus::New);
+        assert_eq!(status(&sink, go_on()), RecordStatus::Duplicate);
         assert_eq!(
-            standing(&sink, said("r", "go on")),
+            status(&sink, said("r", "go on")),
             RecordStatus::New,
             "the event does not allow it"
         );
-        assert_eq!(standing(&sink, started("r", "c")), RecordStatus::New);
-        assert_eq!(standing(&sink, go_on()), RecordStatus::New, "another event came between");
+        assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
+        assert_eq!(status(&sink, go_on()), RecordStatus::New, "another event came between");
         let mut other = go_on();
         other.source = Source::new("test", "proxy");
-        assert_eq!(standing(&sink, other), RecordStatus::New, "the source is another one");
+        assert_eq!(status(&sink, other), RecordStatus::New, "the source is another one");
     });
 }
 
@@ -162,7 +158,7 @@ fn events_with_an_empty_call_id_are_not_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for text in ["one", "two"] {
-            assert_eq!(standing(&sink, ended("r", "", text)), RecordStatus::New);
+            assert_eq!(status(&sink, ended("r", "", text)), RecordStatus::New);
         }
     });
 }
@@ -181,7 +177,7 @@ fn a_run_can_report_its_identity_after_its_child() {
         sink.record_blocking(turn(&child)).unwrap();
         let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let event = Event::new(parent.clone(), hook(), at(2), run_started);
-        assert_eq!(standing(&sink, event), RecordStatus::Merged);
+        assert_eq!(status(&sink, event), RecordStatus::Merged);
         let records = subject.records("top.p");
         assert_eq!((records[0].depth, records[0].parent_run_id.clone()), (1, Some("top".into())));
         let TrajectoryPayload::RunStarted { identity } = &records[0].payload else {
@@ -202,12 +198,12 @@ fn events_without_a_key_are_never_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for _ in 0..3 {
-            assert_eq!(standing(&sink, said("r", "again")), RecordStatus::New);
+            assert_eq!(status(&sink, said("r", "again")), RecordStatus::New);
         }
         assert_eq!(seqs(subject, "r"), [0, 1, 2]);
         let keyed = || said("r", "again").with_fact("message-1");
-        assert_eq!(standing(&sink, keyed()), RecordStatus::New);
-        assert_eq!(standing(&sink, keyed()), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, keyed()), RecordStatus::New);
+        assert_eq!(status(&sink, keyed()), RecordStatus::Duplicate);
     });
 }
 
@@ -247,8 +243,8 @@ fn a_child_run_gives_its_parent_a_record() {
         assert_eq!(child_records[0].parent_run_id, Some("p".into()));
         // When the parent reports its start, that is the same fact.
         let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
-        let standing = standing(&sink, Event::new(parent, hook(), at(0), run_started));
-        assert_eq!((standing, subject.records("p").len()), (RecordStatus::Duplicate, 1));
+        let status = status(&sink, Event::new(parent, hook(), at(0), run_started));
+        assert_eq!((status, subject.records("p").len()), (RecordStatus::Duplicate, 1));
     });
 }
 
@@ -266,7 +262,7 @@ fn a_run_adopts_the_records_from_before_its_start() {
         assert_eq!(texts, ["early", "early too", "run_started"]);
         assert!(subject.records("r").iter().all(|r| r.run_id == Some("r".into())));
         assert!(subject.records("held").is_empty());
-        assert_eq!(standing(&sink, ended("r", "c", "early too")), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, ended("r", "c", "early too")), RecordStatus::Duplicate);
     });
 }
 
@@ -316,7 +312,7 @@ fn records_are_there_after_a_reopen() {
     check_all(|subject| {
         subject.sink().record_blocking(ended("r", "c", "before")).unwrap();
         let sink = subject.sink();
-        assert_eq!(standing(&sink, ended("r", "c", "before")), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, ended("r", "c", "before")), RecordStatus::Duplicate);
         let recorded = sink.record_blocking(said("r", "after")).unwrap();
         assert_eq!(recorded.record.seq, 1);
         assert_eq!(

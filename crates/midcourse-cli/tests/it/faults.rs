@@ -28,10 +28,10 @@ struct Recording {
 }
 
 impl Recording {
-    fn start(command: &mut Command, home: &DataDir, busy_timeout: &str) -> Self {
+    fn start(command: &mut Command, data_dir: &DataDir, busy_timeout: &str) -> Self {
         let mut child = command
             .args(["record", "--run", "r", "--patience", busy_timeout])
-            .env("MIDCOURSE_HOME", home.path())
+            .env("MIDCOURSE_HOME", data_dir.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -67,8 +67,8 @@ fn field<'a>(reply: &'a Value, name: &str) -> &'a str {
     reply.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn stored(home: &DataDir) -> Vec<String> {
-    let store = Store::open(home, quick()).unwrap();
+fn stored(data_dir: &DataDir) -> Vec<String> {
+    let store = Store::open(data_dir, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     store.trajectory("r").unwrap().iter().map(text_of).collect()
 }
@@ -76,8 +76,8 @@ fn stored(home: &DataDir) -> Vec<String> {
 /// Checks that events are spilled while the store cannot be written but the spill folder can.
 fn check_events_are_spilled(faults: &[Fault], why: &str) {
     let disk = Disk::new();
-    let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    let data_dir = DataDir::at(disk.root().join("home"));
+    let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
@@ -89,7 +89,7 @@ fn check_events_are_spilled(faults: &[Fault], why: &str) {
     assert_eq!(field(&recording.event("four"), "standing"), "new");
     assert_eq!(recording.end(), (true, String::new()));
     assert_eq!(
-        stored(&home),
+        stored(&data_dir),
         ["one", "two", "three", "four"],
         "spilled events are stored in order"
     );
@@ -103,8 +103,8 @@ fn events_are_spilled_while_the_disk_of_the_store_is_full() {
 #[test]
 fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     let disk = Disk::new();
-    let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    let data_dir = DataDir::at(disk.root().join("home"));
+    let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("one"), "standing"), "new");
     // The first operation truncates the file, which works on a full disk.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
@@ -112,7 +112,7 @@ fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     disk.heal();
     assert_eq!(field(&recording.event("three"), "standing"), "new");
     assert!(recording.end().0);
-    assert_eq!(stored(&home), ["one", "two", "three"]);
+    assert_eq!(stored(&data_dir), ["one", "two", "three"]);
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn events_are_spilled_while_syncs_fail() {
 /// Checks that events are reported as lost while neither store nor spill folder can be written.
 fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     let disk = Disk::new();
-    let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    let data_dir = DataDir::at(disk.root().join("home"));
+    let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("one"), "standing"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
@@ -137,7 +137,7 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     assert_eq!(field(&recording.event("four"), "standing"), "new");
     let (is_success, stderr) = recording.end();
     assert!(!is_success && stderr.contains("2 events could not be recorded"), "{stderr}");
-    let store = Store::open(&home, quick()).unwrap();
+    let store = Store::open(&data_dir, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let summary = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),
@@ -163,8 +163,8 @@ fn events_on_a_read_only_disk_are_reported_as_lost() {
 fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
     let disk = Disk::new();
     disk.inject(&[Fault::read_only()]);
-    let home = DataDir::at(disk.root().join("home"));
-    let mut recording = Recording::start(disk.record(&mut command()), &home, LONG_TIMEOUT_MS);
+    let data_dir = DataDir::at(disk.root().join("home"));
+    let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
     assert_eq!(field(&reply, "standing"), "lost");
     assert!(field(&reply, "hint").contains("MIDCOURSE_HOME"), "{reply}");
@@ -174,17 +174,17 @@ fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
 #[test]
 fn events_are_spilled_while_another_process_locks_the_store() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     drop(place.open());
-    let locker = Connection::open(home.store_file()).unwrap();
+    let locker = Connection::open(data_dir.store_file()).unwrap();
     locker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut recording = Recording::start(&mut command(), &home, "20");
+    let mut recording = Recording::start(&mut command(), &data_dir, "20");
     for call in ["one", "two", "three"] {
         let reply = recording.event(call);
         assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
         assert_eq!(field(&reply, "why"), "the store is locked by another process");
     }
-    let listed = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
+    let listed = command().arg("list").env("MIDCOURSE_HOME", data_dir.path()).output().unwrap();
     let stderr = String::from_utf8(listed.stderr).unwrap();
     assert!(
         listed.status.success() && stderr.contains("spilled events are not shown yet"),
@@ -192,35 +192,35 @@ fn events_are_spilled_while_another_process_locks_the_store() {
     );
     locker.execute_batch("COMMIT").unwrap();
     assert!(recording.end().0);
-    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("four"), "standing"), "new");
     assert!(recording.end().0);
-    assert_eq!(stored(&home), ["one", "two", "three", "four"]);
-    assert_eq!(std::fs::read_dir(home.spill_folder()).unwrap().count(), 0);
+    assert_eq!(stored(&data_dir), ["one", "two", "three", "four"]);
+    assert_eq!(std::fs::read_dir(data_dir.spill_folder()).unwrap().count(), 0);
 }
 
 #[test]
 fn events_are_spilled_while_the_store_has_a_newer_schema() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     drop(place.open());
     let set_schema = |version: u32| {
-        let other = Connection::open(home.store_file()).unwrap();
+        let other = Connection::open(data_dir.store_file()).unwrap();
         other.pragma_update(None, "user_version", version).unwrap();
     };
     set_schema(99);
-    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
     assert_eq!(field(&reply, "standing"), "spilled");
     assert!(field(&reply, "why").contains("schema 99"), "{reply}");
-    let output = command().arg("list").env("MIDCOURSE_HOME", home.path()).output().unwrap();
+    let output = command().arg("list").env("MIDCOURSE_HOME", data_dir.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("hint: install the newer midcourse"), "{stderr}");
     set_schema(1);
     assert_eq!(field(&recording.event("two"), "standing"), "new");
     assert!(recording.end().0);
-    assert_eq!(stored(&home), ["one", "two"]);
+    assert_eq!(stored(&data_dir), ["one", "two"]);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
 #[test]
 fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     let mut store = place.open();
     for n in 0..400 {
         let text = format!("{n} ").repeat(300);
@@ -252,21 +252,25 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     }
     store.shrink().unwrap();
     drop(store);
-    let mut bytes = std::fs::read(home.store_file()).unwrap();
+    let mut bytes = std::fs::read(data_dir.store_file()).unwrap();
     let page = bytes.len() / 4096 / 2 * 4096;
     bytes[page..page + 4096].fill(0x5a);
-    std::fs::write(home.store_file(), bytes).unwrap();
-    let run =
-        |args: &[&str]| command().args(args).env("MIDCOURSE_HOME", home.path()).output().unwrap();
+    std::fs::write(data_dir.store_file(), bytes).unwrap();
+    let run = |args: &[&str]| {
+        command().args(args).env("MIDCOURSE_HOME", data_dir.path()).output().unwrap()
+    };
     let verified = run(&["verify"]);
     let stdout = String::from_utf8(verified.stdout).unwrap();
     assert_eq!(verified.status.code(), Some(1), "{stdout}");
     assert!(stdout.contains("damaged") || stdout.contains("missing"), "{stdout}");
     assert_eq!(run(&["list"]).status.code(), Some(0));
     // The file is not a database.
-    std::fs::write(home.store_file(), "not a database, and long enough to be looked at".repeat(99))
-        .unwrap();
-    let mut recording = Recording::start(&mut command(), &home, LONG_TIMEOUT_MS);
+    std::fs::write(
+        data_dir.store_file(),
+        "not a database, and long enough to be looked at".repeat(99),
+    )
+    .unwrap();
+    let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
     assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
     assert!(field(&reply, "why").contains("damaged"), "{reply}");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::events::{Place, findings, quick};
 
-const HOMES: usize = 7;
+const STORES: usize = 7;
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
 
@@ -36,10 +36,10 @@ fn events(run: &str, writer: &str) -> String {
 }
 
 /// Starts a writer and kills it after `acks` acknowledgements, while it writes the next event.
-fn write_and_kill(home: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acked> {
+fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acked> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
         .args(["record", "--patience", "60000"])
-        .env("MIDCOURSE_HOME", home)
+        .env("MIDCOURSE_HOME", data_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -80,20 +80,20 @@ fn write_and_kill(home: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acke
 #[test]
 fn two_hundred_kills_lose_no_acknowledged_record() {
     let mut kills = 0;
-    for home_number in 0..HOMES {
+    for store_number in 0..STORES {
         let place = Place::new();
-        let home = place.home();
+        let data_dir = place.home();
         let mut acked: Vec<Acked> = Vec::new();
         for round in 0..ROUNDS {
             let writers: Vec<_> = (0..WRITERS)
                 .map(|writer| {
-                    let home = home.path().to_owned();
+                    let data_dir = data_dir.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
                     // Some are killed before they have written anything, and in the first round
                     // while they create the store.
-                    let acks = (home_number + round * 3 + writer * 2) % 6;
-                    std::thread::spawn(move || write_and_kill(&home, &run, &name, acks))
+                    let acks = (store_number + round * 3 + writer * 2) % 6;
+                    std::thread::spawn(move || write_and_kill(&data_dir, &run, &name, acks))
                 })
                 .collect();
             for writer in writers {
@@ -101,13 +101,13 @@ fn two_hundred_kills_lose_no_acknowledged_record() {
                 kills += 1;
             }
         }
-        check(&home, &acked);
+        check(&data_dir, &acked);
     }
     assert!(kills >= 200, "{kills}");
 }
 
-fn check(home: &DataDir, acked: &[Acked]) {
-    let mut store = Store::open(home, quick()).unwrap();
+fn check(data_dir: &DataDir, acked: &[Acked]) {
+    let mut store = Store::open(data_dir, quick()).unwrap();
     while store.ingest_spilled().unwrap() > 0 {}
     assert_eq!(findings(&store), [""; 0]);
     for run in ["run-0", "run-1"] {

@@ -19,23 +19,23 @@ fn text(n: usize) -> String {
 
 fn write(durability: Durability) {
     let Some(root) = recorded_root() else { return };
-    let home = DataDir::at(root.join("deep/home"));
+    let data_dir = DataDir::at(root.join("deep/home"));
     let settings = StoreSettings { durability, ..StoreSettings::default() };
     for n in 0..60 {
-        let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
+        let mut engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         let (run, call) = (if n % 3 == 0 { "a" } else { "b" }, format!("call-{n}"));
         let event = ended(run, &call, &text(n));
         if n % 10 == 7 {
-            spill_event(&home, event, &settings).unwrap();
+            spill_event(&data_dir, event, &settings).unwrap();
         } else {
             // Opens the store for each event, as a hook process does.
-            let mut store = Store::open(&home, settings.clone()).unwrap();
+            let mut store = Store::open(&data_dir, settings.clone()).unwrap();
             store.ingest_spilled().unwrap();
-            store.step(event, &mut watch).unwrap();
+            store.step(event, &mut engine).unwrap();
         }
         ack(&format!("{run} {call}"));
         if n % 20 == 19 {
-            let mut store = Store::open(&home, settings.clone()).unwrap();
+            let mut store = Store::open(&data_dir, settings.clone()).unwrap();
             let events = (0..30).map(|k| said("c", &format!("{n}-{k}")));
             store.append_all(events).unwrap();
             ack(&format!("c {}", (n / 20 + 1) * 30));
@@ -58,8 +58,8 @@ fn write_unsynced() {
 /// What is wrong with the store after a power cut, given the lines acknowledged before it.
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
-    let home = DataDir::at(folder.path().join("deep/home"));
-    let opened = Store::open(&home, quick()).and_then(|mut store| {
+    let data_dir = DataDir::at(folder.path().join("deep/home"));
+    let opened = Store::open(&data_dir, quick()).and_then(|mut store| {
         while store.ingest_spilled()? > 0 {}
         Ok(store)
     });
@@ -120,8 +120,8 @@ fn acknowledged_records_survive_a_second_power_cut_during_recovery() {
 #[ignore = "runs as a recorded process"]
 fn recover() {
     let Some(root) = recorded_root() else { return };
-    let home = DataDir::at(root.join("deep/home"));
-    let mut store = Store::open(&home, StoreSettings::default()).unwrap();
+    let data_dir = DataDir::at(root.join("deep/home"));
+    let mut store = Store::open(&data_dir, StoreSettings::default()).unwrap();
     while store.ingest_spilled().unwrap() > 0 {}
     store.append(said("after", "the cut")).unwrap();
 }

@@ -76,7 +76,7 @@ struct Model(BTreeMap<String, Vec<Fact>>);
 
 impl Model {
     /// Adds an event. Returns its status and the seq of its record.
-    fn take(&mut self, event: &Event) -> (RecordStatus, u64) {
+    fn ingest(&mut self, event: &Event) -> (RecordStatus, u64) {
         if let Some(parent) = &event.run.parent_run_id {
             let identity = RunIdentity::root(parent.as_str());
             self.0.entry(parent.to_string()).or_insert_with(|| {
@@ -94,12 +94,12 @@ impl Model {
         let known = run.iter_mut().enumerate().find(|(_, fact)| {
             key.is_some() && fact.key == key && fact.payload["kind"] == payload["kind"]
         });
-        let Some((place, known)) = known else {
+        let Some((index, known)) = known else {
             let (source, first) = (event.source.as_str().into(), payload.clone());
             run.push(Fact { key, source, first, payload });
             return (RecordStatus::New, run.len() as u64 - 1);
         };
-        let standing = if known.source == event.source.as_str() {
+        let status = if known.source == event.source.as_str() {
             if known.first == payload { RecordStatus::Duplicate } else { RecordStatus::Conflict }
         } else if known.payload["result"]["narration"].is_null()
             && !payload["result"]["narration"].is_null()
@@ -109,7 +109,7 @@ impl Model {
         } else {
             RecordStatus::Duplicate
         };
-        (standing, place as u64)
+        (status, index as u64)
     }
 }
 
@@ -136,60 +136,60 @@ fn message(run: RunIdentity, n: u8) -> Event {
     Event::new(run, Source::new("test", "hook"), at(u64::from(n)), payload)
 }
 
-struct World {
+struct Comparison {
     folder: TempDir,
     store: Option<Store>,
-    watch: SyncedEngine,
+    engine: SyncedEngine,
     model: Model,
     spilled: Vec<Event>,
     steps: u64,
 }
 
-impl World {
+impl Comparison {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
-        let mut world = Self {
+        let engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
+        let mut comparison = Self {
             folder,
             store: None,
-            watch,
+            engine,
             model: Model::default(),
             spilled: Vec::new(),
             steps: 0,
         };
-        world.open();
-        world
+        comparison.open();
+        comparison
     }
 
-    fn home(&self) -> DataDir {
+    fn data_dir(&self) -> DataDir {
         DataDir::at(self.folder.path().join("home"))
     }
 
     fn open(&mut self) {
         self.store = None;
-        self.store = Some(Store::open(&self.home(), quick()).unwrap());
+        self.store = Some(Store::open(&self.data_dir(), quick()).unwrap());
     }
 
     fn store(&mut self) -> &mut Store {
         self.store.as_mut().unwrap()
     }
 
-    fn take(&mut self, event: Event) -> Result<(), TestCaseError> {
+    fn ingest(&mut self, event: Event) -> Result<(), TestCaseError> {
         // Spilled events are stored first.
-        let taken = self.store().ingest_spilled().unwrap();
-        prop_assert_eq!(taken, self.spilled.len());
+        let ingested = self.store().ingest_spilled().unwrap();
+        prop_assert_eq!(ingested, self.spilled.len());
         for event in std::mem::take(&mut self.spilled) {
-            self.model.take(&event);
+            self.model.ingest(&event);
         }
-        let (standing, seq) = self.model.take(&event);
+        let (status, seq) = self.model.ingest(&event);
         self.steps += 1;
         let recorded = if self.steps.is_multiple_of(3) {
             self.store().append(event).unwrap()
         } else {
-            let Self { store, watch, .. } = self;
-            let asked = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
+            let Self { store, engine, .. } = self;
+            let event_with_point = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
             let store = store.as_mut().unwrap();
-            let (recorded, step) = store.step(asked, watch).unwrap();
+            let (recorded, step) = store.step(event_with_point, engine).unwrap();
             // Deliveries and outcomes are records too, which the model does not predict.
             let (run_id, conclusions) =
                 (event.run.run_id.as_str(), step.outcomes.len() + step.deliveries.len());
@@ -204,40 +204,41 @@ impl World {
             }));
             recorded
         };
-        prop_assert_eq!((recorded.status, recorded.record.seq), (standing, seq));
+        prop_assert_eq!((recorded.status, recorded.record.seq), (status, seq));
         Ok(())
     }
 
     fn apply(&mut self, operation: &Operation) -> Result<(), TestCaseError> {
         match operation {
             Operation::Call { run, call: id, text, source, narrated } => {
-                self.take(call(*run, *id, *text, *source, *narrated))?;
+                self.ingest(call(*run, *id, *text, *source, *narrated))?;
             }
             Operation::Message { run, text } => {
-                self.take(message(RunIdentity::root(run.to_string()), *text))?;
+                self.ingest(message(RunIdentity::root(run.to_string()), *text))?;
             }
             Operation::Child { run, child } => {
                 let parent = RunIdentity::root(run.to_string());
                 let run = RunIdentity::child_of(&parent, format!("{run}.{child}"));
-                self.take(message(run, *child))?;
+                self.ingest(message(run, *child))?;
             }
             Operation::Spilled { run, call: id, text } => {
                 let event = call(*run, *id, *text, 0, false);
-                spill_event(&self.home(), event.clone(), &quick()).unwrap();
+                spill_event(&self.data_dir(), event.clone(), &quick()).unwrap();
                 self.spilled.push(event);
                 // They are stored in the order of their times, then of their arrival.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());
             }
             Operation::Batch { run, calls } => {
                 let events: Vec<_> = calls.iter().map(|id| call(*run, *id, 0, 0, false)).collect();
-                let expected: Vec<_> = events.iter().map(|event| self.model.take(event)).collect();
+                let expected: Vec<_> =
+                    events.iter().map(|event| self.model.ingest(event)).collect();
                 let recorded = self.store().append_all(events).unwrap();
                 let found = recorded.into_iter().map(Result::unwrap);
                 let found: Vec<_> = found.map(|done| (done.status, done.record.seq)).collect();
                 prop_assert_eq!(found, expected);
             }
             Operation::TornTransaction { run } => {
-                let connection = rusqlite::Connection::open(self.home().store_file()).unwrap();
+                let connection = rusqlite::Connection::open(self.data_dir().store_file()).unwrap();
                 connection
                     .execute_batch(&format!(
                         "BEGIN IMMEDIATE; UPDATE runs SET next_seq = next_seq + 1;
@@ -250,7 +251,7 @@ impl World {
             Operation::Crash => self.crash(),
             Operation::Reopen => self.open(),
             Operation::WalCheckpoint => {
-                let connection = rusqlite::Connection::open(self.home().store_file()).unwrap();
+                let connection = rusqlite::Connection::open(self.data_dir().store_file()).unwrap();
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
             }
         }
@@ -260,17 +261,17 @@ impl World {
     /// Continues with a copy of the files as they are now, as after a kill.
     fn crash(&mut self) {
         let copy = tempfile::tempdir().unwrap();
-        copy_folder(&self.home(), &copy.path().join("home"));
+        copy_folder(&self.data_dir(), &copy.path().join("home"));
         self.store = None;
         self.folder = copy;
-        self.watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
+        self.engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         self.open();
     }
 
     fn check(&mut self) -> Result<(), TestCaseError> {
         while self.store().ingest_spilled().unwrap() > 0 {}
         for event in std::mem::take(&mut self.spilled) {
-            self.model.take(&event);
+            self.model.ingest(&event);
         }
         let store = self.store.as_ref().unwrap();
         prop_assert_eq!(findings(store), Vec::<String>::new());
@@ -284,17 +285,17 @@ impl World {
             let expected: Vec<_> =
                 facts.iter().map(|fact| (fact.source.clone(), fact.payload.clone())).collect();
             prop_assert_eq!(found, expected);
-            let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
-            prop_assert!(store.fold(run, &mut watch).unwrap());
+            let mut engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
+            prop_assert!(store.fold(run, &mut engine).unwrap());
         }
         Ok(())
     }
 }
 
-fn copy_folder(home: &DataDir, to: &Path) {
+fn copy_folder(data_dir: &DataDir, to: &Path) {
     fs::create_dir_all(to.join("spill")).unwrap();
     for (from, to) in
-        [(home.path().to_owned(), to.to_owned()), (home.spill_folder(), to.join("spill"))]
+        [(data_dir.path().to_owned(), to.to_owned()), (data_dir.spill_folder(), to.join("spill"))]
     {
         for entry in fs::read_dir(from).into_iter().flatten() {
             let path = entry.unwrap().path();
@@ -310,10 +311,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn the_store_has_the_same_records_as_the_model(operations in operations()) {
-        let mut world = World::new();
+        let mut comparison = Comparison::new();
         for operation in &operations {
-            world.apply(operation)?;
+            comparison.apply(operation)?;
         }
-        world.check()?;
+        comparison.check()?;
     }
 }

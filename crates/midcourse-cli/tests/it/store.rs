@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::archive::everything;
 use crate::events::{Place, at, ended, findings, hook, quick, root, said, started, text_of};
 
-fn watch() -> SyncedEngine {
+fn synced_engine() -> SyncedEngine {
     SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn invalid_utf8_and_nul_bytes_are_kept() {
 fn secrets_are_never_written_to_disk() {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     let mut store = place.open();
     let recorded = store.append(ended("r", "c", &format!("token {secret} end"))).unwrap();
     assert_eq!(text_of(&recorded.record), "token [redacted:github_token] end");
@@ -101,8 +101,8 @@ fn secrets_are_never_written_to_disk() {
     assert_eq!(*args, expected);
     let raw = format!("{{ \"broken\": \"{secret}");
     store.append(Event::unread(root("r"), hook(), at(0), raw.as_bytes())).unwrap();
-    midcourse::spill_event(&home, said("r", &secret), &StoreSettings::default()).unwrap();
-    let spilled = fs::read_dir(home.spill_folder()).unwrap().next().unwrap().unwrap().path();
+    midcourse::spill_event(&data_dir, said("r", &secret), &StoreSettings::default()).unwrap();
+    let spilled = fs::read_dir(data_dir.spill_folder()).unwrap().next().unwrap().unwrap().path();
     assert!(!fs::read_to_string(spilled).unwrap().contains(&secret));
     store.ingest_spilled().unwrap();
     let records = store.records("r", 0, 9).unwrap();
@@ -111,7 +111,7 @@ fn secrets_are_never_written_to_disk() {
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     drop((store, index));
-    for entry in fs::read_dir(home.path()).unwrap() {
+    for entry in fs::read_dir(data_dir.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
             let bytes = fs::read(&path).unwrap();
@@ -123,7 +123,7 @@ fn secrets_are_never_written_to_disk() {
         redaction: Redaction::default().without(SecretKind::GithubToken),
         ..quick()
     };
-    let mut store = Store::open(&home, settings).unwrap();
+    let mut store = Store::open(&data_dir, settings).unwrap();
     let recorded = store.append(ended("r", "d", &secret)).unwrap();
     assert_eq!(text_of(&recorded.record), secret, "the user switched this kind off");
 }
@@ -131,13 +131,13 @@ fn secrets_are_never_written_to_disk() {
 #[test]
 fn files_can_be_read_only_by_their_owner() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     let mut store = place.open();
     store.append(said("r", "x")).unwrap();
-    midcourse::spill_event(&home, said("r", "y"), &quick()).unwrap();
+    midcourse::spill_event(&data_dir, said("r", "y"), &quick()).unwrap();
     SearchIndex::open(&store).unwrap();
     let mut seen = 0;
-    for folder in [home.path().to_owned(), home.spill_folder()] {
+    for folder in [data_dir.path().to_owned(), data_dir.spill_folder()] {
         assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -224,9 +224,9 @@ fn a_run_can_be_verified_while_it_grows() {
 #[test]
 fn a_waiting_spilled_event_is_a_finding() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     drop(place.open());
-    midcourse::spill_event(&home, said("r", "waits"), &quick()).unwrap();
+    midcourse::spill_event(&data_dir, said("r", "waits"), &quick()).unwrap();
     let store = place.open();
     let found = findings(&store);
     assert!(found[0].contains("a spilled event waits and was not taken in"), "{found:?}");
@@ -251,10 +251,11 @@ fn numbers_are_stored_exactly() {
 #[test]
 fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     let place = Place::new();
-    let home = place.home();
+    let data_dir = place.home();
     drop(place.open());
-    let reader = Store::open_read_only(&home).unwrap().unwrap();
-    let wal_len = || fs::metadata(home.path().join("store.db-wal")).map_or(0, |file| file.len());
+    let reader = Store::open_read_only(&data_dir).unwrap().unwrap();
+    let wal_len =
+        || fs::metadata(data_dir.path().join("store.db-wal")).map_or(0, |file| file.len());
     let mut longest = 0;
     let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
     for n in 0..400_u64 {
@@ -265,7 +266,7 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     }
     assert!(longest < 700 * 1024, "{longest}");
     // A reader inside a transaction delays the checkpoint until it commits.
-    let slow_reader = Connection::open(home.store_file()).unwrap();
+    let slow_reader = Connection::open(data_dir.store_file()).unwrap();
     slow_reader.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
     let before: i64 =
         slow_reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
@@ -317,10 +318,10 @@ fn concurrent_steps_on_one_run_are_serialised() {
         for writer in 0..4 {
             let place = &place;
             scope.spawn(move || {
-                let (mut store, mut watch) = (place.open(), watch());
+                let (mut store, mut engine) = (place.open(), synced_engine());
                 for n in 0..60 {
                     let call = format!("{writer}-{n}");
-                    store.step(ended("r", &call, "error: no rule"), &mut watch).unwrap();
+                    store.step(ended("r", &call, "error: no rule"), &mut engine).unwrap();
                 }
             });
         }
@@ -347,7 +348,7 @@ fn an_unreadable_checkpoint_is_computed_again() {
     }
     let connection = Connection::open(place.home().store_file()).unwrap();
     let step = |store: &mut Store, call: &str| {
-        store.step(ended("r", call, "same"), &mut watch()).unwrap();
+        store.step(ended("r", call, "same"), &mut synced_engine()).unwrap();
         store.checkpoint("r").unwrap().unwrap()
     };
     assert_eq!(step(&mut store, "x").0, 20_000, "the most that one step folds");
@@ -388,8 +389,8 @@ fn a_run_can_be_resumed_and_end_again() {
 #[test]
 fn a_delivery_is_recorded_with_its_event_and_made_once() {
     let place = Place::new();
-    let home = place.home();
-    let mut said = 0;
+    let data_dir = place.home();
+    let mut deliveries = 0;
     for call in 0..4 {
         let mut event = ended("r", &call.to_string(), "error: no rule");
         let TrajectoryPayload::ToolEnded { is_error, .. } = &mut event.payload else {
@@ -400,12 +401,13 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
         for source in ["hook", "wrapper"] {
             event.source = Source::new("test", source);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
-            let taken = ingest(&home, &quick(), event.clone(), &mut watch()).unwrap();
-            let midcourse::Ingested::Stored { step, .. } = taken else { unreachable!() };
-            said += step.deliveries.len();
+            let ingested =
+                ingest(&data_dir, &quick(), event.clone(), &mut synced_engine()).unwrap();
+            let midcourse::Ingested::Stored { step, .. } = ingested else { unreachable!() };
+            deliveries += step.deliveries.len();
         }
     }
-    assert_eq!(said, 1);
+    assert_eq!(deliveries, 1);
     let store = place.open();
     let kinds: Vec<_> =
         store.trajectory("r").unwrap().iter().map(|record| record.payload.kind()).collect();
