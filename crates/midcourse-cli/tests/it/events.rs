@@ -1,4 +1,6 @@
-//! Events for tests, and a store in a folder of its own.
+//! Events for tests, stores in temporary folders, and the sinks that the contract tests check.
+//!
+//! All times are relative to a fixed moment, so that tests do not depend on the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use midcourse::{
 use serde_json::json;
 use tempfile::TempDir;
 
-/// The moment so many seconds after a fixed one.
+/// The time `seconds` after a fixed moment.
 pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_ms(1_790_000_000_000 + seconds * 1_000)
 }
@@ -62,7 +64,7 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     }
 }
 
-/// Settings for tests that do not cut the power, and run on machines that are busy.
+/// Settings for tests without power cuts: fewer syncs, and a timeout for busy machines.
 pub(crate) fn quick() -> StoreSettings {
     StoreSettings {
         durability: Durability::Normal,
@@ -71,7 +73,7 @@ pub(crate) fn quick() -> StoreSettings {
     }
 }
 
-/// A store in a folder that goes away with it.
+/// A data directory in a temporary folder, which is removed on drop.
 pub(crate) struct Place {
     folder: TempDir,
 }
@@ -89,13 +91,12 @@ impl Place {
         Store::open(&self.home(), quick()).unwrap()
     }
 
-    /// What `verify` finds.
     pub(crate) fn findings(&self) -> Vec<String> {
         findings(&self.open())
     }
 }
 
-/// What `verify` finds in a whole store, or why it cannot be read.
+/// What `verify` finds in the whole store, or the error if it cannot be read.
 pub(crate) fn findings(store: &Store) -> Vec<String> {
     let found = || -> Result<Vec<String>, StoreError> {
         let mut findings = store.verify_file()?;
@@ -107,15 +108,14 @@ pub(crate) fn findings(store: &Store) -> Vec<String> {
     found().unwrap_or_else(|error| vec![error.to_string()])
 }
 
-/// Something that stores trajectories, and can be closed and opened again.
+/// A trajectory sink that the contract tests check.
 pub(crate) trait Subject {
-    /// The way in; a second one is like a second process.
+    /// Opens a sink. A second one behaves like a second process.
     fn sink(&self) -> Arc<dyn TrajectorySink>;
-    /// What is stored of a run.
+    /// The stored records of a run.
     fn records(&self, run: &str) -> Vec<TrajectoryRecord>;
 }
 
-/// The sink that keeps everything in memory.
 #[derive(Default)]
 pub(crate) struct InMemory(Arc<InMemoryTrajectorySink>);
 
@@ -129,7 +129,7 @@ impl Subject for InMemory {
     }
 }
 
-/// The store, opened anew for every event, as hooks do.
+/// A store that is opened for every event, as in hook processes.
 pub(crate) struct Fresh(pub(crate) Place);
 
 struct FreshSink(DataDir);
@@ -153,7 +153,7 @@ impl Subject for Fresh {
     }
 }
 
-/// The store behind its writer thread; a second sink is a second writer on the same file.
+/// A store with a writer thread. A second sink is a second writer on the same file.
 pub(crate) struct Shared(pub(crate) Place);
 
 impl Subject for Shared {
