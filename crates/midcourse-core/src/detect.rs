@@ -1,8 +1,9 @@
-//! Detectors: each looks for one kind of trouble, in one file, with its words and its tests.
+//! Detectors: each finds one kind of trouble, in one file with its thresholds, messages and tests.
 //!
-//! A detector sees the analysis after each record and says what it believes. It keeps little state
-//! of its own, all of it saved in the checkpoint. To add a built-in one: a file, a field in
-//! [`BuiltIn`], a variant in [`PatternDetail`](crate::PatternDetail) and its words in [`message_text`].
+//! [`TrajectoryBuilder`] runs every detector after each record. A detector reads the analysis and
+//! keeps little state of its own, all of it saved in the checkpoint. To add a built-in detector:
+//! write its file, add a field to [`BuiltIn`], a variant to [`PatternDetail`](crate::PatternDetail),
+//! and an arm to [`message_text`].
 
 mod builder;
 #[cfg(test)]
@@ -34,17 +35,18 @@ use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// The most that a detector's own state may take in a checkpoint, in bytes.
+/// The largest state of one detector in a checkpoint, in bytes.
 pub const MAX_DETECTOR_STATE_BYTES: usize = 1024;
 
-/// What a detector says after a record.
+/// What a detector reports after a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Detection {
-    /// This record changes nothing.
+    /// The record does not change whether the pattern is present.
     Unchanged,
-    /// The pattern holds. Saying so again is not news, unless the cause is another.
+    /// The pattern is present. It counts as new only if it was absent before, or if its cause
+    /// differs.
     Present(TrajectoryPattern),
-    /// The pattern does not hold, or no longer.
+    /// The pattern is not, or no longer, present.
     Absent,
 }
 
@@ -54,32 +56,33 @@ impl From<Option<TrajectoryPattern>> for Detection {
     }
 }
 
-/// Looks at the trajectory after each record and may believe in a pattern.
+/// Examines the trajectory after each record and reports whether its pattern is present.
 ///
-/// An implementation is a pure function of what it was shown: backtests call it on stored runs and
-/// must get the answers it gave live. It asks no clock. If it keeps state, it saves and restores
-/// it, because in a hook every call is a new process.
+/// An implementation must be a pure function of the records it was given and must not read the
+/// clock: a backtest calls it on stored runs and has to get the same results as the live run. A
+/// detector with state implements [`Self::save`] and [`Self::restore`], because every hook call is a
+/// new process.
 pub trait PatternDetector: Send + Sync {
-    /// What it is called in faults and checkpoints.
+    /// The detector's name in faults and checkpoints.
     fn name(&self) -> &str;
 
-    /// Looks at what the latest record made of the run.
+    /// Examines the trajectory, of which `record` is the latest record.
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection;
 
-    /// Forgets everything.
+    /// Discards all state.
     fn reset(&mut self);
 
-    /// Its state, at most [`MAX_DETECTOR_STATE_BYTES`] bytes; a larger one is not saved, and the detector
-    /// begins anew in the next process.
+    /// The state to put in the checkpoint. A state of more than [`MAX_DETECTOR_STATE_BYTES`] is not
+    /// saved, and the detector starts empty in the next process.
     fn save(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Goes on from a saved state.
+    /// Restores what [`Self::save`] returned.
     fn restore(&mut self, _state: &[u8]) {}
 }
 
-/// A detector's state in a checkpoint.
+/// The state of a custom detector in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedDetector {
     name: String,
@@ -104,9 +107,10 @@ impl SavedDetector {
     }
 }
 
-/// The built-in detectors, in the order in which they are asked.
+/// The built-in detectors, in the order in which they run. Later ones see what earlier ones found.
 ///
-/// A struct and not a list of boxes: saving it is one derive, and none can be forgotten.
+/// A struct rather than a list of boxes: one derive saves it, and the compiler checks that none is
+/// missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BuiltIn {
     waiting: waiting::Waiting,
@@ -164,15 +168,15 @@ impl BuiltIn {
     }
 }
 
-/// Counts calls, those that one answer of the model issued together once.
+/// Counts the turns of a sequence of calls: calls that the model made together count once.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct TurnCounter {
     count: u32,
     turn: Option<u64>,
 }
 
-impl Rounds {
-    /// Counts a call; whether it begins a round.
+impl TurnCounter {
+    /// Adds a call; returns whether it is the first of its turn.
     pub(crate) fn add(&mut self, call: &ToolInvoked) -> bool {
         let is_new = self.turn.replace(call.turn()) != Some(call.turn());
         self.count += u32::from(is_new);
@@ -184,7 +188,7 @@ impl Rounds {
     }
 }
 
-/// What the latest failures in a row are about, if they are all the same error.
+/// The cause of the latest consecutive failures, if all of them are the same error.
 pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
     let latest = errors.next()?;
@@ -194,20 +198,21 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
 }
 
-/// What to say about a pattern on a rung of its ladder; nothing when the ladder is at its end, or
-/// when the pattern is no trouble.
+/// The message about a pattern for a rung of its ladder; `None` at the end of the ladder, and for
+/// patterns that are not trouble.
 ///
-/// The words name a diagnosis and something else to do. They hold no byte of tool output and do
-/// not quote the repeated call, which would only keep it in mind.
+/// A message states what was observed and suggests something else to do. It contains no byte of
+/// tool output, and does not quote a repeated call, because that would only encourage it. At most
+/// 300 characters.
 pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     let ladder = match pattern.detail() {
         PatternDetail::DoomLoop { .. } => doom_loop::message_text,
         PatternDetail::RepeatedError { .. } => repeated_error::message_text,
-        PatternDetail::ProgressStall { idle: true, .. } => churn::message_text,
         PatternDetail::ProgressStall { .. } => progress_stall::message_text,
+        PatternDetail::Churn { .. } => churn::message_text,
         PatternDetail::ToolAvoidance { .. } => tool_avoidance::message_text,
-        PatternDetail::ContextDegradation { file: Some(_), .. } => sweep::message_text,
         PatternDetail::ContextDegradation { .. } => context_degradation::message_text,
+        PatternDetail::Sweep { .. } => sweep::message_text,
         PatternDetail::ErrorCascade { .. } => error_cascade::message_text,
         PatternDetail::Stagnation { .. } => stagnation::message_text,
         PatternDetail::WriteThrash { .. } => write_thrash::message_text,
@@ -229,15 +234,16 @@ mod tests {
     use crate::digest::Digest;
     use crate::text::{ErrorSignature, MAX_SAFE_NAME_CHARS, SafeName};
 
-    /// The most characters of one word about trouble.
-    const WORDS_MAX: usize = 300;
+    const MAX_MESSAGE_CHARS: usize = 300;
 
-    /// Every pattern there are words about, with the longest names and numbers.
+    /// Every pattern that has messages, with the longest names and numbers.
     fn patterns() -> Vec<PatternDetail> {
         let name = || SafeName::of(&"n".repeat(2 * MAX_SAFE_NAME_CHARS));
         let n = u32::MAX;
         let mut all = vec![
             PatternDetail::ToolAvoidance { responses: n },
+            PatternDetail::Churn { duration: Duration::MAX, turns: n },
+            PatternDetail::ContextDegradation { repeated: n, of: n },
             PatternDetail::ErrorCascade { failures: u64::MAX, tools: 1 },
             PatternDetail::ErrorCascade { failures: u64::MAX, tools: n },
             PatternDetail::Stagnation { tool: name(), calls: n },
@@ -253,16 +259,14 @@ mod tests {
                 cycle_length,
                 repetitions: n,
                 cycle_actions: vec![name(); MAX_CYCLE_LEN],
-                similarity: Confidence::clamped(1.0),
+                similarity: Confidence::clamped(0.9),
             });
         }
-        for (duration, idle) in
-            [(Duration::ZERO, false), (Duration::MAX, false), (Duration::ZERO, true)]
-        {
-            all.push(PatternDetail::ProgressStall { duration, actions: u64::MAX, idle });
+        for duration in [Duration::ZERO, Duration::MAX] {
+            all.push(PatternDetail::ProgressStall { duration, actions: u64::MAX });
         }
-        for (repeated, file) in [(n, None), (n, Some(name())), (0, Some(name()))] {
-            all.push(PatternDetail::ContextDegradation { repeated, of: n, file });
+        for (repeated, file) in [(n, Some(name())), (0, Some(name())), (n, None)] {
+            all.push(PatternDetail::Sweep { file, reads: n, repeated });
         }
         use ErrorClass::*;
         for class in [
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_short_and_another_rung_has_other_words() {
+    fn messages_are_short_and_differ_from_rung_to_rung() {
         for detail in patterns() {
             let pattern = TrajectoryPattern::new(
                 detail,
@@ -295,10 +299,10 @@ mod tests {
             );
             let ladder: Vec<String> =
                 (1..=4).map_while(|rung| message_text(&pattern, Rung(rung))).collect();
-            assert!(!ladder.is_empty(), "nothing to say about {:?}", pattern.detail());
+            assert!(!ladder.is_empty(), "no message about {:?}", pattern.detail());
             for text in &ladder {
                 let length = text.chars().count();
-                assert!(length <= WORDS_MAX, "{length} characters: {text}");
+                assert!(length <= MAX_MESSAGE_CHARS, "{length} characters: {text}");
             }
             let different: BTreeSet<&String> = ladder.iter().collect();
             assert_eq!(different.len(), ladder.len(), "{ladder:?}");

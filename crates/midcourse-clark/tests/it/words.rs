@@ -71,7 +71,7 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
     assert_eq!(guided, [false, false, false, true, false]);
     let said = last_words(&requests[3]).unwrap();
     assert!(
-        said.starts_with(&format!("{LABEL}\n[Guidance]\n\nThe same thing was asked 3 times")),
+        said.starts_with(&format!("{LABEL}\n[Guidance]\n\nYou made the same tool call 3 times")),
         "{said}"
     );
 

@@ -5,12 +5,14 @@ use midcourse::{NotationError, PatternType, parse_notation_events};
 use super::{Expected, Scenario};
 
 /// What a word can be about.
-const PATTERNS: [PatternType; 11] = [
+const PATTERNS: [PatternType; 13] = [
     PatternType::DoomLoop,
     PatternType::RepeatedError,
     PatternType::ProgressStall,
+    PatternType::Churn,
     PatternType::ToolAvoidance,
     PatternType::ContextDegradation,
+    PatternType::Sweep,
     PatternType::ErrorCascade,
     PatternType::Stagnation,
     PatternType::WriteThrash,
@@ -280,8 +282,8 @@ mod tests {
         );
         wrong_expect(
             "waiting 1..2",
-            "\"waiting\" is no pattern: give doom_loop, repeated_error, progress_stall, \
-             tool_avoidance, context_degradation, error_cascade, stagnation, write_thrash, \
+            "\"waiting\" is no pattern: give doom_loop, repeated_error, progress_stall, churn, \
+             tool_avoidance, context_degradation, sweep, error_cascade, stagnation, write_thrash, \
              outage, monologue, drift",
         );
         wrong_expect("stagnation|stagnation 1..2", "stagnation is named twice: name it once");

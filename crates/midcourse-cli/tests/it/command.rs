@@ -39,7 +39,7 @@ fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
         "the hook of UserPromptSubmit answers:",
         "There is a deadline: 10 minutes remaining.",
         "the hook of PostToolUseFailure answers:",
-        "Asking again will not change it",
+        "Repeating it will not help",
         "built for release",
         "The agent: The build passes.",
     ] {
@@ -77,7 +77,7 @@ fn a_replay_of_a_trajectory_in_notation() {
     call    3  seen      doom_loop (confidence 0.90, records [2, 5, 8])
     call    3  seen      repeated_error (confidence 0.85, records [2, 5, 8])
     call    3  said      by course_correction, about repeated_error, rung 1:
-                          The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
+                          You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
     4 calls, 4 of them failed; one thing said.
     ");
 }

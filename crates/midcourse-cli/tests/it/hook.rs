@@ -261,7 +261,7 @@ fn a_loop_is_told_once_and_in_the_words_of_the_host() {
             }
         }
     }
-    insta::assert_snapshot!(heard.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nThe same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might."}}"#);
+    insta::assert_snapshot!(heard.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step."}}"#);
     assert_eq!(count(&records(&place, "s"), "guidance_delivered"), 1);
 }
 

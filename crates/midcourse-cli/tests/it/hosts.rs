@@ -379,7 +379,7 @@ fn answers_are_the_least_that_a_host_accepts() {
         }
         let text = Delivery::labelled_text(&said).unwrap();
         assert!(text.starts_with(&format!("{LABEL}\n[Feedback - Deadline]\n")), "{text}");
-        assert!(text.contains("\n\n[Guidance]\n\nThe same thing was asked"), "{text}");
+        assert!(text.contains("\n\n[Guidance]\n\nYou made the same tool call"), "{text}");
     }
 }
 

@@ -88,7 +88,7 @@ fn a_run_record_by_record() {
          6          0 ms  failed     bash: error: no rule
          7          0 ms  failed     bash: error: no rule
          8          0 ms  failed     bash: error: no rule
-         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) The same thing was asked 3 times, with the same answer and nothing…
+         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) You made the same tool call 3 times and got the same result, with …
         10          0 ms  failed     bash: error: no rule
         11     1 min 0 s  ended      failed
     ");

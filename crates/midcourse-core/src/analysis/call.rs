@@ -83,7 +83,7 @@ impl Marks {
 
 /// What a writing call did to its file, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Change {
+pub(crate) struct Edit {
     /// What it replaced, where it says so.
     pub(crate) from: Option<Digest>,
     /// What it wrote.
@@ -92,13 +92,13 @@ pub(crate) struct Change {
 
 /// What a call is after, as far as its arguments tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Aim {
+pub(crate) enum Act {
     /// To change its target.
-    Change(Change),
+    Edit(Edit),
     /// To find this.
-    Seek(Digest),
+    Search(Digest),
     /// To show these lines of its target.
-    Show(u32, u32),
+    Read(u32, u32),
 }
 
 /// A tool call that has ended.
@@ -120,7 +120,7 @@ pub struct ToolInvoked {
     pub(super) call_digest: Digest,
     pub(super) result_digest: Digest,
     pub(super) target: Option<Digest>,
-    pub(super) aim: Option<Aim>,
+    pub(super) act: Option<Act>,
     pub(super) result_bytes: u64,
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
@@ -298,7 +298,7 @@ impl ToolInvoked {
     }
 
     /// Whether its error or its answer says that a service does not serve.
-    pub fn says_outage(&self) -> bool {
+    pub fn reports_outage(&self) -> bool {
         self.marks.any(Marks::DOWN) || self.error_class() == Some(ErrorClass::Outage)
     }
 
@@ -330,25 +330,25 @@ impl ToolInvoked {
         self.marks.any(Marks::ERROR_MOVED)
     }
 
-    pub(crate) const fn change(&self) -> Option<Change> {
-        match self.aim {
-            Some(Aim::Change(change)) => Some(change),
+    pub(crate) const fn edit(&self) -> Option<Edit> {
+        match self.act {
+            Some(Act::Edit(edit)) => Some(edit),
             _ => None,
         }
     }
 
     /// What it looks for.
-    pub(crate) const fn sought(&self) -> Option<Digest> {
-        match self.aim {
-            Some(Aim::Seek(sought)) => Some(sought),
+    pub(crate) const fn search_term(&self) -> Option<Digest> {
+        match self.act {
+            Some(Act::Search(term)) => Some(term),
             _ => None,
         }
     }
 
     /// The lines it shows, from and to.
-    pub(crate) const fn shown(&self) -> Option<(u32, u32)> {
-        match self.aim {
-            Some(Aim::Show(from, to)) => Some((from, to)),
+    pub(crate) const fn shown_lines(&self) -> Option<(u32, u32)> {
+        match self.act {
+            Some(Act::Read(first, last)) => Some((first, last)),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Scratch;
-use super::call::{Aim, CallStatus, Change, Marks, ToolInvoked};
+use super::call::{Act, CallStatus, Edit, Marks, ToolInvoked};
 use super::config::TrajectoryAnalysisConfig;
 use super::tools::NameKinds;
 use crate::digest::Digest;
@@ -48,7 +48,7 @@ pub(crate) struct OpenCall {
     call_digest: Digest,
     target: Option<Digest>,
     target_name: Option<SafeName>,
-    aim: Option<Aim>,
+    act: Option<Act>,
     excerpt: Excerpt,
     marks: Marks,
     started_at: Timestamp,
@@ -106,8 +106,8 @@ impl OpenCall {
                 name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
             }
         };
-        let aim = aim_of(kinds, &view, command, marks, call_digest);
-        if let Some(Aim::Change(Change { from: Some(from), to })) = aim {
+        let act = act_of(kinds, &view, command, marks, call_digest);
+        if let Some(Act::Edit(Edit { from: Some(from), to })) = act {
             marks.set(Marks::IDLE, from == to);
         }
         Self {
@@ -117,7 +117,7 @@ impl OpenCall {
             call_digest,
             target: target.map(|target| Digest::of(target.as_bytes())),
             target_name: target.map(SafeName::of),
-            aim,
+            act,
             excerpt: excerpt_of(&scratch.text),
             marks,
             started_at: at,
@@ -156,7 +156,7 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        let seeks = matches!(self.aim, Some(Aim::Seek(_)));
+        let seeks = matches!(self.act, Some(Act::Search(_)));
         let said = ShortResult::of(result, seeks);
         // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
         // something failed.
@@ -214,7 +214,7 @@ impl OpenCall {
             call_digest: self.call_digest,
             result_digest,
             target: self.target,
-            aim: self.aim,
+            act: self.act,
             result_bytes: text.len() as u64,
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
@@ -231,7 +231,7 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> ToolInvoked {
         // It has not run: whatever it was after, it has found nothing and shown nothing.
-        self.aim = None;
+        self.act = None;
         let mut call = self.end(reason, true, seq, at, scratch);
         let class = match call.status.error().map(|error| error.class) {
             Some(ErrorClass::UnknownTool) => ErrorClass::UnknownTool,
@@ -253,7 +253,7 @@ impl OpenCall {
 
     /// Whether its answer is not the content of a file or an index.
     const fn asks_no_file(&self) -> bool {
-        !matches!(self.aim, Some(Aim::Show(..) | Aim::Seek(_)))
+        !matches!(self.act, Some(Act::Read(..) | Act::Search(_)))
     }
 
     /// Whether it asks something that can be down.
@@ -315,33 +315,33 @@ fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
 }
 
 /// What a call is after.
-fn aim_of(
+fn act_of(
     name: NameKinds,
     view: &ArgsView<'_>,
     command: Option<&CommandView<'_>>,
     marks: Marks,
     call_digest: Digest,
-) -> Option<Aim> {
+) -> Option<Act> {
     let digest = |text: &str| Digest::of(text.as_bytes());
     if marks.any(Marks::UNDOES) {
-        return Some(Aim::Change(Change { from: None, to: Digest::of(b"undone") }));
+        return Some(Act::Edit(Edit { from: None, to: Digest::of(b"undone") }));
     }
     if marks.any(Marks::WRITES) {
         let to = view.new_text.or(view.command.as_deref()).map(digest)?;
-        return Some(Aim::Change(Change { from: view.old_text.map(digest), to }));
+        return Some(Act::Edit(Edit { from: view.old_text.map(digest), to }));
     }
     if let Some(command) = command {
-        let shown = || command.lines.map(|(from, to)| Aim::Show(from, to));
+        let shown = || command.lines.map(|(from, to)| Act::Read(from, to));
         let sought = command.search_term.map_or(call_digest, digest);
-        return if command.searches { Some(Aim::Seek(sought)) } else { shown() };
+        return if command.searches { Some(Act::Search(sought)) } else { shown() };
     }
     if let Some((from, to)) = view.lines().filter(|_| view.target.is_some()) {
-        return Some(Aim::Show(from, to));
+        return Some(Act::Read(from, to));
     }
     match view.search_term {
-        Some(sought) => Some(Aim::Seek(digest(sought))),
-        None if name.has(NameKinds::SEEKS) => Some(Aim::Seek(call_digest)),
-        None if view.target.is_some() && name.has(NameKinds::SHOWS) => Some(Aim::Show(1, u32::MAX)),
+        Some(sought) => Some(Act::Search(digest(sought))),
+        None if name.has(NameKinds::SEEKS) => Some(Act::Search(call_digest)),
+        None if view.target.is_some() && name.has(NameKinds::SHOWS) => Some(Act::Read(1, u32::MAX)),
         None => None,
     }
 }

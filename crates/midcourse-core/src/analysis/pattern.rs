@@ -18,10 +18,14 @@ pub enum PatternType {
     RepeatedError,
     /// Calls or time without anything new.
     ProgressStall,
+    /// Planning, printing and changes that change nothing, without work in between.
+    Churn,
     /// Answers without tool calls from a model that has tools.
     ToolAvoidance,
-    /// Questions asked again that were answered before.
+    /// Calls that ask again for what earlier calls returned.
     ContextDegradation,
+    /// One file read over and over in pieces.
+    Sweep,
     /// One failure after the other.
     ErrorCascade,
     /// The arguments vary, the answer does not.
@@ -47,8 +51,10 @@ impl PatternType {
             Self::DoomLoop => "doom_loop",
             Self::RepeatedError => "repeated_error",
             Self::ProgressStall => "progress_stall",
+            Self::Churn => "churn",
             Self::ToolAvoidance => "tool_avoidance",
             Self::ContextDegradation => "context_degradation",
+            Self::Sweep => "sweep",
             Self::ErrorCascade => "error_cascade",
             Self::Stagnation => "stagnation",
             Self::WriteThrash => "write_thrash",
@@ -92,12 +98,17 @@ pub enum PatternDetail {
     },
     /// Calls or time without anything new.
     ProgressStall {
-        /// Time since something last moved.
+        /// Time since the last progress.
         duration: Duration,
-        /// Calls since something last moved.
+        /// Calls since the last progress.
         actions: u64,
-        /// Whether they only planned, talked or changed nothing.
-        idle: bool,
+    },
+    /// Turns that only planned, printed text or changed nothing.
+    Churn {
+        /// Time since the first of them.
+        duration: Duration,
+        /// How many turns.
+        turns: u32,
     },
     /// Answers without tool calls.
     ToolAvoidance {
@@ -106,12 +117,19 @@ pub enum PatternDetail {
     },
     /// Questions asked again.
     ContextDegradation {
-        /// How many of the latest calls.
+        /// How many of the latest calls repeated an earlier one.
         repeated: u32,
-        /// How many calls were looked at.
+        /// How many of the latest calls were examined.
         of: u32,
-        /// The file, where it is one file that is gone through again.
+    },
+    /// One file read over and over in pieces.
+    Sweep {
+        /// The file, unless its name is no longer in the window.
         file: Option<SafeName>,
+        /// Reads of the file since it last changed.
+        reads: u32,
+        /// Reads of lines that had been read before; 0 if all pieces were new.
+        repeated: u32,
     },
     /// One failure after the other.
     ErrorCascade {
@@ -172,8 +190,10 @@ impl PatternDetail {
             Self::DoomLoop { .. } => PatternType::DoomLoop,
             Self::RepeatedError { .. } => PatternType::RepeatedError,
             Self::ProgressStall { .. } => PatternType::ProgressStall,
+            Self::Churn { .. } => PatternType::Churn,
             Self::ToolAvoidance { .. } => PatternType::ToolAvoidance,
             Self::ContextDegradation { .. } => PatternType::ContextDegradation,
+            Self::Sweep { .. } => PatternType::Sweep,
             Self::ErrorCascade { .. } => PatternType::ErrorCascade,
             Self::Stagnation { .. } => PatternType::Stagnation,
             Self::WriteThrash { .. } => PatternType::WriteThrash,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::TrajectoryAnalysis;
-use super::call::{Aim, Marks, ToolInvoked};
+use super::call::{Act, Marks, ToolInvoked};
 
 /// A question whose answer says "still running" is a poll when it comes this much later.
 const PENDING_GAP: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ impl TrajectoryAnalysis {
         let (mut repeats, mut duplicate, mut any_error, mut asked, mut same_write) =
             (false, false, false, false, false);
         let error = call.status.error();
-        for kept in self.calls.iter().filter(|kept| !self.is_forgotten(kept)) {
+        for kept in self.calls.iter().filter(|kept| !self.is_compacted_away(kept)) {
             seen_target |= kept.target == call.target;
             let same_result = kept.result_digest == call.result_digest && !kept.is_error();
             seen_answer |= same_result;
@@ -50,7 +50,7 @@ impl TrajectoryAnalysis {
         marks.set(Marks::NEW_TARGET, counts && call.target.is_some() && !seen_target);
         // "Done" is news about a thing that was not done before, and so is any short answer about
         // another one; of a search it is none.
-        let seeks = matches!(call.aim, Some(Aim::Seek(_)));
+        let seeks = matches!(call.act, Some(Act::Search(_)));
         let is_another = !asked && !seeks && call.result_bytes <= SHORT_ANSWER_BYTES;
         let is_new = is_another || !seen_answer;
         marks.set(Marks::NEW_ANSWER, counts && is_new);
@@ -83,13 +83,13 @@ impl TrajectoryAnalysis {
             || (call.is_pending() && gap >= PENDING_GAP)
             || slept()
             // A file is not asked less and less often; agents just take their time.
-            || (!matches!(call.aim, Some(Aim::Show(..) | Aim::Seek(_)))
+            || (!matches!(call.act, Some(Act::Read(..) | Act::Search(_)))
                 && between().next().is_none()
                 && before.next().is_some_and(backs_off))
     }
 
     /// Whether a call is no longer in the agent's context, but for a summary.
-    pub(crate) const fn is_forgotten(&self, call: &ToolInvoked) -> bool {
+    pub(crate) const fn is_compacted_away(&self, call: &ToolInvoked) -> bool {
         call.call_index <= self.turns.compacted_at_call
     }
 }

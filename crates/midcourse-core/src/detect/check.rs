@@ -1,10 +1,11 @@
-//! How the detectors' tests ask: a trajectory in, the patterns that begin out.
+//! Test harness of the detectors: runs a trajectory in notation and compares the patterns that
+//! begin.
 
 use super::TrajectoryBuilder;
 use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig};
 use crate::notation::parse_notation;
 
-/// The shipped detectors see these patterns begin, and no others.
+/// Asserts that the shipped configuration reports these patterns, and no others.
 #[track_caller]
 pub(super) fn check(notation: &str, expected: &[&str]) {
     check_with(TrajectoryAnalysisConfig::shipped(), notation, expected);
@@ -14,7 +15,7 @@ pub(super) fn check(notation: &str, expected: &[&str]) {
 pub(super) fn check_with(config: TrajectoryAnalysisConfig, notation: &str, expected: &[&str]) {
     let mut builder = TrajectoryBuilder::new(config);
     let mut seen = Vec::new();
-    for record in parse_notation(notation).expect("the test's trajectory can be read") {
+    for record in parse_notation(notation).expect("the trajectory of the test is valid") {
         for pattern in builder.push(&record) {
             let call = builder.analysis().tool_call_count();
             seen.push(format!("call {call}: {}", describe(pattern.detail())));
@@ -34,9 +35,11 @@ fn describe(detail: &PatternDetail) -> String {
         }
         PatternDetail::ProgressStall { actions, .. } => format!("{name} of {actions} calls"),
         PatternDetail::ToolAvoidance { responses } => format!("{name} of {responses}"),
-        PatternDetail::ContextDegradation { repeated, of, .. } => {
+        PatternDetail::Churn { turns, .. } => format!("{name} of {turns} turns"),
+        PatternDetail::ContextDegradation { repeated, of } => {
             format!("{name} of {repeated} in {of}")
         }
+        PatternDetail::Sweep { reads, repeated, .. } => format!("{name} of {repeated} in {reads}"),
         PatternDetail::ErrorCascade { failures, .. } => format!("{name} of {failures}"),
         PatternDetail::Stagnation { calls, .. } => format!("{name} of {calls}"),
         PatternDetail::WriteThrash { file, .. } => {

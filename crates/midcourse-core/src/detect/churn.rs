@@ -1,18 +1,15 @@
-//! Sees planning, talking and changes that change nothing, and no work between them.
+//! Detects turns that only plan, print text or change nothing, with no work in between.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
-use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Rounds in a row without work. A plan is made, corrected and ticked off in fewer.
-const ROUNDS: u32 = 5;
-
-/// The detector.
+/// Consecutive turns without work; making, correcting and completing a plan takes fewer.
+const MIN_IDLE_TURNS: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Churn;
 
@@ -27,24 +24,20 @@ impl PatternDetector for Churn {
         }
         let Some(call) = trajectory.call_just_ended() else { return Detection::Unchanged };
         let idle = || trajectory.calls_since_user_message().take_while(|call| call.is_idle());
-        let mut rounds = Rounds::default();
+        let mut turns = TurnCounter::default();
         idle().for_each(|call| {
-            rounds.add(call);
+            turns.add(call);
         });
-        let rounds = rounds.count();
-        if rounds < ROUNDS {
+        let turns = turns.count();
+        if turns < MIN_IDLE_TURNS {
             return Detection::Absent;
         }
         let since = idle().last().map_or(call.started_at(), ToolInvoked::started_at);
         Detection::Present(TrajectoryPattern::new(
-            PatternDetail::ProgressStall {
-                duration: trajectory.latest_at().since(since),
-                actions: u64::from(rounds),
-                idle: true,
-            },
+            PatternDetail::Churn { duration: trajectory.latest_at().since(since), turns },
             Confidence::clamped(0.75),
-            Cause::new("progress_stall", Digest::of(b"idle")),
-            rounds,
+            Cause::only("churn"),
+            turns,
             idle().map(ToolInvoked::ended_seq),
         ))
     }
@@ -53,15 +46,15 @@ impl PatternDetector for Churn {
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ProgressStall { actions, .. } = detail else { return None };
+    let PatternDetail::Churn { turns, .. } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "The last {actions} steps planned, talked or changed nothing; no work came of them. The \
-             plan is good enough to try its first open step."
+            "Your last {turns} steps only planned, printed text or changed nothing; no work came of \
+             them. The plan is good enough: try its first open step."
         )),
         2 => Some(
-            "Still only planning. If something keeps the first step from being taken, naming it is \
-             worth more than another plan."
+            "You are still only planning. If something keeps you from taking the first step, name \
+             it; that is worth more than another plan."
                 .to_owned(),
         ),
         _ => None,
@@ -73,13 +66,13 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn plan_after_plan() {
+    fn five_plans_in_a_row_are_churn() {
         let plan = |n: u32| format!("update_plan {{\"plan\":\"version {n}\"}} -> Plan updated\n");
-        check(&(0..7).map(plan).collect::<String>(), &["call 5: progress_stall of 5 calls"]);
+        check(&(0..7).map(plan).collect::<String>(), &["call 5: churn of 5 turns"]);
     }
 
     #[test]
-    fn a_plan_between_work_is_none() {
+    fn plans_between_edits_are_not_churn() {
         let round = |n: u32| {
             format!(
                 "TodoWrite {{\"todos\":\"{n} done\"}} -> Todos have been modified\n\
@@ -90,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn talking_by_shell() {
+    fn printing_with_echo_is_churn() {
         let say =
             |n: u32| format!("bash echo thinking about step {n} -> thinking about step {n}\n");
-        check(&(0..5).map(say).collect::<String>(), &["call 5: progress_stall of 5 calls"]);
+        check(&(0..5).map(say).collect::<String>(), &["call 5: churn of 5 turns"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Sees questions asked again that were answered before, not in a circle but all over the place:
-//! the context no longer holds what the agent has read.
+//! Detects calls that ask again for what earlier calls returned, in no particular order: the agent
+//! has lost track of what it has read. Repetition in order is a `doom_loop`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,13 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// The calls that are looked at: half of them asked again is far from chance.
-const LATEST: usize = 18;
-const REPEATED: usize = 9;
+/// The latest calls that are examined, and how many of them must repeat an earlier call: half of
+/// them is far more than chance.
+const EXAMINED_CALLS: usize = 18;
+const MIN_REPEATED_CALLS: usize = 9;
 
-/// Asking one thing again and again is a loop; forgetting shows in several questions.
-const DIFFERENT: usize = 2;
-
-/// The detector.
+/// At least this many different calls are repeated; repeating a single one is a loop.
+const MIN_DIFFERENT_CALLS: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContextDegradation;
 
@@ -34,22 +33,23 @@ impl PatternDetector for ContextDegradation {
         if trajectory.distinct_call_just_ended().is_none() {
             return Detection::Unchanged;
         }
-        let forgotten = |call: &&ToolInvoked| {
+        let repeats_a_read = |call: &&ToolInvoked| {
             call.repeats()
                 && !call.is_duplicate()
                 && !call.is_error()
                 && !call.writes()
                 && !call.polls()
         };
-        let latest = || trajectory.calls_since_user_message().take(LATEST).filter(forgotten);
-        if latest().count() < REPEATED {
+        let examined = || trajectory.calls_since_user_message().take(EXAMINED_CALLS);
+        let repeats = || examined().filter(repeats_a_read);
+        if repeats().count() < MIN_REPEATED_CALLS {
             return Detection::Absent;
         }
-        let mut questions: Vec<_> = latest().map(ToolInvoked::call_digest).collect();
-        let repeated = questions.len();
-        questions.sort_unstable();
-        questions.dedup();
-        if questions.len() < DIFFERENT
+        let mut different: Vec<_> = repeats().map(ToolInvoked::call_digest).collect();
+        let repeated = different.len();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() < MIN_DIFFERENT_CALLS
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::Waiting)
         {
@@ -59,13 +59,12 @@ impl PatternDetector for ContextDegradation {
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::ContextDegradation {
                 repeated: narrow(repeated),
-                of: narrow(trajectory.calls_since_user_message().take(LATEST).count()),
-                file: None,
+                of: narrow(examined().count()),
             },
             Confidence::clamped(0.6),
             Cause::only("context_degradation"),
             narrow(repeated),
-            latest().map(ToolInvoked::ended_seq),
+            repeats().map(ToolInvoked::ended_seq),
         ))
     }
 
@@ -73,11 +72,12 @@ impl PatternDetector for ContextDegradation {
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ContextDegradation { repeated, of, .. } = detail else { return None };
+    let PatternDetail::ContextDegradation { repeated, of } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{repeated} of the last {of} calls asked for what an earlier call had already \
-             answered. Short notes of what is known would save looking it up again."
+            "{repeated} of your last {of} calls asked for something that an earlier call had \
+             already returned. Keep short notes of what you know, so that you need not look it up \
+             again."
         )),
         _ => None,
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn checking_after_each_change_is_no_forgetting() {
+    fn running_the_same_checks_after_each_edit_is_not_degradation() {
         let round = |n: u32| {
             format!(
                 "edit {{\"path\":\"a.rs\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n\

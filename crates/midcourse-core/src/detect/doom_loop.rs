@@ -1,12 +1,12 @@
-//! Sees the same calls with the same answers, round and round: cycles of one to eight calls.
+//! Detects the same calls with the same results in a cycle of one to eight calls.
 //!
-//! For each cycle length the number of calls in a row is kept that equal the one a cycle earlier,
-//! so a call costs eight comparisons however long the run. Two calls are the same if tool and
-//! question agree, or the arguments are nearly equal, *and* the answer is the same: new bytes, an
-//! error that moved or a new target is progress. Polls are waiting, not looping.
+//! For each cycle length the detector counts the consecutive calls that equal the call one cycle
+//! earlier, so a call costs eight comparisons however long the run is. Two calls are equal if the
+//! tool and the normalized arguments are the same, or the arguments are nearly the same, *and* the
+//! result is the same. A new result, target or error is progress; a poll is waiting, not looping.
 //!
-//! A question that keeps coming back between other calls, with one answer and no change since, is a
-//! loop as well. A failing one is left to `repeated_error`.
+//! A call that keeps recurring between other calls, with one result and no change since, is a loop,
+//! too. A recurring failure is a `repeated_error`.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,45 +18,46 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::similarity_of_change;
 
-/// The longest cycle that is looked for, in calls.
+/// The longest cycle that is detected, in calls.
 pub const MAX_CYCLE_LEN: usize = 8;
 
-/// Rounds that are named as evidence.
-const ROUNDS_SHOWN: usize = 3;
+/// Rounds of the cycle that are listed as evidence.
+const EVIDENCE_ROUNDS: usize = 3;
 
-/// Cycles of this length need not be gone through to the end the last time: so many of its steps
-/// are enough.
-const LONG_WAY: u32 = 5;
-const STEPS_OF_THE_LAST: u32 = 2;
+/// A cycle of at least this length counts before its last round is complete, once this many calls
+/// of that round have repeated.
+const LONG_CYCLE_LEN: u32 = 5;
+const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
-/// Times in a row that are too often even for who was asked to repeat it.
-const WANTED: u32 = 20;
+/// Repeats that count as a loop even if the user asked for repetition.
+const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// Times in a row that a clock is looked at: it does show something new each time.
-const LOOKS_AT_A_CLOCK: u32 = 4;
+/// Repeats of a command such as `date`, whose output differs each time.
+const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// Times a question comes back between other calls, with one answer, that are a loop. Reading a
-/// file for the third or fourth time is looking something up.
-const COMES_BACK: usize = 5;
+/// Repeats, without a pause, of a call whose result says "still running".
+const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
-/// Ways from one time to the next on which nothing can have changed: a check after each step is work.
-const UNMOVED: usize = 3;
+/// Occurrences of a call between other calls, with one result, that make a loop. Reading a file for
+/// the third or fourth time is looking something up.
+const MIN_RECURRENCES: usize = 5;
 
-/// Times in a row that a question is asked whose answer says "still running", without a pause.
-const IMPATIENT: u32 = 6;
+/// Intervals between these occurrences in which nothing can have changed. A check after each step
+/// of work is fine.
+const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
-/// How the calls compare with those one cycle length earlier.
+/// How the latest calls compare with those a fixed number of calls earlier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// Calls in a row that were the same.
+    /// Consecutive calls that were the same.
     matched: u32,
-    /// How alike the least alike of them were.
+    /// The lowest similarity among them.
     similarity: f64,
 }
 
-/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DoomLoop {
+    /// `lags[n - 1]` compares with the calls n calls earlier.
     lags: [Lag; MAX_CYCLE_LEN],
 }
 
@@ -74,13 +75,13 @@ impl PatternDetector for DoomLoop {
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
             let old = earlier.next();
-            // What the agent no longer has in its context it has to read once more; that neither
-            // adds to a circle nor ends it.
-            if old.is_some_and(|old| trajectory.is_forgotten(old)) && !call.is_error() {
+            // After a compaction the agent has to read things once more; that neither extends nor
+            // ends a cycle.
+            if old.is_some_and(|old| trajectory.is_compacted_away(old)) && !call.is_error() {
                 continue;
             }
-            let same = old.and_then(|old| sameness(call, old, trajectory));
-            *lag = match same {
+            let similarity = old.and_then(|old| similarity_if_same(call, old, trajectory));
+            *lag = match similarity {
                 Some(similarity) if lag.matched > 0 => Lag {
                     matched: lag.matched.saturating_add(1),
                     similarity: similarity.min(lag.similarity),
@@ -90,7 +91,7 @@ impl PatternDetector for DoomLoop {
             };
         }
         let cycle = self.shortest_cycle(trajectory);
-        cycle.or_else(|| comes_back(trajectory, call)).into()
+        cycle.or_else(|| recurring_call(trajectory, call)).into()
     }
 
     fn reset(&mut self) {
@@ -103,87 +104,93 @@ impl DoomLoop {
         let config = trajectory.config();
         let shortest = config.shortest_cycle.get();
         let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
-        let is_wanted = trajectory.user_asked_to_repeat()
+        let is_requested = trajectory.user_asked_to_repeat()
             && trajectory.latest_call().is_some_and(|call| !call.is_error());
         let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::prints_clock);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
-                let least = if is_wanted {
-                    WANTED
+                let min_repeats = if is_requested {
+                    MIN_REPEATS_WHEN_ASKED_TO_REPEAT
                 } else if is_pending {
-                    IMPATIENT
+                    MIN_REPEATS_WHILE_PENDING
                 } else if is_clock {
-                    LOOKS_AT_A_CLOCK
+                    MIN_REPEATS_OF_CLOCK
                 } else {
                     0
                 };
-                let threshold = config.cycle_threshold.get().max(least);
+                let threshold = config.cycle_threshold.get().max(min_repeats);
                 let rounds_left = threshold.saturating_sub(repetitions);
-                // A long way that is gone a last time is known before its end.
-                let is_known = length >= LONG_WAY
+                let is_clear_early = length >= LONG_CYCLE_LEN
                     && rounds_left == 1
-                    && lag.matched % length >= STEPS_OF_THE_LAST;
-                (rounds_left == 0 || is_known)
+                    && lag.matched % length >= MIN_CALLS_OF_LAST_ROUND;
+                (rounds_left == 0 || is_clear_early)
                     .then(|| describe(trajectory, length, repetitions, lag.similarity))
             },
         )
     }
 }
 
-/// How alike two calls are, if they count as the same.
-fn sameness(call: &ToolInvoked, old: &ToolInvoked, trajectory: &TrajectoryAnalysis) -> Option<f64> {
+/// The similarity of two calls, if they count as the same.
+fn similarity_if_same(
+    call: &ToolInvoked,
+    old: &ToolInvoked,
+    trajectory: &TrajectoryAnalysis,
+) -> Option<f64> {
     if call.tool() != old.tool() || !call.same_result(old) {
         return None;
     }
-    // Trying again is what one does while a service is down; that has a detector of its own.
-    if call.says_outage() || (call.polls() && !(call.waits() && call.is_error())) {
+    // Retrying while a service is down is reported by `outage`.
+    if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
     if call.exact_digest() == old.exact_digest() {
         return Some(1.0);
     }
-    // Another change, another id or another file is another step even where the answer is "ok".
+    // A different edit, id or file is a different step, even if the result is "ok" each time.
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
     }
     if call.call_digest() == old.call_digest() {
         return Some(1.0);
     }
-    // However a file is shown, it is the same file.
-    if call.shown().is_some() && old.shown().is_some() && call.target().is_some() {
+    // The same file with the same content, shown in two ways.
+    if call.shown_lines().is_some() && old.shown_lines().is_some() && call.target().is_some() {
         return Some(0.95);
     }
-    // Another thing that is not there either is no repetition.
-    if call.sought() != old.sought() {
+    // A search for something else is not a repetition, even if it finds nothing either.
+    if call.search_term() != old.search_term() {
         return None;
     }
-    let (asked, asked_before) = (call.whole_args()?, old.whole_args()?);
-    // Number two of a list is another thing than number one, if both succeed.
+    let (args, old_args) = (call.whole_args()?, old.whole_args()?);
+    // Item 2 of a list differs from item 1, if both calls succeed.
     let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
-    if !call.is_error() && digits(asked) != digits(asked_before) {
+    if !call.is_error() && digits(args) != digits(old_args) {
         return None;
     }
-    let alike = similarity_of_change(asked, asked_before);
-    (alike >= trajectory.config().similarity.value()).then_some(alike)
+    let similarity = similarity_of_change(args, old_args);
+    (similarity >= trajectory.config().similarity.value()).then_some(similarity)
 }
 
-/// A question that keeps coming back between other calls, nothing having been changed.
-fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<TrajectoryPattern> {
-    // "ok" is no answer to a question; a number is.
+/// A call that keeps recurring between other calls, with nothing changed in between.
+fn recurring_call(
+    trajectory: &TrajectoryAnalysis,
+    call: &ToolInvoked,
+) -> Option<TrajectoryPattern> {
+    // "ok" says nothing that could repeat; the short output of a shell command, such as a number,
+    // does.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
     let is_wait = call.polls()
         || call.is_pending()
-        || call.says_outage()
+        || call.reports_outage()
         || trajectory.user_asked_to_repeat();
     if call.is_error() || is_empty || is_wait || call.is_idle() {
         return None;
     }
     let mut evidence = vec![call.ended_seq()];
-    // Of the ways from one time to the next: those on which nothing can have changed.
-    let (mut unmoved, mut may_have_moved) = (0, false);
+    let (mut intervals_without_change, mut may_have_changed) = (0, false);
     for old in trajectory.earlier_distinct_calls() {
-        if old.landed() || trajectory.is_forgotten(old) {
+        if old.landed() || trajectory.is_compacted_away(old) {
             break;
         }
         if old.call_digest() == call.call_digest() {
@@ -191,12 +198,12 @@ fn comes_back(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Option<Tra
                 break;
             }
             evidence.push(old.ended_seq());
-            unmoved += usize::from(!std::mem::take(&mut may_have_moved));
+            intervals_without_change += usize::from(!std::mem::take(&mut may_have_changed));
         } else {
-            may_have_moved |= old.may_have_changed_something();
+            may_have_changed |= old.may_have_changed_something();
         }
     }
-    if evidence.len() < COMES_BACK || unmoved < UNMOVED {
+    if evidence.len() < MIN_RECURRENCES || intervals_without_change < MIN_INTERVALS_WITHOUT_CHANGE {
         return None;
     }
     let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);
@@ -226,8 +233,8 @@ fn describe(
         cycle_actions: round.iter().map(|call| call.safe_tool()).collect(),
         similarity: Confidence::clamped(similarity),
     };
-    let shown = length_calls * ROUNDS_SHOWN.min(repetitions as usize);
-    let evidence = distinct().take(shown).map(ToolInvoked::ended_seq);
+    let evidence_calls = length_calls * EVIDENCE_ROUNDS.min(repetitions as usize);
+    let evidence = distinct().take(evidence_calls).map(ToolInvoked::ended_seq);
     TrajectoryPattern::new(
         detail,
         Confidence::clamped(0.9 * similarity),
@@ -237,7 +244,8 @@ fn describe(
     )
 }
 
-/// The same for every rotation of a cycle; a cycle around one error is about that error.
+/// The cause of a cycle: the same for every rotation of it. A cycle whose only error is always the
+/// same has that error as its cause.
 fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut errors = round.iter().filter_map(|call| call.status().error());
     if let Some(error) = errors.next()
@@ -248,12 +256,12 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut calls: Vec<Digest> = round
         .iter()
         .map(|call| {
-            let what = match call.status().error() {
+            let subject = match call.status().error() {
                 Some(error) => error.digest,
                 None if call.is_bare() => call.call_digest(),
                 None => call.result_digest(),
             };
-            Digest::of(call.tool().as_bytes()).with(what)
+            Digest::of(call.tool().as_bytes()).with(subject)
         })
         .collect();
     calls.sort_unstable();
@@ -262,31 +270,34 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::DoomLoop { cycle_length, repetitions, .. } = detail else { return None };
+    let PatternDetail::DoomLoop { cycle_length, repetitions, similarity, .. } = detail else {
+        return None;
+    };
+    let same = if similarity.value() < 1.0 { "nearly the same" } else { "the same" };
     match (rung.0, cycle_length) {
         (1, 1) => Some(format!(
-            "The same thing was asked {repetitions} times, with the same answer and nothing changed \
-             in between. Asking again will not change it; a different source or a smaller step might."
+            "You made {same} tool call {repetitions} times and got the same result, with no change \
+             in between. Repeating it will not help: try a different source or a smaller step."
         )),
         (1, _) => Some(format!(
-            "The same {cycle_length} steps have run {repetitions} times with the same results. \
-             Something outside this circle has to change first; what the steps take for granted is \
-             a place to look."
+            "You went through {same} {cycle_length} steps {repetitions} times, with the same \
+             results. Something outside this loop has to change first: check what these steps take \
+             for granted."
         )),
         (2, _) => Some(
-            "Still going round in a circle. It may help to write down what was tried, what each \
-             try showed, and which one assumption has not been checked yet."
+            "You are still in the same loop. Write down what you tried, what each attempt showed, \
+             and which assumption you have not checked yet."
                 .to_owned(),
         ),
         (3, _) => Some(
-            "This circle has not moved for a while. Another part of the task may be able to go on \
-             without it, with this noted as the open point."
+            "This loop has not moved for a while. If another part of the task can continue without \
+             it, work on that, and note this as an open point."
                 .to_owned(),
         ),
-        // Nobody is told the same twice: the count differs each time.
+        // The ledger never delivers the same text twice; here the count makes each text new.
         (4.., _) => Some(format!(
-            "{repetitions} rounds by now, all alike. What is known can be summed up and handed over \
-             as it is; a round more will not add to it."
+            "{repetitions} rounds so far, all alike. Summarize what you know and hand it over as it \
+             is; another round will not add to it."
         )),
         _ => None,
     }
@@ -297,7 +308,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn a_call_repeated_to_the_letter() {
+    fn the_same_call_three_times_is_a_loop() {
         check(
             "3x bash make !! error: missing separator",
             &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of class syntax, 3 times"],
@@ -306,12 +317,12 @@ mod tests {
     }
 
     #[test]
-    fn longer_of_the_same_is_not_news() {
+    fn a_loop_is_reported_once() {
         check("9x bash ls -> a.txt and b.txt and c.txt", &["call 3: doom_loop of 1, 3 times"]);
     }
 
     #[test]
-    fn a_cycle_of_three() {
+    fn a_cycle_of_three_calls_is_reported_once() {
         check(
             "
             3x {
@@ -325,14 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_cycle_is_known_before_its_third_end() {
+    fn a_long_cycle_is_reported_before_its_third_round_is_complete() {
         let files = ["a", "b", "c", "d", "e", "f"];
         let round = files.map(|name| format!("read {name}.rs -> fn {name}() {{}} and so on\n"));
         check(&round.concat().repeat(3), &["call 14: doom_loop of 6, 2 times"]);
     }
 
     #[test]
-    fn nearly_equal_arguments_with_one_answer() {
+    fn nearly_equal_arguments_with_the_same_result_are_a_loop() {
         check(
             "
             bash cargo test --all --no-fail-fast -- first_case  !! error: linker not found
@@ -347,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn new_bytes_for_the_same_question_are_no_loop() {
+    fn new_results_of_the_same_call_are_not_a_loop() {
         check(
             "
             bash tail log -> step 1 of 9, warming up the cache
@@ -360,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_differs_only_in_its_clock_is_the_same() {
+    fn results_that_differ_only_in_a_clock_time_are_the_same() {
         check(
             "
             bash status -> 2026-11-15T08:00:01Z nothing to do for anybody
@@ -372,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn different_searches_that_find_nothing_are_no_loop() {
+    fn different_searches_that_find_nothing_are_not_a_loop() {
         check(
             r#"
             Grep {"path":"/home/agent/project/src","pattern":"alpha"} -> No matches found
@@ -384,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_on_different_things_is_no_loop() {
+    fn the_same_command_on_different_ids_is_not_a_loop() {
         check(
             "
             bash docker rm 3f2a1b9c8d7e -> 3f2a1b9c8d7e
@@ -397,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_two_errors_is_one_circle() {
+    fn a_cycle_of_two_errors_is_one_loop() {
         let round = |n: u32| {
             format!(
                 "bash make !! error: x failed after 0.{n}s\n\
@@ -411,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_duplicates_count_once() {
+    fn equal_calls_in_one_turn_count_once() {
         check(
             "
             bash ls -> a.txt and b.txt and c.txt
@@ -424,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_the_person_begins_anew() {
+    fn a_user_message_resets_the_count() {
         check(
             "
             2x bash ls -> a.txt and b.txt and c.txt

@@ -1,5 +1,5 @@
-//! Sees work that has moved far from where the run began. Off unless asked for: many tasks are
-//! meant to wander.
+//! Detects work on files far from where the run began. Off by default: many tasks legitimately
+//! spread over a whole tree.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,18 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Calls on files that say where the run is at home.
+/// The first calls on files, whose folders are where the run began.
 const HOME_CALLS: u32 = 10;
 
-/// Calls in a row elsewhere that are a drift.
-const AWAY_CALLS: u32 = 8;
+/// Consecutive calls on files in other folders that make a drift.
+const MIN_AWAY_CALLS: u32 = 8;
 
-/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drift {
-    home: Vec<Digest>,
-    seen: u32,
+    /// Digests of the folders of the first calls.
+    home_folders: Vec<Digest>,
+    calls_on_files: u32,
+    /// Consecutive calls outside the home folders.
     away: u32,
 }
 
@@ -34,7 +35,7 @@ impl PatternDetector for Drift {
             return Detection::Unchanged;
         }
         if trajectory.user_just_spoke() {
-            // A new word may mean a new place.
+            // The user may have moved the work elsewhere.
             self.reset();
             return Detection::Absent;
         }
@@ -44,25 +45,25 @@ impl PatternDetector for Drift {
         };
         let folder = name.as_str().rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = Digest::of(folder.as_bytes());
-        self.seen = self.seen.saturating_add(1);
-        let is_home = self.home.contains(&folder);
-        if self.seen <= HOME_CALLS {
+        self.calls_on_files = self.calls_on_files.saturating_add(1);
+        let is_home = self.home_folders.contains(&folder);
+        if self.calls_on_files <= HOME_CALLS {
             if !is_home {
-                self.home.push(folder);
+                self.home_folders.push(folder);
             }
             return Detection::Absent;
         }
         self.away = if is_home { 0 } else { self.away.saturating_add(1) };
-        if self.away < AWAY_CALLS {
+        if self.away < MIN_AWAY_CALLS {
             return Detection::Absent;
         }
-        let away = trajectory.calls().rev().filter(|call| call.target().is_some());
+        let calls_on_files = trajectory.calls().rev().filter(|call| call.target().is_some());
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Drift { calls: self.away },
             Confidence::clamped(0.55),
             Cause::only("drift"),
             self.away,
-            away.take(AWAY_CALLS as usize).map(|call| call.ended_seq()),
+            calls_on_files.take(MIN_AWAY_CALLS as usize).map(|call| call.ended_seq()),
         ))
     }
 
@@ -75,8 +76,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::Drift { calls } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "The last {calls} calls on files were all in places this run did not begin in. If that \
-             is where the task leads, fine; if not, the original request says where to go on."
+            "Your last {calls} calls on files were all outside the folders this run began in. If the \
+             task leads there, carry on; if not, return to the original request."
         )),
         _ => None,
     }
@@ -88,7 +89,7 @@ mod tests {
     use crate::analysis::TrajectoryAnalysisConfig;
 
     #[test]
-    fn away_from_home() {
+    fn eight_calls_outside_the_first_folders_are_a_drift() {
         let config =
             TrajectoryAnalysisConfig { watch_drift: true, ..TrajectoryAnalysisConfig::shipped() };
         let home: String =

@@ -1,12 +1,12 @@
-//! Sees one failure after the other, each different: the agent has lost its footing.
+//! Detects many different failures in a short time.
 //!
-//! The same error again and again is left to `repeated_error`. Failures of one round count once. A
-//! check that fails in a new way is output, not a failure: that is how one works. A success in
-//! between does not help much when nearly everything else fails.
+//! The same error over and over is a `repeated_error`. Failures in one turn count once. A shell
+//! check that fails in a new way is output, not a failure: working on red tests looks like that. A
+//! few successes in between do not end a cascade if nearly everything else fails.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -15,12 +15,10 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// The latest calls that are looked at where failures do not come in a row, and how many of them
-/// have failed then.
-const LATEST: usize = 14;
-const MOSTLY: u32 = 10;
-
-/// The detector.
+/// If failures are not consecutive: how many of the latest calls are examined, and in how many
+/// turns among them calls must have failed.
+const EXAMINED_CALLS: usize = 14;
+const MIN_FAILED_TURNS: u32 = 10;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ErrorCascade;
 
@@ -34,33 +32,33 @@ impl PatternDetector for ErrorCascade {
             return Detection::Absent;
         }
         let Some(call) = trajectory.call_just_ended() else { return Detection::Unchanged };
-        let has_a_better_name = trajectory.has_pattern(&PatternType::RepeatedError)
+        let has_specific_pattern = trajectory.has_pattern(&PatternType::RepeatedError)
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::Outage);
-        if !call.is_error() || has_a_better_name {
+        if !call.is_error() || has_specific_pattern {
             return Detection::Absent;
         }
         let threshold = trajectory.config().cascade_threshold.get();
-        let red_is_output = trajectory.config().failing_exit_is_output;
-        let in_a_row = trajectory.calls_since_user_message().take_while(|call| call.is_error());
-        let row = Failures::among(red_is_output, in_a_row);
-        let lately =
-            Failures::among(red_is_output, trajectory.calls_since_user_message().take(LATEST));
-        let failures = if row.rounds >= threshold {
-            row
-        } else if lately.rounds >= MOSTLY {
-            lately
+        let exit_is_output = trajectory.config().failing_exit_is_output;
+        let consecutive = trajectory.calls_since_user_message().take_while(|call| call.is_error());
+        let consecutive = Failures::among(exit_is_output, consecutive);
+        let recent = trajectory.calls_since_user_message().take(EXAMINED_CALLS);
+        let recent = Failures::among(exit_is_output, recent);
+        let failures = if consecutive.turns >= threshold {
+            consecutive
+        } else if recent.turns >= MIN_FAILED_TURNS {
+            recent
         } else {
             return Detection::Absent;
         };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::ErrorCascade {
-                failures: u64::from(failures.rounds),
+                failures: u64::from(failures.turns),
                 tools: u32::try_from(failures.tools.len()).unwrap_or(u32::MAX),
             },
             Confidence::clamped(0.75),
             Cause::only("error_cascade"),
-            failures.rounds,
+            failures.turns,
             failures.evidence,
         ))
     }
@@ -68,20 +66,21 @@ impl PatternDetector for ErrorCascade {
     fn reset(&mut self) {}
 }
 
-/// Failures, those of one round once.
+/// The failures among some calls.
 struct Failures<'a> {
-    rounds: u32,
+    /// Turns with at least one failure.
+    turns: u32,
     tools: Vec<&'a str>,
     evidence: Vec<u64>,
 }
 
 impl<'a> Failures<'a> {
-    fn among(red_is_output: bool, calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
-        let mut failures = Self { rounds: 0, tools: Vec::new(), evidence: Vec::new() };
-        let mut rounds = Rounds::default();
-        for call in calls.filter(|call| is_failure(red_is_output, call)) {
-            rounds.add(call);
-            failures.rounds = rounds.count();
+    fn among(exit_is_output: bool, calls: impl Iterator<Item = &'a ToolInvoked>) -> Self {
+        let mut failures = Self { turns: 0, tools: Vec::new(), evidence: Vec::new() };
+        let mut turns = TurnCounter::default();
+        for call in calls.filter(|call| is_failure(exit_is_output, call)) {
+            turns.add(call);
+            failures.turns = turns.count();
             if !failures.tools.contains(&call.tool()) {
                 failures.tools.push(call.tool());
             }
@@ -91,12 +90,12 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// A failure, and not the output of a check that went red in a new way.
-fn is_failure(red_is_output: bool, call: &ToolInvoked) -> bool {
-    let is_red = || red_is_output && call.is_shell() && call.is_new_error();
+/// Whether a call failed, and is not a shell check that failed in a new way.
+fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
+    let is_output = || exit_is_output && call.is_shell() && call.is_new_error();
     match call.error_class() {
         None | Some(ErrorClass::Outage) => false,
-        Some(ErrorClass::Check | ErrorClass::Other) => !is_red(),
+        Some(ErrorClass::Check | ErrorClass::Other) => !is_output(),
         Some(_) => true,
     }
 }
@@ -105,16 +104,17 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::ErrorCascade { failures, tools } = detail else { return None };
     match rung.0 {
         1 if *tools > 1 => Some(format!(
-            "{failures} calls failed lately, in {tools} different tools. Something they share may \
-             be wrong: the working directory, the environment, or an assumption about both."
+            "{failures} of your recent calls failed, in {tools} different tools. Something they \
+             share may be wrong: check the working directory, the environment, and what you assume \
+             about them."
         )),
         1 => Some(format!(
-            "{failures} calls failed lately, each in another way. One small call that is sure to \
-             work shows what still holds and is firm ground to go on from."
+            "{failures} of your recent calls failed, each in a different way. Make one small call \
+             that is sure to work, to see what still works, and continue from there."
         )),
         2 => Some(
-            "The failures go on. Going back to the last state that worked, and taking one step at \
-             a time from there, tells which step breaks it."
+            "Your calls keep failing. Go back to the last state that worked and take one step at a \
+             time from there, to find the step that breaks it."
                 .to_owned(),
         ),
         _ => None,
@@ -126,7 +126,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn different_errors_in_different_tools() {
+    fn five_different_errors_in_a_row_are_a_cascade() {
         check(
             "
             read a.rs     !! error: stale handle
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn red_tests_with_new_output_are_output() {
+    fn tests_that_fail_in_new_ways_are_not_a_cascade() {
         check(
             "
             bash t1 !! error: 9 red

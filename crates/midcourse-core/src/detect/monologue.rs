@@ -1,5 +1,5 @@
-//! Sees a model that says the same thing again and again: in message after message without acting on
-//! it, or over and over within one message.
+//! Detects a model that repeats itself: the same text in response after response without a tool
+//! call, or over and over within one message.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// The same words so often are no coincidence.
-const REPETITIONS: u32 = 3;
-
-/// The detector.
+/// Consecutive responses with the same text and no tool call.
+const MIN_REPEATED_RESPONSES: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Monologue;
 
@@ -23,11 +21,11 @@ impl PatternDetector for Monologue {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
         let same = trajectory.repeated_response_count().min(trajectory.responses_without_call());
-        let chants = trajectory.response_repeats_itself();
-        if same < REPETITIONS && !chants {
+        let within_message = trajectory.response_repeats_itself();
+        if same < MIN_REPEATED_RESPONSES && !within_message {
             return Detection::Absent;
         }
-        let repetitions = if chants { 0 } else { same };
+        let repetitions = if within_message { 0 } else { same };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Monologue { repetitions },
             Confidence::clamped(0.9),
@@ -44,17 +42,17 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::Monologue { repetitions } = detail else { return None };
     match (rung.0, repetitions) {
         (1, 0) => Some(
-            "The last message repeats itself over and over. Ending it there, and taking one small \
-             concrete step, gets the work going again."
+            "Your last message repeats itself over and over. Stop there and take one small, \
+             concrete step to get the work going again."
                 .to_owned(),
         ),
         (1, _) => Some(format!(
-            "The last {repetitions} answers said the same thing. One concrete action, or a final \
-             answer with what is known, would end the repetition."
+            "Your last {repetitions} responses said the same thing. Take one concrete action, or \
+             give a final response with what you know."
         )),
         (2, _) => Some(
-            "The same words again. If something blocks the next step, naming it is a useful final \
-             answer."
+            "You said the same again. If something blocks the next step, name it; that is a useful \
+             final response."
                 .to_owned(),
         ),
         _ => None,
@@ -66,13 +64,13 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn the_same_words_three_times() {
+    fn the_same_response_three_times_is_a_monologue() {
         check("3x assistant: Let me try again.", &["call 0: monologue of 3"]);
         check("2x assistant: Let me try again.", &[]);
     }
 
     #[test]
-    fn nearly_the_same_words() {
+    fn nearly_the_same_responses_are_a_monologue() {
         check(
             "
             assistant: I apologize for the confusion. I will now write the file to disk (1).
@@ -84,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn over_and_over_in_one_message() {
-        let chant = "I will fix the test. ".repeat(12);
-        check(&format!("assistant: {chant}"), &["call 0: monologue of 0"]);
+    fn one_message_that_repeats_itself_is_a_monologue() {
+        let message = "I will fix the test. ".repeat(12);
+        check(&format!("assistant: {message}"), &["call 0: monologue of 0"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Sees that the network or a service is down, which no change to the work will mend. It may say so
-//! in an error, or in the body of an answer that counts as a success.
+//! Detects that the network or a service is down, which the agent cannot fix by changing its work.
+//! The evidence is in an error, or in the body of a result that counts as a success.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,24 +10,24 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Failures of this class, with no success of the same question in between, that are an outage.
-const FAILURES: u32 = 3;
+/// Turns with an outage error, without a success of the same call in between.
+const MIN_FAILURES: u32 = 3;
 
-/// The same, where the agent already waits between its tries.
-const PATIENT_FAILURES: u32 = 5;
+/// The same, if the agent already waits between its attempts.
+const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
-/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
-    /// Calls of the sort that were answered since the first failure.
-    answers: u32,
+    /// Similar calls that succeeded since the first failure.
+    successes: u32,
+    /// Tool and turn of the latest failure.
     tool: Digest,
     turn: u64,
-    /// The question that failed last, and its call.
+    /// Digest and index of the latest call that failed.
     call_digest: Digest,
-    call: u64,
-    evidence: [u64; FAILURES as usize],
+    call_index: u64,
+    evidence: [u64; MIN_FAILURES as usize],
 }
 
 impl PatternDetector for Outage {
@@ -41,34 +41,34 @@ impl PatternDetector for Outage {
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        if !call.says_outage() {
-            // What works beside it does not say that the service is back; others that answer do.
-            let is_kin = call.is_remote()
+        if !call.reports_outage() {
+            // Local work does not show that the service is back; other remote calls that succeed do.
+            let is_similar = call.is_remote()
                 || (!call.is_shell() && self.tool == Digest::of(call.tool().as_bytes()));
-            self.answers += u32::from(!call.is_error() && is_kin && self.failures > 0);
-            let is_over = self.answers > self.failures || self.is_over(trajectory, call);
+            self.successes += u32::from(!call.is_error() && is_similar && self.failures > 0);
+            let is_over = self.successes > self.failures || self.is_over(trajectory, call);
             if call.is_error() || !is_over {
                 return Detection::Unchanged;
             }
             self.reset();
             return Detection::Absent;
         }
-        // What fails together fails once.
+        // Failures in one turn count once.
         if self.failures > 0 && self.turn == call.turn() {
             return Detection::Unchanged;
         }
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
         self.call_digest = call.call_digest();
-        self.call = call.call_index();
+        self.call_index = call.call_index();
         self.failures = self.failures.saturating_add(1);
         self.evidence.rotate_left(1);
         if let Some(last) = self.evidence.last_mut() {
             *last = call.ended_seq();
         }
-        // Whoever takes longer and longer pauses has understood.
-        let enough = if call.polls() { PATIENT_FAILURES } else { FAILURES };
-        if self.failures < enough {
+        // An agent that pauses between attempts has already understood.
+        let min_failures = if call.polls() { MIN_FAILURES_WHEN_POLLING } else { MIN_FAILURES };
+        if self.failures < min_failures {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(
@@ -86,11 +86,11 @@ impl PatternDetector for Outage {
 }
 
 impl Outage {
-    /// Whether the failed question has succeeded, or has not been asked for long.
+    /// Whether the failed call has succeeded, or has not been made for a whole error window.
     fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
         call.call_digest() == self.call_digest
-            || call.call_index().saturating_sub(self.call) > window
+            || call.call_index().saturating_sub(self.call_index) > window
     }
 }
 
@@ -98,13 +98,12 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::Outage { failures } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{failures} calls met a service or a network that does not answer. Changes to the work \
-             will not mend that; waiting longer between tries, or working on what needs no network, \
-             will serve better."
+            "{failures} calls hit a service or a network that is unavailable. Changing your work will \
+             not fix that: wait longer between attempts, or work on something that needs no network."
         )),
         2 => Some(
-            "The service is still not answering. Work that does not depend on it can go on, with a \
-             note of what to repeat once it is back."
+            "The service is still unavailable. Continue with work that does not depend on it, \
+             and note what to repeat once it is back."
                 .to_owned(),
         ),
         _ => None,
@@ -116,7 +115,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn an_outage_is_named_an_outage() {
+    fn three_outage_errors_are_an_outage() {
         check(
             "
             fetch a !! connect ECONNREFUSED: connection refused
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn work_beside_it_does_not_end_it() {
+    fn local_work_in_between_does_not_end_an_outage() {
         let round = |n: u32| {
             format!(
                 "bash curl api !! HTTP status 503: service unavailable\n\
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_here_and_there_that_does_not_answer_is_none() {
+    fn occasional_pages_that_do_not_respond_are_not_an_outage() {
         let fetch = |n: u32| {
             let end = if n.is_multiple_of(8) {
                 "!! connect ECONNREFUSED"
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_the_person_begins_anew() {
+    fn a_user_message_resets_the_count() {
         check(
             "
             2x fetch a !! HTTP status 503: service unavailable
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_ends_it() {
+    fn a_success_of_the_failed_call_ends_an_outage() {
         check(
             "
             2x fetch a !! HTTP status 503: service unavailable

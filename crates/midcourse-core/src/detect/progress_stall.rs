@@ -1,8 +1,8 @@
-//! Sees calls, or time, in which nothing new happens and nobody else has a better name for it.
+//! Detects calls, or time, without progress, if no more specific pattern explains it.
 //!
-//! What moves a run is told by the analysis: a change landed, a new answer or target, an error that
-//! moved, a word of the person. While a loop, an error or an outage is already seen, this is silent,
-//! because that is the better diagnosis. A wait in which nothing moves for long is a stall.
+//! The analysis defines progress: a change landed, a result, target or error is new, or the user
+//! sent a message. While a loop, a repeated error or an outage is present, this detector reports
+//! nothing, because those are better diagnoses. A long wait without progress is a stall.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +15,17 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// A stall by time takes at least this many calls: one long call is not standing still.
-const CALLS_IN_A_TIMED_STALL: u64 = 3;
+/// A stall by time includes at least this many calls: a single long call is not a stall.
+const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// Calls that wait, with nothing moving, that are a stall whatever the clock says: hosts do not
-/// always tell the time.
-const PATIENCE: u64 = 30;
+/// While waiting, this many calls without progress are a stall whatever the time: not every host
+/// reports times.
+const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
-/// Sleeps in a row without a look at what they wait for.
-const SLEEPS: usize = 6;
+/// Consecutive sleeps without a check on what they wait for.
+const MIN_CONSECUTIVE_SLEEPS: usize = 6;
 
-/// The detector; what moved last is kept by the analysis.
+/// Stateless: the analysis keeps the latest progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgressStall;
 
@@ -37,17 +37,18 @@ impl PatternDetector for ProgressStall {
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         let config = trajectory.config();
         let (calls, time) = (trajectory.calls_since_progress(), trajectory.time_since_progress());
-        let by_time = calls >= CALLS_IN_A_TIMED_STALL && time >= config.stall_after;
+        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && time >= config.stall_after;
         let is_waiting = trajectory.has_pattern(&PatternType::Waiting);
-        let enough = u64::from(config.stall_threshold.get());
-        let by_calls = calls >= if is_waiting { enough.max(PATIENCE) } else { enough }
-            || sleeps_in_a_row(trajectory) >= SLEEPS;
-        if !(by_time || by_calls) || has_better_name(trajectory) {
+        let threshold = u64::from(config.stall_threshold.get());
+        let min_calls = if is_waiting { threshold.max(MIN_CALLS_WHEN_WAITING) } else { threshold };
+        let by_calls =
+            calls >= min_calls || consecutive_sleeps(trajectory) >= MIN_CONSECUTIVE_SLEEPS;
+        if !(by_time || by_calls) || has_specific_pattern(trajectory) {
             return Detection::Absent;
         }
         let stalled = usize::try_from(calls).unwrap_or(usize::MAX);
         Detection::Present(TrajectoryPattern::new(
-            PatternDetail::ProgressStall { duration: time, actions: calls, idle: false },
+            PatternDetail::ProgressStall { duration: time, actions: calls },
             Confidence::clamped(if by_time { 0.8 } else { 0.65 }),
             Cause::new("progress_stall", Digest::of(&trajectory.progress_seq().to_le_bytes())),
             u32::try_from(calls).unwrap_or(u32::MAX),
@@ -58,39 +59,42 @@ impl PatternDetector for ProgressStall {
     fn reset(&mut self) {}
 }
 
-fn sleeps_in_a_row(trajectory: &TrajectoryAnalysis) -> usize {
+fn consecutive_sleeps(trajectory: &TrajectoryAnalysis) -> usize {
     let sleeps = |call: &&ToolInvoked| call.waits() && call.is_bare() && call.is_shell();
     trajectory.calls_since_user_message().take_while(sleeps).count()
 }
 
-fn has_better_name(trajectory: &TrajectoryAnalysis) -> bool {
+/// Whether a pattern is present that is a better diagnosis than a stall.
+fn has_specific_pattern(trajectory: &TrajectoryAnalysis) -> bool {
     trajectory.patterns().iter().any(|pattern| {
         !matches!(
             pattern.pattern_type(),
             PatternType::ProgressStall
+                | PatternType::Churn
                 | PatternType::Waiting
                 | PatternType::Drift
                 | PatternType::ContextDegradation
+                | PatternType::Sweep
                 | PatternType::Custom(_)
         )
     })
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ProgressStall { duration, actions, .. } = detail else { return None };
+    let PatternDetail::ProgressStall { duration, actions } = detail else { return None };
     let minutes = duration.as_secs() / 60;
     match rung.0 {
         1 if minutes >= 10 => Some(format!(
-            "Nothing has moved for {minutes} minutes and {actions} calls: no change landed and no \
-             answer was new. If this waits for something, other work could go on meanwhile."
+            "You have made no progress for {minutes} minutes and {actions} calls: no change landed \
+             and no result was new. If you are waiting for something, do other work meanwhile."
         )),
         1 => Some(format!(
-            "The last {actions} calls brought nothing new: no change landed and no answer differed \
-             from before. What is already known may be enough for the next real step."
+            "Your last {actions} calls brought nothing new: no change landed and no result differed \
+             from before. What you know may already be enough for the next real step."
         )),
         2 => Some(
-            "Still nothing new. It may help to name the one thing that is missing to go on, and to \
-             get exactly that, or to go on without it."
+            "Still nothing new. Name the one thing you are missing and get exactly that, or continue \
+             without it."
                 .to_owned(),
         ),
         _ => None,
@@ -102,7 +106,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn calls_that_bring_nothing_new() {
+    fn ten_calls_without_a_new_result_are_a_stall() {
         check(
             "
             read a.rs -> the text of the first file, quite long
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_only_say_done_are_work() {
+    fn different_commands_with_a_short_result_are_progress() {
         let commands: String = (0..12).map(|n| format!("bash mkdir -p out/{n} ->\n")).collect();
         check(&commands, &[]);
         let counts: String = (0..12).map(|n| format!("bash wc -l f{n} -> 42\n")).collect();
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_after_sleep_without_a_look() {
+    fn six_sleeps_in_a_row_are_a_stall() {
         check(
             "6x ~2m bash sleep 120 ->",
             &["call 2: waiting for 2 polls", "call 6: progress_stall of 5 calls"],
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_which_nothing_moves_for_long() {
+    fn a_long_wait_without_progress_is_a_stall() {
         check(
             "
             bash deploy -> started the deployment of everything

@@ -1,16 +1,16 @@
-//! Sees the same error again and again, whatever tools, arguments and edits come in between.
+//! Detects the same error over and over, whatever tools, arguments and edits come in between.
 //!
-//! Only the error moving, or the failed question succeeding, ends it: edits that never move the
-//! error are not progress. Errors of one round count once. An outage is left to its own detector.
+//! Only a different error, or a success of the failed call, ends the pattern: edits that do not
+//! change the error are not progress. Errors in one turn count once. An outage has its own detector.
 //!
-//! Where each failure is worded anew (another missing file, another wrong argument), the class of
-//! the error is what stays the same; it takes more of those.
+//! If every failure has a different text (another missing file, another wrong argument), the errors
+//! are compared by template or class, and more of them are needed.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, Rounds};
+use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -18,37 +18,35 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// Changes that landed between the failures without moving the error: so many are an attempt that
-/// is under way, and one more failure is waited for.
-const CHANGES_UNDER_WAY: usize = 2;
+/// With this many landed changes between the failures the agent is working on the error, and one
+/// more failure is needed.
+const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
-/// A refusal asked again, or a second time-out of this length, needs no third.
-const COSTLY: u32 = 2;
+/// Costly failures that are enough: refusals, and timeouts of at least `LONG_TIMEOUT`.
+const MIN_COSTLY_FAILURES: u32 = 2;
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Failures more that whoever pauses between two tries may have.
-const PATIENT: u32 = 2;
+/// Additional failures that are needed if the agent pauses between its attempts.
+const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 
-/// Calls within which failures of one class count together.
-const CLASS_WINDOW: usize = 10;
+/// Calls within which failures with one template or of one class count together.
+const CLASS_WINDOW_CALLS: usize = 10;
 
-/// Failures more that it takes where the same error is about ever another thing: a name may be
-/// guessed.
-const SAME_FORM: u32 = 1;
+/// Additional failures that are needed for one template: guessing a name a few times is fine.
+const EXTRA_FAILURES_OF_TEMPLATE: u32 = 1;
 
-/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RepeatedError {
-    held: Option<Held>,
+    reported: Option<ReportedError>,
 }
 
-/// The error that is believed in, and the question it was last the answer to.
+/// The error that is currently reported, and the call that failed with it last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Held {
+struct ReportedError {
     cause: Digest,
     count: u32,
     call_digest: Digest,
-    call: u64,
+    call_index: u64,
 }
 
 /// Failures that count together.
@@ -58,7 +56,7 @@ struct Failures {
     evidence: Vec<u64>,
 }
 
-/// What a repeated error is about: the same whoever notices it.
+/// The cause of a repeated error, the same for every detector.
 pub(super) fn cause_of(error: ErrorSignature) -> Cause {
     Cause::new("repeated_error", error.digest)
 }
@@ -82,7 +80,7 @@ impl PatternDetector for RepeatedError {
     }
 
     fn reset(&mut self) {
-        self.held = None;
+        self.reported = None;
     }
 }
 
@@ -94,24 +92,26 @@ impl RepeatedError {
         error: ErrorSignature,
     ) -> Detection {
         let found = same_error(trajectory, call, error)
-            .or_else(|| same_form(trajectory, call, error))
+            .or_else(|| same_template(trajectory, call, error))
             .or_else(|| same_class(trajectory, call, error.class));
         let Some(Failures { cause, count, evidence }) = found else {
-            let moved = self.held.is_some_and(|held| held.call_digest == call.call_digest());
-            return if moved || self.is_stale(trajectory, call) {
-                self.held = None;
+            let error_changed =
+                self.reported.is_some_and(|reported| reported.call_digest == call.call_digest());
+            return if error_changed || self.is_stale(trajectory, call) {
+                self.reported = None;
                 Detection::Absent
             } else {
                 Detection::Unchanged
             };
         };
-        // Of two errors that take turns, the one believed in first is the one to speak of.
-        let is_rival = |held: Held| held.cause != cause.id() && held.count >= count;
-        if self.held.is_some_and(is_rival) && !self.is_stale(trajectory, call) {
+        // If two errors alternate, the one that was reported first stays.
+        let is_other =
+            |reported: ReportedError| reported.cause != cause.id() && reported.count >= count;
+        if self.reported.is_some_and(is_other) && !self.is_stale(trajectory, call) {
             return Detection::Unchanged;
         }
-        let (call_digest, number) = (call.call_digest(), call.call_index());
-        self.held = Some(Held { cause: cause.id(), count, call_digest, call: number });
+        let (call_digest, call_index) = (call.call_digest(), call.call_index());
+        self.reported = Some(ReportedError { cause: cause.id(), count, call_digest, call_index });
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::RepeatedError { signature: error, count, tool: call.safe_tool() },
             Confidence::clamped(0.85),
@@ -121,46 +121,47 @@ impl RepeatedError {
         ))
     }
 
-    /// Whether the error has not come for as many calls as are looked at.
+    /// Whether the reported error has not occurred for a whole error window.
     fn is_stale(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
-        self.held.is_some_and(|held| call.call_index().saturating_sub(held.call) > window)
+        self.reported
+            .is_some_and(|reported| call.call_index().saturating_sub(reported.call_index) > window)
     }
 
     fn succeeded(&mut self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Detection {
-        let Some(held) = self.held else { return Detection::Unchanged };
-        if held.call_digest == call.call_digest() || self.is_stale(trajectory, call) {
-            self.held = None;
+        let Some(reported) = self.reported else { return Detection::Unchanged };
+        if reported.call_digest == call.call_digest() || self.is_stale(trajectory, call) {
+            self.reported = None;
             return Detection::Absent;
         }
         Detection::Unchanged
     }
 }
 
-/// What has succeeded since, so that its earlier failures are another story.
+/// Calls that succeeded later, so that their earlier failures do not count.
 #[derive(Default)]
 struct Solved(Vec<(Digest, Option<(Digest, Digest)>)>);
 
 impl Solved {
-    /// The same tool at the same place.
-    fn place(call: &ToolInvoked) -> Option<(Digest, Digest)> {
+    fn tool_and_target(call: &ToolInvoked) -> Option<(Digest, Digest)> {
         call.target().map(|target| (Digest::of(call.tool().as_bytes()), target))
     }
 
     fn add(&mut self, call: &ToolInvoked) {
-        self.0.push((call.call_digest(), Self::place(call)));
+        self.0.push((call.call_digest(), Self::tool_and_target(call)));
     }
 
     fn has(&self, call: &ToolInvoked) -> bool {
-        let place = Self::place(call);
-        let is_it = |(question, solved): &(Digest, Option<(Digest, Digest)>)| {
-            *question == call.call_digest() || (place.is_some() && *solved == place)
+        let on_target = Self::tool_and_target(call);
+        let is_this = |(call_digest, solved): &(Digest, Option<(Digest, Digest)>)| {
+            *call_digest == call.call_digest() || (on_target.is_some() && *solved == on_target)
         };
-        self.0.iter().any(is_it)
+        self.0.iter().any(is_this)
     }
 }
 
-/// The same error: lately, whatever was tried, or for long, as the answer to one question.
+/// The same error: of any call within the error window, or of this call within the whole window of
+/// kept calls.
 fn same_error(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -168,8 +169,8 @@ fn same_error(
 ) -> Option<Failures> {
     let config = trajectory.config();
     let window = config.error_window.get() as usize;
-    let (mut lately, mut of_question, mut costly) = (0, 0, 0);
-    let (mut rounds, mut changes, mut since_failure) = (Rounds::default(), 0, 0);
+    let (mut recent, mut of_this_call, mut costly) = (0, 0, 0);
+    let (mut turns, mut changes, mut since_failure) = (TurnCounter::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
     for (back, old) in trajectory.calls_since_user_message().enumerate() {
         match old.status().error() {
@@ -181,93 +182,96 @@ fn same_error(
                 continue;
             }
         }
-        let is_lately = back < window;
-        let is_question = old.call_digest() == call.call_digest();
-        if !(is_lately || is_question) || solved.has(old) {
+        let is_recent = back < window;
+        let is_this_call = old.call_digest() == call.call_digest();
+        if !(is_recent || is_this_call) || solved.has(old) {
             continue;
         }
         evidence.push(old.ended_seq());
         changes += std::mem::take(&mut since_failure);
-        if rounds.add(old) {
-            lately += u32::from(is_lately);
-            of_question += u32::from(is_question);
-            costly += u32::from(is_question && is_costly(trajectory, old, error.class));
+        if turns.add(old) {
+            recent += u32::from(is_recent);
+            of_this_call += u32::from(is_this_call);
+            costly += u32::from(is_this_call && is_costly(trajectory, old, error.class));
         }
     }
-    // An attempt that is under way, and a wait between two tries, are given more room.
-    let more = u32::from(changes >= CHANGES_UNDER_WAY) + if call.polls() { PATIENT } else { 0 };
-    let count = lately.max(of_question);
-    let holds = count >= config.error_threshold.get() + more || costly >= COSTLY;
-    holds.then(|| Failures { cause: cause_of(error), count, evidence })
+    let extra = u32::from(changes >= MIN_CHANGES_OF_AN_ATTEMPT)
+        + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
+    let count = recent.max(of_this_call);
+    let is_repeated =
+        count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;
+    is_repeated.then(|| Failures { cause: cause_of(error), count, evidence })
 }
 
-/// Whether one more of a failure is too much: a person's refusal, or a long wait for nothing.
+/// Whether a failure is expensive to repeat: a refusal, or a long timeout.
 fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorClass) -> bool {
-    let waited = || {
-        // Not every host says when a call began; it was after the one before.
+    let is_long = || {
+        // Not every host reports when a call began; it was after the previous call ended.
         let before = trajectory.calls().rev().find(|old| old.call_index() < call.call_index());
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
     };
-    call.is_denied() || (class == ErrorClass::Timeout && waited())
+    call.is_denied() || (class == ErrorClass::Timeout && is_long())
 }
 
-/// The same error about another thing each time.
-fn same_form(
+/// Errors with one template: the same error about a different object each time.
+fn same_template(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
     error: ErrorSignature,
 ) -> Option<Failures> {
-    let is_of_form =
+    let has_template =
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.template == error.template);
     let cause = Cause::new("repeated_error", error.template);
-    let found = in_a_row(trajectory, call, is_of_form, cause);
-    // Another error as the answer to the same question is one that moved.
-    let such =
-        trajectory.calls_since_user_message().take(CLASS_WINDOW).filter(|old| is_of_form(old));
-    let mut ways: Vec<Digest> = such.map(ToolInvoked::call_digest).collect();
-    ways.sort_unstable();
-    ways.dedup();
-    let threshold = trajectory.config().error_threshold.get() + SAME_FORM;
-    (found.count >= threshold && ways.len() >= threshold as usize).then_some(found)
+    let found = since_success(trajectory, call, has_template, cause);
+    // The calls must differ: a different error of the same call means that the error changed.
+    let failed = trajectory
+        .calls_since_user_message()
+        .take(CLASS_WINDOW_CALLS)
+        .filter(|old| has_template(old));
+    let mut different: Vec<Digest> = failed.map(ToolInvoked::call_digest).collect();
+    different.sort_unstable();
+    different.dedup();
+    let threshold = trajectory.config().error_threshold.get() + EXTRA_FAILURES_OF_TEMPLATE;
+    (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
-/// Failures of one class in other words each.
+/// Failures of one class, each with a different text.
 fn same_class(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
     class: ErrorClass,
 ) -> Option<Failures> {
-    let more = match class {
+    let extra = match class {
         ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 0,
         ErrorClass::Permission => 1,
-        // One looks for a file in a few places, and fixes a few typing errors.
+        // Looking for a file in a few places, or fixing a few typos, is normal.
         ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 2,
         ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
     };
-    let threshold = trajectory.config().error_threshold.get() + more;
+    let threshold = trajectory.config().error_threshold.get() + extra;
     let cause = Cause::new("repeated_error", Digest::of(class.label().as_bytes()));
-    let found = in_a_row(trajectory, call, |old| old.error_class() == Some(class), cause);
+    let found = since_success(trajectory, call, |old| old.error_class() == Some(class), cause);
     (found.count >= threshold).then_some(found)
 }
 
-/// Failures of a kind since the tool last succeeded; other tools may have done something else.
-fn in_a_row(
+/// The matching failures since this tool last succeeded; calls of other tools do not matter.
+fn since_success(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
-    is_such: impl Fn(&ToolInvoked) -> bool,
+    matches: impl Fn(&ToolInvoked) -> bool,
     cause: Cause,
 ) -> Failures {
-    let (mut rounds, mut evidence) = (Rounds::default(), Vec::new());
-    for old in trajectory.calls_since_user_message().take(CLASS_WINDOW) {
-        if is_such(old) {
+    let (mut turns, mut evidence) = (TurnCounter::default(), Vec::new());
+    for old in trajectory.calls_since_user_message().take(CLASS_WINDOW_CALLS) {
+        if matches(old) {
             evidence.push(old.ended_seq());
-            rounds.add(old);
+            turns.add(old);
         } else if !old.is_error() && old.tool() == call.tool() {
             break;
         }
     }
-    Failures { cause, count: rounds.count(), evidence }
+    Failures { cause, count: turns.count(), evidence }
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
@@ -275,43 +279,41 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let class = signature.class;
     match (rung.0, class) {
         (1, ErrorClass::Permission) => Some(format!(
-            "The same refusal came {count} times. It is a decision, not a glitch. There may be a way \
-             that does not need this permission; if not, what is needed can be noted while other \
-             work goes on."
+            "You were refused the same thing {count} times. It is a decision, not a glitch. Look for \
+             a way that does not need this permission; if there is none, note what you need and \
+             continue with other work."
         )),
         (1, ErrorClass::UnknownTool | ErrorClass::BadArguments) => Some(format!(
-            "The same {} error came {count} times. The tool's own description says which names \
+            "You got the same {} error {count} times. Check the tool's own description for the names \
              and arguments it takes.",
             class.label()
         )),
         (1, ErrorClass::Timeout) => Some(format!(
-            "The same time-out came {count} times. A smaller piece of the work, or running it in \
-             the background, may fit into the limit."
+            "You ran into the same timeout {count} times. Try a smaller piece of the work, or run it \
+             in the background, so that it fits within the limit."
         )),
         (1, ErrorClass::NotFound) => Some(format!(
-            "{count} not-found errors of the same kind. A look at what is there (a listing, a \
-             search one level up) tells more than the next guess at a name."
+            "You got {count} not-found errors of the same kind. List what is there, or search one \
+             level up, instead of guessing the next name."
         )),
         (1, _) => Some(format!(
-            "The same {} error came {count} times; what was tried in between did not move it. The \
-             cause may be somewhere else: the full error text, read from its first line, is the \
-             best lead.",
+            "You got the same {} error {count} times, and nothing you tried in between changed it. \
+             The cause may be somewhere else: read the full error text from its first line.",
             class.label()
         )),
         (2, _) => Some(format!(
-            "{count} attempts, one unchanged error. A minimal case that shows it, or undoing the \
-             last changes to see whether they matter at all, would narrow it down."
+            "{count} attempts, and still the same error. To narrow it down, build a minimal case \
+             that shows it, or undo your last changes to see whether they matter at all."
         )),
         (3, _) => Some(
-            "This error has outlasted every attempt. What is known, what was ruled out and what \
-             blocks, written down, gives a fresh view; it can stay the open point while other work \
-             goes on."
+            "This error has outlasted every attempt. Write down what you know, what you ruled out \
+             and what blocks you; then leave it as an open point and continue with other work."
                 .to_owned(),
         ),
-        // Nobody is told the same twice: the count differs each time.
+        // The ledger never delivers the same text twice; here the count makes each text new.
         (4.., _) => Some(format!(
-            "{count} times by now, still unmoved. What is known about this error can be handed over \
-             as it stands; another attempt of the same kind will not add to it."
+            "{count} times so far, and still the same error. Hand over what you know about it as it \
+             is; another attempt of the same kind will not add to it."
         )),
         _ => None,
     }
@@ -322,7 +324,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn different_attempts_with_edits_in_between() {
+    fn an_error_that_survives_several_edits_is_repeated() {
         check(
             r#"
             bash make          !! error: undefined reference to main
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn different_attempts_with_nothing_changed() {
+    fn the_same_error_from_different_commands_is_repeated() {
         check(
             "
             bash make          !! error: undefined reference to main
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_error_about_ever_another_thing() {
+    fn the_same_error_about_four_different_files_is_repeated() {
         let guess = |name: &str| {
             format!("read {name} !! ENOENT: no such file or directory, open '{name}'\n")
         };
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_asked_again() {
+    fn a_second_refusal_of_the_same_call_is_repeated() {
         check(
             "
             read notes.txt -> some notes about the release
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn each_target_cured_before_the_next() {
+    fn an_error_fixed_for_each_target_is_not_repeated() {
         let target = |name: &str| {
             format!(
                 "bash lint {name} !! error: version is required\n\
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_with_growing_pauses() {
+    fn retries_with_growing_pauses_are_a_wait() {
         check(
             "
             bash sync !! error: the mirror is busy
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_moves_is_progress() {
+    fn an_error_that_changes_is_progress() {
         check(
             r#"
             bash make          !! error: 12 errors
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_together_is_failing_once() {
+    fn failures_in_one_turn_count_once() {
         check(
             "
             read /a !! EACCES: permission denied
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_when_the_question_succeeds() {
+    fn a_success_of_the_failed_call_ends_the_pattern() {
         check(
             "
             bash make !! error: x

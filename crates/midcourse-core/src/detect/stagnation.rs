@@ -1,8 +1,8 @@
-//! Sees ever new questions that all get the same answer.
+//! Detects different calls that all get the same result.
 //!
-//! Thirty-eight searches that find nothing are the classic; whichever tool searches, nothing is
-//! nothing. Elsewhere it takes an answer that says something: a bare "ok" is none, and a short answer
-//! about one thing after the other ("active", "no problems") is a list being worked through.
+//! The typical case is search after search that finds nothing; searches count together whatever the
+//! tool. For other calls the result must be informative: a bare "ok" does not count, and a short
+//! result about one object after another ("active", "no problems") is a list being worked through.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,19 +15,17 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// An answer of this length, the same to the letter for another question, is no coincidence.
-const TELLING_ANSWER_BYTES: u64 = 120;
+/// Two different calls do not get the same result of this length by chance.
+const MIN_RESULT_BYTES: u64 = 120;
 
-/// The same where the calls name no target, so that there is no list they could go through.
-const BATCH_ANSWER_BYTES: u64 = 40;
+/// The same for calls without a target, which cannot be working through a list of targets.
+const MIN_RESULT_BYTES_WITHOUT_TARGET: u64 = 40;
 
-/// The shortest text that no two files or pages have in common by chance.
-const SHOWN_BYTES: u64 = 24;
+/// The same for calls that show a file or a page.
+const MIN_SHOWN_BYTES: u64 = 24;
 
-/// The latest calls of the sort that are looked at.
-const LATEST: usize = 12;
-
-/// The detector.
+/// The latest comparable calls that are examined.
+const EXAMINED_CALLS: usize = 12;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stagnation;
 
@@ -44,33 +42,34 @@ impl PatternDetector for Stagnation {
         if call.is_error() || call.is_bare() || call.is_idle() || call.polls() {
             return Detection::Unchanged;
         }
-        let (mut questions, mut evidence) = (Vec::new(), Vec::new());
-        let kin = trajectory.calls_since_user_message().filter(|old| is_kin(old, call));
-        for old in kin.take(LATEST) {
+        let (mut different, mut evidence) = (Vec::new(), Vec::new());
+        let comparable =
+            trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
+        for old in comparable.take(EXAMINED_CALLS) {
             if !old.same_result(call) {
-                // Something was found: what is still missing is another story.
+                // An earlier search found something: the fruitless ones begin after it.
                 if call.found_nothing() {
                     break;
                 }
                 continue;
             }
-            // Whatever else was varied, what counts of a search in vain is what was sought.
-            let sought = old.sought().filter(|_| call.found_nothing());
-            questions.push(sought.unwrap_or(old.call_digest()));
+            // Fruitless searches for the same term count once, however they were varied.
+            let search_term = old.search_term().filter(|_| call.found_nothing());
+            different.push(search_term.unwrap_or(old.call_digest()));
             evidence.push(old.ended_seq());
         }
-        questions.sort_unstable();
-        questions.dedup();
+        different.sort_unstable();
+        different.dedup();
         let threshold = trajectory.config().stagnation_threshold.get() as usize;
-        if questions.len() < threshold || trajectory.has_pattern(&PatternType::DoomLoop) {
+        if different.len() < threshold || trajectory.has_pattern(&PatternType::DoomLoop) {
             return Detection::Absent;
         }
-        let count = u32::try_from(questions.len()).unwrap_or(u32::MAX);
-        let who = if call.found_nothing() { "" } else { call.tool() };
+        let count = u32::try_from(different.len()).unwrap_or(u32::MAX);
+        let tool = if call.found_nothing() { "" } else { call.tool() };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
             Confidence::clamped(0.8),
-            Cause::new("stagnation", Digest::of(who.as_bytes()).with(call.result_digest())),
+            Cause::new("stagnation", Digest::of(tool.as_bytes()).with(call.result_digest())),
             count,
             evidence,
         ))
@@ -79,28 +78,29 @@ impl PatternDetector for Stagnation {
     fn reset(&mut self) {}
 }
 
-/// Whether an earlier call is of the sort whose answers are compared with this one's.
-fn is_kin(old: &ToolInvoked, call: &ToolInvoked) -> bool {
+/// Whether the result of an earlier call is compared with this call's.
+fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
     if call.found_nothing() {
-        return old.sought().is_some();
+        return old.search_term().is_some();
     }
-    let is_telling = call.is_negative()
-        || call.shown().is_some() && call.result_bytes() >= SHOWN_BYTES
-        || call.target().is_none() && call.result_bytes() >= BATCH_ANSWER_BYTES
-        || call.result_bytes() >= TELLING_ANSWER_BYTES;
-    is_telling && old.tool() == call.tool() && !old.is_bare()
+    let is_informative = call.is_negative()
+        || call.shown_lines().is_some() && call.result_bytes() >= MIN_SHOWN_BYTES
+        || call.target().is_none() && call.result_bytes() >= MIN_RESULT_BYTES_WITHOUT_TARGET
+        || call.result_bytes() >= MIN_RESULT_BYTES;
+    is_informative && old.tool() == call.tool() && !old.is_bare()
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Stagnation { calls, tool } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{calls} different questions got the same answer, {tool} last. The answer may \
-             simply be true: what is looked for may be absent, elsewhere, or called something else."
+            "{calls} different calls got the same result, the last one with {tool}. The result may \
+             simply be true: what you are looking for may be absent, elsewhere, or named \
+             differently."
         )),
         2 => Some(
-            "Varying the question still brings the same answer. Another tool, or a look at what is \
-             there instead of a search for what should be, would add something new."
+            "You vary the call and still get the same result. Use another tool, or look at what is \
+             there instead of searching for what should be there."
                 .to_owned(),
         ),
         _ => None,
@@ -112,7 +112,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn many_searches_that_find_nothing() {
+    fn six_different_searches_that_find_nothing_are_stagnation() {
         check(
             "
             grep alpha   -> No matches found
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_ok_from_a_writing_tool_is_none() {
+    fn writes_that_report_success_are_not_stagnation() {
         check(
             r#"
             write {"path":"a","content":"1"} -> File was written with success

@@ -1,8 +1,9 @@
-//! Sees one file read over and over by its lines: pieces that were already read, or very many small
-//! ones.
+//! Detects one file read over and over in pieces: lines that were read before, or very many small
+//! pieces.
 //!
-//! Paging once through a long file is work, and so is reading it again after a change. The ranges
-//! differ from call to call, so no two calls are the same; what counts is what they cover.
+//! Paging once through a long file is work, and so is reading it again after a change. The line
+//! ranges differ from call to call, so no two calls are equal; this detector compares the lines
+//! that they cover.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +14,13 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Reads of lines that had been read before, mostly. A few are looking something up.
-const AGAIN: usize = 7;
+/// Reads that mostly cover lines read before; fewer are looking something up.
+const MIN_REPEATED_READS: usize = 7;
 
-/// Reads of one file within the window, all of new lines: by now a search would have been shorter.
-const PIECES: usize = 25;
+/// Reads of one file within the window, even if all lines were new: a search would be shorter.
+const MIN_READS: usize = 25;
 
-/// The detector; everything it needs is in the window.
+/// Stateless: the window of calls has everything it needs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sweep;
 
@@ -34,48 +35,52 @@ impl PatternDetector for Sweep {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         let Some(file) = call.target() else { return Detection::Unchanged };
-        if call.is_error() || call.shown().is_none() {
+        if call.is_error() || call.shown_lines().is_none() {
             return Detection::Unchanged;
         }
-        // Oldest first, since the file was last changed and the agent last lost its context.
+        // The reads since the file last changed and the context was last compacted, oldest first.
         let mut reads: Vec<&ToolInvoked> = trajectory
             .calls_since_user_message()
             .filter(|old| !old.is_duplicate())
-            .take_while(|old| !trajectory.is_forgotten(old) && !may_change(old, file))
+            .take_while(|old| !trajectory.is_compacted_away(old) && !may_change(old, file))
             .filter(|old| old.target() == Some(file) && !old.is_error())
             .collect();
         reads.reverse();
         let mut covered: Vec<(u32, u32)> = Vec::new();
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for read in &reads {
-            let Some(lines) = read.shown() else { continue };
-            // The same lines say something else: the file has changed by itself.
+            let Some(lines) = read.shown_lines() else { continue };
+            // The same lines read differently: something else changed the file.
             let before = reads.iter().take_while(|old| old.ended_seq() < read.ended_seq());
-            let mut same_lines = before.filter(|old| old.shown() == Some(lines));
+            let mut same_lines = before.filter(|old| old.shown_lines() == Some(lines));
             if same_lines.any(|old| !old.same_result(read)) {
                 covered.clear();
-                again.clear();
+                repeated.clear();
             }
-            if is_mostly_within(lines, &covered) {
-                again.push(read.ended_seq());
+            if is_mostly_covered(lines, &covered) {
+                repeated.push(read.ended_seq());
             }
             covered.push(lines);
         }
-        let is_again = again.len() >= AGAIN && again.last() == Some(&call.ended_seq());
-        if !is_again && reads.len() < PIECES {
+        let is_repeated =
+            repeated.len() >= MIN_REPEATED_READS && repeated.last() == Some(&call.ended_seq());
+        if !is_repeated && reads.len() < MIN_READS {
             return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let evidence =
-            if is_again { again.clone() } else { reads.iter().map(|r| r.ended_seq()).collect() };
+        let evidence = if is_repeated {
+            repeated.clone()
+        } else {
+            reads.iter().map(|read| read.ended_seq()).collect()
+        };
         Detection::Present(TrajectoryPattern::new(
-            PatternDetail::ContextDegradation {
-                repeated: if is_again { narrow(again.len()) } else { 0 },
-                of: narrow(reads.len()),
+            PatternDetail::Sweep {
                 file: call.target_name().cloned(),
+                reads: narrow(reads.len()),
+                repeated: if is_repeated { narrow(repeated.len()) } else { 0 },
             },
             Confidence::clamped(0.7),
-            Cause::new("context_degradation", file),
+            Cause::new("sweep", file),
             narrow(reads.len()),
             evidence,
         ))
@@ -84,14 +89,14 @@ impl PatternDetector for Sweep {
     fn reset(&mut self) {}
 }
 
-/// Whether a call may have changed the file: it says so, or does not say what it changed.
+/// Whether a call may have changed the file: it changed this file, or an unnamed target.
 fn may_change(call: &ToolInvoked, file: Digest) -> bool {
     call.landed() && call.target().is_none_or(|target| target == file)
 }
 
 /// Whether at least half of these lines were read before.
-fn is_mostly_within((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
-    // The end of a file is another place whenever the file has grown.
+fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
+    // `tail` shows other lines whenever the file has grown.
     if from == u32::MAX {
         return false;
     }
@@ -108,26 +113,26 @@ fn is_mostly_within((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
         known += end.saturating_sub(start);
         next = next.max(end);
     }
-    // Of a whole file nobody knows how long it is; one whole read covers it.
+    // A read of the whole file ends at `u32::MAX`; only another whole read covers half of that.
     let all = u64::from(to).saturating_sub(u64::from(from)) + 1;
     known * 2 >= all
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ContextDegradation { repeated, of, file } = detail else { return None };
+    let PatternDetail::Sweep { file, reads, repeated } = detail else { return None };
     let file = file.as_ref().map_or("one file", |name| name.as_str());
     match (rung.0, repeated) {
         (1, 0) => Some(format!(
-            "{of} reads of {file}, piece by piece. A search for what is needed, or one larger read, \
-             would get there in fewer steps."
+            "You have read {file} piece by piece, in {reads} reads. Search for what you need, or \
+             read a larger range at once, to get there in fewer steps."
         )),
         (1, _) => Some(format!(
-            "{repeated} of {of} reads of {file} showed lines that had been read before, with no \
-             change since. A short note of what they say, or a search, would save the next one."
+            "{repeated} of your {reads} reads of {file} showed lines you had already read, with no \
+             change since. Note briefly what they say, or search, instead of reading them again."
         )),
         (2, _) => Some(
-            "The same file is still being gone through. What is it that was not found there? \
-             Perhaps it is in another file."
+            "You are still reading through the same file. What did you not find there? It may be in \
+             another file."
                 .to_owned(),
         ),
         _ => None,
@@ -146,29 +151,29 @@ mod tests {
     }
 
     #[test]
-    fn paging_once_is_work() {
+    fn paging_once_through_a_file_is_not_a_sweep() {
         check(&(0..20).map(|n| page(1 + n * 100, 1)).collect::<String>(), &[]);
     }
 
     #[test]
-    fn going_through_it_again() {
+    fn paging_through_a_file_again_is_a_sweep() {
         let once: String = (0..6).map(|n| page(1 + n * 100, 1)).collect();
         let again: String = (0..8).map(|n| page(31 + n % 6 * 100, 2)).collect();
-        check(&(once + &again), &["call 13: context_degradation of 7 in 13"]);
+        check(&(once + &again), &["call 13: sweep of 7 in 13"]);
     }
 
     #[test]
-    fn a_command_that_grows() {
+    fn showing_more_and_more_of_a_file_is_a_sweep() {
         let growing: String = (1..9)
             .map(|n| {
                 format!("bash sed -n '1,{}p' a.rs -> line 1 to {}, and so on\n", n * 50, n * 50)
             })
             .collect();
-        check(&growing, &["call 8: context_degradation of 7 in 8"]);
+        check(&growing, &["call 8: sweep of 7 in 8"]);
     }
 
     #[test]
-    fn reading_after_each_change_is_fine() {
+    fn reading_a_file_after_each_edit_is_not_a_sweep() {
         let round = |n: u32| {
             format!(
                 "edit {{\"path\":\"a.rs\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n\

@@ -1,7 +1,7 @@
-//! Sees a model that announces and does not act.
+//! Detects a model that announces actions and does not take them.
 //!
-//! Only short messages that say what will be done count: several agents that talk to each other, or
-//! an answer in several parts, carry something.
+//! Only short messages that announce an action count. Agents that talk to each other, or a response
+//! in several parts, carry content.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Announcements in a row without a call, and without a word from a person.
-const ANSWERS: u32 = 3;
-
-/// The detector.
+/// Consecutive announcements without a tool call or a user message.
+const MIN_ANNOUNCEMENTS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolAvoidance;
 
@@ -25,7 +23,7 @@ impl PatternDetector for ToolAvoidance {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
         let responses = trajectory.announcement_count();
-        if responses < ANSWERS || trajectory.has_pattern(&PatternType::Monologue) {
+        if responses < MIN_ANNOUNCEMENTS || trajectory.has_pattern(&PatternType::Monologue) {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(
@@ -44,8 +42,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::ToolAvoidance { responses } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "{responses} answers in a row said what comes next, and none of them did it. One tool \
-             call takes the step; if the work is done, a final answer ends it."
+            "{responses} responses in a row announced the next step, and none of them took it. Make \
+             the tool call now; if the work is done, give your final response."
         )),
         _ => None,
     }
@@ -56,7 +54,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn announcing_without_acting() {
+    fn three_announcements_without_a_call_are_tool_avoidance() {
         check(
             "
             bash ls -> a.txt and b.txt and c.txt
@@ -70,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_carry_something_are_none() {
+    fn messages_with_content_are_not_tool_avoidance() {
         check(
             "
             assistant: The first museum costs 20 dollars for adults and 10 for children.
@@ -84,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn talking_with_a_person_is_none() {
+    fn a_conversation_with_the_user_is_not_tool_avoidance() {
         check(
             "
             bash ls -> a.txt and b.txt and c.txt

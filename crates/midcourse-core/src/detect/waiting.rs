@@ -1,8 +1,8 @@
-//! Sees that the agent waits for something else. It is not trouble and nothing is said about it;
-//! it keeps the other detectors from taking a wait for a loop.
+//! Detects that the agent waits for something else. Waiting is not trouble and has no message; it
+//! keeps the other detectors from reporting a wait as a loop.
 //!
-//! A wait is a call that sleeps or polls by its nature, or the same question asked again as one who
-//! waits does it: a minute or more later, each time later, or after a sleep.
+//! A wait consists of calls that sleep or poll by their nature, or of the same call repeated like a
+//! poll: a minute or more later, after growing pauses, or after a sleep.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,11 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::time::Timestamp;
 
-/// One pause is a pause; two are a wait.
-const POLLS: u32 = 2;
+/// A single poll is just a pause.
+const MIN_POLLS: u32 = 2;
 
-/// How many calls back the last time of asking is looked for: polls alternate with sleeps.
-const REACH: usize = 4;
-
-/// The detector.
+/// How many calls back the previous poll is searched for: polls alternate with sleeps.
+const MAX_CALLS_BETWEEN_POLLS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     polls: u32,
@@ -34,13 +32,13 @@ impl PatternDetector for Waiting {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        let asked_before = trajectory
+        let previous_poll = trajectory
             .earlier_distinct_calls()
-            .take(REACH)
+            .take(MAX_CALLS_BETWEEN_POLLS)
             .find(|old| old.call_digest() == call.call_digest());
         if !call.polls() {
-            // The question between two sleeps is part of the wait.
-            if asked_before.is_some() && self.polls > 0 {
+            // The repeated call between two sleeps is part of the wait.
+            if previous_poll.is_some() && self.polls > 0 {
                 return Detection::Unchanged;
             }
             self.reset();
@@ -49,9 +47,9 @@ impl PatternDetector for Waiting {
         self.polls = self.polls.saturating_add(1);
         let since = *self.since.get_or_insert_with(|| {
             self.first_seq = call.ended_seq();
-            asked_before.map_or(call.started_at(), ToolInvoked::ended_at)
+            previous_poll.map_or(call.started_at(), ToolInvoked::ended_at)
         });
-        if self.polls < POLLS {
+        if self.polls < MIN_POLLS {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(
@@ -76,7 +74,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn spaced_polls_are_no_loop() {
+    fn polls_with_long_pauses_are_a_wait_and_not_a_loop() {
         check(
             "
             bash gh run view -> in progress, nothing new to see
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_between_two_looks_is_no_loop() {
+    fn sleeping_between_two_polls_is_a_wait_and_not_a_loop() {
         check(
             "
             bash curl -s localhost/ready -> 503 and a longer text

@@ -1,4 +1,4 @@
-//! Sees a file that keeps returning to an earlier state: written, undone, written again.
+//! Detects a file that keeps returning to an earlier state: edited, reverted, edited again.
 //!
 //! One return is an undo and often right. The second return of the same file is a flip-flop.
 
@@ -13,15 +13,15 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Returns of one file that are a flip-flop.
-const RETURNS: u32 = 2;
+/// Returns of one file to an earlier state.
+const MIN_RETURNS: u32 = 2;
 
-/// Files whose returns are counted at the same time; the one counted longest ago goes first.
-const FILES_MAX: usize = 8;
+/// Files whose returns are counted at the same time; the least recently counted one is dropped.
+const MAX_COUNTED_FILES: usize = 8;
 
-/// The detector.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WriteThrash {
+    /// Returns per file, the most recently counted file last.
     returns: Vec<(Digest, u32)>,
 }
 
@@ -36,21 +36,20 @@ impl PatternDetector for WriteThrash {
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        let Some(file) = call
-            .target()
-            .filter(|_| call.change().is_some() && !call.is_error() && !call.is_idle())
+        let Some(file) =
+            call.target().filter(|_| call.edit().is_some() && !call.is_error() && !call.is_idle())
         else {
             return Detection::Unchanged;
         };
         if !returns(trajectory, call, file) {
-            // A state the file was never in: this is going somewhere.
+            // The file is in a new state: that is progress.
             self.returns.retain(|(known, _)| *known != file);
-            let held = trajectory.pattern(&PatternType::WriteThrash);
-            let is_this = held.is_some_and(|held| *held.cause() == cause_of(file));
-            return if is_this { Detection::Absent } else { Detection::Unchanged };
+            let present = trajectory.pattern(&PatternType::WriteThrash);
+            let is_this_file = present.is_some_and(|pattern| *pattern.cause() == cause_of(file));
+            return if is_this_file { Detection::Absent } else { Detection::Unchanged };
         }
         let count = self.count(file);
-        if count < RETURNS {
+        if count < MIN_RETURNS {
             return Detection::Unchanged;
         }
         let writes = trajectory.calls().rev().filter(|old| is_write_to(old, file));
@@ -69,10 +68,11 @@ impl PatternDetector for WriteThrash {
 }
 
 impl WriteThrash {
+    /// Counts one more return of a file; returns its count.
     fn count(&mut self, file: Digest) -> u32 {
         let before = self.returns.iter().position(|(known, _)| *known == file);
         let count = before.map_or(0, |at| self.returns.remove(at).1).saturating_add(1);
-        if self.returns.len() == FILES_MAX {
+        if self.returns.len() == MAX_COUNTED_FILES {
             self.returns.remove(0);
         }
         self.returns.push((file, count));
@@ -85,20 +85,20 @@ fn cause_of(file: Digest) -> Cause {
 }
 
 fn is_write_to(call: &ToolInvoked, file: Digest) -> bool {
-    call.target() == Some(file) && call.change().is_some() && !call.is_error()
+    call.target() == Some(file) && call.edit().is_some() && !call.is_error()
 }
 
-/// Whether a write brings its file back to where it was before another write.
+/// Whether a write returns its file to the state before an earlier write.
 fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) -> bool {
-    let Some(now) = call.change() else { return false };
-    let mut left_since = false;
+    let Some(now) = call.edit() else { return false };
+    let mut differed_since = false;
     for old in trajectory.earlier_distinct_calls().filter(|old| is_write_to(old, file)) {
-        let Some(then) = old.change() else { continue };
+        let Some(then) = old.edit() else { continue };
         let is_undone = then.from == Some(now.to) && now.from == Some(then.to);
-        if is_undone || (left_since && then == now) {
+        if is_undone || (differed_since && then == now) {
             return true;
         }
-        left_since |= then != now;
+        differed_since |= then != now;
     }
     false
 }
@@ -109,11 +109,11 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     match rung.0 {
         1 => Some(format!(
             "{file} has returned to an earlier state {returns} times. Each version seems to break \
-             what the other fixes; the case both have to satisfy is worth finding before another edit."
+             what the other one fixes: find the case that both must satisfy before you edit it again."
         )),
         2 => Some(
-            "The same change is still being made and unmade. Writing down which check fails with \
-             which version would show what a third version needs."
+            "You are still making and undoing the same change. Write down which check fails with \
+             which version, to see what a third version needs."
                 .to_owned(),
         ),
         _ => None,
@@ -125,7 +125,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn made_unmade_made_again() {
+    fn an_edit_made_reverted_and_made_again_is_thrash() {
         check(
             r#"
             edit {"path":"a.rs","old":"x","new":"y"} -> ok
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_several_lines_is_no_return() {
+    fn removing_several_lines_is_not_a_return() {
         check(
             r#"
             edit {"path":"a.rs","old":"dbg(1)","new":""} -> ok
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_with_an_editor_is_no_write() {
+    fn viewing_a_file_with_an_editor_tool_is_not_a_write() {
         check(
             r#"
             str_replace_editor {"command":"view","path":"a.rs"} -> fn main() {} and so on
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_undo_is_fine() {
+    fn a_single_undo_is_not_thrash() {
         check(
             r#"
             edit {"path":"a.rs","old":"x","new":"y"} -> ok

@@ -18,6 +18,7 @@ fn stalled<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
                 | PatternDetail::WriteThrash { .. }
                 | PatternDetail::Stagnation { .. }
                 | PatternDetail::ProgressStall { .. }
+                | PatternDetail::Churn { .. }
         ) && context.may_deliver(pattern.cause())
             && context.session().ledger().is_new_text(&context.why(pattern), "")
     })

@@ -56,9 +56,9 @@ fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
         read a.rs   -> 120 lines of a file that is rather long
         12x bash make   !! error: missing separator
     "), @r"
-    call 4: The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
-    call 7: Still going round in a circle. It may help to write down what was tried, what each try showed, and which one assumption has not been checked yet.
-    call 13: This circle has not moved for a while. Another part of the task may be able to go on without it, with this noted as the open point.
+    call 4: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
+    call 7: You are still in the same loop. Write down what you tried, what each attempt showed, and which assumption you have not checked yet.
+    call 13: This loop has not moved for a while. If another part of the task can continue without it, work on that, and note this as an open point.
     ");
 }
 
@@ -88,8 +88,8 @@ fn another_loop_has_a_ladder_of_its_own() {
         3x bash make        !! error: missing separator
         3x bash cat x.conf  !! error: stale file handle
     "), @r"
-    call 3: The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
-    call 6: The same thing was asked 3 times, with the same answer and nothing changed in between. Asking again will not change it; a different source or a smaller step might.
+    call 3: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
+    call 6: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
     ");
 }
 

@@ -142,7 +142,7 @@ fn a_word_of_the_person_ends_what_was_believed() {
 fn an_outage_is_told_as_an_outage_and_as_nothing_else() {
     let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("call 3: 3 calls met a service"), "{said}");
+    assert!(said.starts_with("call 3: 3 calls hit a service"), "{said}");
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn a_monologue_is_paced_by_answers() {
     assert_eq!(
         words,
         [
-            "The last 3 answers said the same thing. One concrete action, or a final answer with \
-             what is known, would end the repetition.",
-            "The same words again. If something blocks the next step, naming it is a useful final \
-             answer.",
+            "Your last 3 responses said the same thing. Take one concrete action, or give a final \
+             response with what you know.",
+            "You said the same again. If something blocks the next step, name it; that is a useful \
+             final response.",
         ]
     );
 }

@@ -16,7 +16,7 @@ use super::trial::{calls, texts};
 const LAST: &str = "I have finished – “well” 😀.";
 
 /// What is said of a loop begins so.
-const OF_LOOP: &str = "The same thing was asked 3 times";
+const OF_LOOP: &str = "You made the same tool call 3 times";
 
 fn turns(answers: Vec<Vec<Piece>>) -> Vec<Turn> {
     answers.into_iter().map(Turn::Answers).collect()

@@ -17,7 +17,7 @@ use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, carried, times};
 
 /// What is said of a loop begins so.
-const OF_LOOP: &str = "The same thing was asked 3 times";
+const OF_LOOP: &str = "You made the same tool call 3 times";
 
 /// What Claude Code puts in front of the words of a hook.
 const OF_HOOKS: &str = "hook additional context";

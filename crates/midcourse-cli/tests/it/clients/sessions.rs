@@ -109,7 +109,7 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     let asked = session.asked_by(Asker::Main);
     let holds = |words: &str| asked.iter().position(|body| times(body, words) > 0);
     let told = texts(main);
-    let of_loop = told.iter().find(|text| text.starts_with("The same thing was asked 3 times"));
+    let of_loop = told.iter().find(|text| text.starts_with("You made the same tool call 3 times"));
     let of_loop = of_loop.unwrap_or_else(|| panic!("{told:?}"));
     assert_eq!(holds(of_loop), holds("loop-3"));
     for text in &told {
