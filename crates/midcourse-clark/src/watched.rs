@@ -10,7 +10,7 @@ use midcourse::{
     Event, RecordStatus, Recorded, Recording, Source, TrajectoryError, TrajectorySink,
 };
 use midcourse_core::{
-    Asked, Deadline, DecisionPoint, Delivery, Engine, Fault, Feedback, GuidanceDelivered, Intake,
+    Asked, Changes, Deadline, DecisionPoint, Delivery, Engine, Fault, Feedback, GuidanceDelivered,
     Outcome, Timestamp, TrajectoryPayload,
 };
 
@@ -80,7 +80,8 @@ impl Watched {
         }
         let (intake, known_deadline) = self.with_engine(|engine| {
             let is_news = is_new || engine.session().identity().is_none();
-            let intake = if is_news { engine.take_in(&recorded.record) } else { Intake::default() };
+            let intake =
+                if is_news { engine.take_in(&recorded.record) } else { Changes::default() };
             (intake, engine.session().deadline().map(Deadline::at))
         });
         let mut view = self.view();

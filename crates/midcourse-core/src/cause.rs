@@ -1,7 +1,7 @@
-//! Causes: what a word is about.
+//! Causes: what a message is about.
 //!
-//! Whoever notices a loop, an error or a deadline, it is one cause with one ladder. A cause is a
-//! kind and a digest of what makes this one different from the next of its kind.
+//! Whichever provider reports a loop, an error or a deadline, it is one cause with one ladder of
+//! messages. A cause is a kind, and a digest that distinguishes it from others of its kind.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use crate::digest::Digest;
 use crate::text::SafeName;
 
-/// The most records that are named as evidence.
+/// Most records that are named as evidence.
 pub const MAX_EVIDENCE_SEQS: usize = 16;
 
-/// What a word is about. In JSON it is `kind:digest`.
+/// What a message is about. In JSON it is `kind:digest`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cause {
     kind: CompactString,
@@ -22,7 +22,8 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The cause of this kind that `id` tells from others. The kind is kept in its plain form.
+    /// A cause of this kind; `id` distinguishes it from others of its kind. The kind is stored as a
+    /// safe name.
     pub fn new(kind: &str, id: Digest) -> Self {
         Self { kind: SafeName::of(kind).as_str().into(), id: Digest::of(kind.as_bytes()).with(id) }
     }
@@ -37,7 +38,7 @@ impl Cause {
         &self.kind
     }
 
-    /// What tells it from all others.
+    /// Identifies the cause within a run, across kinds.
     pub const fn id(&self) -> Digest {
         self.id
     }
@@ -67,37 +68,37 @@ impl<'de> Deserialize<'de> for Cause {
         }
         let text = Cow::<str>::deserialize(deserializer)?;
         let (kind, id) = text.rsplit_once(':').ok_or_else(|| {
-            D::Error::custom("a cause is written as its kind, a colon and its digest")
+            D::Error::custom(format!("invalid cause `{text}`; expected `kind:digest`"))
         })?;
         let id = u64::from_str_radix(id, 16).map_err(D::Error::custom)?;
         Ok(Self { kind: SafeName::of(kind).as_str().into(), id: Digest::from_value(id) })
     }
 }
 
-/// How far up its ladder a cause is when it is spoken of: 1 for the first word.
+/// The position of a message on the ladder of its cause, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rung(pub u8);
 
 impl Rung {
-    /// The first word about a cause.
+    /// The first message about a cause.
     pub const FIRST: Self = Self(1);
 }
 
-/// Why something is said: the cause, how often it was spoken of, and the records that show it.
+/// Why a message is delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
-    /// What it is about.
+    /// What the message is about.
     pub cause: Cause,
-    /// The place on the cause's ladder.
+    /// Its position on the cause's ladder.
     pub rung: Rung,
-    /// The records that show it.
-    #[serde(default, deserialize_with = "newest")]
+    /// Seqs of the records that show the cause, at most [`MAX_EVIDENCE_SEQS`].
+    #[serde(default, deserialize_with = "newest_evidence")]
     pub evidence: Vec<u64>,
 }
 
-/// As much evidence as is ever given; a stored word may claim more.
-fn newest<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
+/// Keeps the limit on evidence when reading a record that exceeds it.
+fn newest_evidence<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
     let mut evidence = Vec::deserialize(evidence)?;
     evidence.drain(..evidence.len().saturating_sub(MAX_EVIDENCE_SEQS));
     Ok(evidence)

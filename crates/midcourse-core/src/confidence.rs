@@ -1,21 +1,21 @@
-//! How sure somebody is: a number from 0 to 1 that can be nothing else.
+//! Confidence: a number from 0 to 1.
 
 use serde::{Deserialize, Serialize};
 
-/// How sure a detector or classifier is, from 0 to 1.
+/// The confidence of a detector or classifier, from 0 to 1, never NaN.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// Not at all.
+    /// 0.
     pub const ZERO: Self = Self(0.0);
-    /// As likely as not.
+    /// 0.5.
     pub const HALF: Self = Self(0.5);
-    /// Entirely.
+    /// 1.
     pub const ONE: Self = Self(1.0);
 
-    /// The nearest confidence to any number, in thousandths; not-a-number gives none.
+    /// A number limited to 0 to 1 and rounded to thousandths; NaN gives 0.
     pub const fn clamped(value: f64) -> Self {
         if value.is_nan() {
             Self::ZERO
@@ -24,19 +24,19 @@ impl Confidence {
         }
     }
 
-    /// The number.
+    /// The number, from 0 to 1.
     pub const fn value(self) -> f64 {
         self.0
     }
 
-    /// How sure one is of the opposite.
+    /// The confidence that the opposite is true: one minus this.
     #[must_use]
     pub const fn opposite(self) -> Self {
         Self(1.0 - self.0)
     }
 }
 
-/// A confidence is never not-a-number, so any two compare.
+/// A confidence is never NaN, so any two can be compared.
 impl Ord for Confidence {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
@@ -61,7 +61,7 @@ impl TryFrom<f64> for Confidence {
     type Error = InvalidConfidence;
 
     fn try_from(value: f64) -> Result<Self, InvalidConfidence> {
-        // Adding zero makes minus zero zero.
+        // Adding zero turns -0.0 into 0.0.
         if (0.0..=1.0).contains(&value) {
             Ok(Self(value + 0.0))
         } else {
@@ -76,9 +76,9 @@ impl From<Confidence> for f64 {
     }
 }
 
-/// A number that is no confidence.
+/// A number outside 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{0} is not a confidence: give a number from 0 to 1")]
+#[error("invalid confidence `{0}`; expected a number from 0 to 1")]
 pub struct InvalidConfidence(pub f64);
 
 #[cfg(test)]
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn from_zero_to_one_and_nothing_else() {
+    fn numbers_outside_zero_to_one_are_refused() {
         for bad in [1.5, -0.1, f64::NAN, f64::INFINITY] {
-            assert!(Confidence::try_from(bad).is_err(), "{bad} was taken for a confidence");
+            assert!(Confidence::try_from(bad).is_err(), "{bad} was accepted");
         }
         assert!(serde_json::from_str::<Confidence>("1.5").is_err());
         assert_eq!(Confidence::try_from(1.0).unwrap(), Confidence::ONE);

@@ -23,7 +23,6 @@ mod tool_avoidance;
 mod waiting;
 mod write_thrash;
 
-pub(crate) use builder::Noticed;
 pub use builder::TrajectoryBuilder;
 pub use doom_loop::MAX_CYCLE_LEN;
 

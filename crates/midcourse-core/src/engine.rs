@@ -22,7 +22,7 @@ use crate::guidance::collect_guidance;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
 use crate::prompt::{Asked, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
-use crate::session::{Checkpoint, CheckpointError, Intake, Session};
+use crate::session::{Changes, Checkpoint, CheckpointError, Session};
 use crate::time::Timestamp;
 
 /// Whether what is said reaches the agent.
@@ -82,7 +82,7 @@ impl Engine {
 
     /// Takes one record in, whatever its kind. The record of something that was delivered counts
     /// as its confirmation.
-    pub fn take_in(&mut self, record: &TrajectoryRecord) -> Intake {
+    pub fn take_in(&mut self, record: &TrajectoryRecord) -> Changes {
         self.session.apply(record)
     }
 

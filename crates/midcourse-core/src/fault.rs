@@ -1,31 +1,31 @@
-//! Faults: what happens when code that was plugged in fails.
+//! Faults: errors and panics of detectors, classifiers and providers.
 //!
-//! One provider, classifier or detector that panics or errors is skipped and reported; the others
-//! still work. This is the one place where panics are caught.
+//! One that fails is skipped and reported, and the others still run. This is the only place that
+//! catches panics.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a provider or classifier may fail with.
+/// The error that a provider or classifier may return.
 pub type ProviderError = Box<dyn Error + Send + Sync>;
 
-/// Something plugged in that failed and was skipped.
+/// A detector, classifier or provider that failed and was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} was skipped: {failure}")]
 pub struct Fault {
-    /// What failed.
+    /// Name of the detector or provider.
     pub name: String,
-    /// How.
+    /// How it failed.
     pub failure: Failure,
 }
 
-/// How something plugged in failed.
+/// How a detector, classifier or provider failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It panicked.
+    /// It panicked, with this message.
     #[error("it panicked: {0}")]
     Panic(String),
-    /// It returned an error.
+    /// It returned an error, with this message.
     #[error("{0}")]
     Error(String),
 }
@@ -36,7 +36,7 @@ impl Failure {
     }
 }
 
-/// Runs what may fail or panic.
+/// Runs code that may return an error or panic.
 pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Result<T, Failure> {
     match guard_mut(work)? {
         Ok(value) => Ok(value),
@@ -44,14 +44,15 @@ pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Resul
     }
 }
 
-/// Runs what may panic. What it may have left half-changed is the caller's to put right.
+/// Runs code that may panic. After a panic, the caller has to reset whatever the code may have left
+/// half-changed.
 pub(crate) fn guard_mut<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let words = panic
+        let message = panic
             .downcast_ref::<&str>()
-            .map(|words| (*words).to_owned())
+            .map(|message| (*message).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no reason given".to_owned());
-        Failure::Panic(words)
+            .unwrap_or_else(|| "no message".to_owned());
+        Failure::Panic(message)
     })
 }

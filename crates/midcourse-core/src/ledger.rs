@@ -1,8 +1,8 @@
-//! The ledger of causes: what a run was told about what, by whomever.
+//! The ledger of causes: which messages a run has received about which cause.
 //!
-//! Feedback and guidance share it, so one cause has one ladder. A cause that was spoken of waits
-//! before it is spoken of again, each time twice as long, and is never told twice in the same
-//! words. Nothing on the ladder ever stops a run.
+//! Feedback and guidance share it, so each cause has one ladder of messages. After a delivery a
+//! cause has to wait before the next one, each time twice as long, and the same text is never
+//! delivered twice. The ledger keeps a bounded number of causes and texts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -13,41 +13,43 @@ use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// Causes that are remembered; beyond it the trouble spoken of longest ago is forgotten.
+/// Most causes that are remembered; beyond it the problem mentioned longest ago is forgotten.
 pub const MAX_CAUSES: usize = 64;
 
-/// The latest words about one cause that are remembered, so as not to be said again.
+/// Most texts per cause that are remembered, so that they are not delivered again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
-/// Calls before which nothing is said about how a run is going: too early to tell.
-const SETTLING_CALLS: u64 = 3;
+/// Tool calls before the first message about a problem: with fewer, there is too little evidence.
+const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 
-/// Calls between words about different troubles: one trouble often looks like several.
-const CALLS_BETWEEN: u64 = 3;
+/// Tool calls between messages about different problems: one problem often shows as several
+/// patterns.
+const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
 
-/// Causes that are states of the world and not trouble; a trigger paces them, not a ladder.
-const STANDING: [&str; 2] = ["deadline", "budget"];
+/// Kinds of causes that are limits of the run. They have no wait: their trigger paces them.
+const LIMIT_KINDS: [&str; 2] = ["deadline", "budget"];
 
-/// Causes that show in what is said, not in calls, and so are not too early to tell.
-const ABOUT_SPEECH: [&str; 2] = ["monologue", "tool_avoidance"];
+/// Kinds of causes that show in model responses and are counted in responses, not in tool calls.
+const RESPONSE_KINDS: [&str; 2] = ["monologue", "tool_avoidance"];
 
-/// How long a cause waits.
+/// How long a cause waits between two messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerPolicy {
-    /// Calls (or answers) between the first and the second word; later waits double.
+    /// Tool calls (or responses) between the first and the second message; later waits double.
     pub cool_down_calls: NonZeroU32,
 }
 
 impl Default for LedgerPolicy {
+    /// Three calls.
     fn default() -> Self {
         Self { cool_down_calls: NonZeroU32::MIN.saturating_add(2) }
     }
 }
 
-/// What was said about which cause.
+/// Which messages a run has received about which cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Least recently spoken of first.
+    /// The cause of the latest delivery is last.
     entries: VecDeque<Entry>,
 }
 
@@ -55,26 +57,26 @@ pub struct Ledger {
 struct Entry {
     cause: Digest,
     rung: u8,
-    /// The number of calls, or answers, by then.
-    told_at: u64,
-    told_at_seq: u64,
-    told_at_time: Timestamp,
-    /// The host has thrown away what was said.
+    /// The latest delivery: the number of tool calls (or responses) by then.
+    delivered_at_count: u64,
+    delivered_at_seq: u64,
+    delivered_at: Timestamp,
+    /// The host has compacted the delivered messages away.
     is_compacted_away: bool,
-    is_standing: bool,
-    is_speech: bool,
-    words: VecDeque<Digest>,
+    is_limit: bool,
+    is_about_responses: bool,
+    texts: VecDeque<Digest>,
 }
 
-/// Whether a cause shows in what the model says, and so is paced by answers and not by calls.
-pub(crate) fn is_about_speech(cause: &Cause) -> bool {
-    ABOUT_SPEECH.contains(&cause.kind())
+/// Whether a cause shows in model responses and is counted in responses, not in tool calls.
+pub(crate) fn is_about_responses(cause: &Cause) -> bool {
+    RESPONSE_KINDS.contains(&cause.kind())
 }
 
 impl Cause {
-    /// Whether it is a state of the world, such as a deadline or a budget, and not trouble.
-    pub fn is_standing(&self) -> bool {
-        STANDING.contains(&self.kind())
+    /// Whether the cause is a limit of the run, such as a deadline or a budget, and not a problem.
+    pub fn is_limit(&self) -> bool {
+        LIMIT_KINDS.contains(&self.kind())
     }
 }
 
@@ -83,100 +85,104 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.cause == cause.id())
     }
 
-    /// The rung that the next word about a cause is on.
+    /// The rung of the next message about a cause.
     pub fn next_rung(&self, cause: &Cause) -> Rung {
         Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
     }
 
-    /// Whether a cause may be spoken of after this many calls of the run, or answers of the model
-    /// for a cause that shows in those.
-    pub fn may_deliver(&self, cause: &Cause, steps: u64, policy: LedgerPolicy) -> bool {
-        if cause.is_standing() {
+    /// Whether a message about a cause may be delivered now. `count` is the number of tool calls of
+    /// the run; of model responses, for a cause that shows in those.
+    pub fn may_deliver(&self, cause: &Cause, count: u64, policy: LedgerPolicy) -> bool {
+        if cause.is_limit() {
             return true;
         }
-        if steps < SETTLING_CALLS && !is_about_speech(cause) {
-            return false;
-        }
-        if !is_about_speech(cause) && self.has_just_spoken(cause, steps) {
+        if !is_about_responses(cause)
+            && (count < MIN_CALLS_BEFORE_FIRST_MESSAGE || self.was_just_delivered(cause, count))
+        {
             return false;
         }
         let Some(entry) = self.entry(cause) else { return true };
         let doublings = u32::from(entry.rung.saturating_sub(1)).min(20);
         let wait = u64::from(policy.cool_down_calls.get()) << doublings;
-        entry.is_compacted_away || steps >= entry.told_at.saturating_add(wait)
+        entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
     }
 
-    /// Whether some other trouble was spoken of a moment ago.
-    fn has_just_spoken(&self, cause: &Cause, steps: u64) -> bool {
-        let mut troubles = self.entries.iter().filter(|entry| {
-            !entry.is_standing
-                && !entry.is_speech
+    /// Whether there was a message about another problem a few calls ago.
+    fn was_just_delivered(&self, cause: &Cause, count: u64) -> bool {
+        let mut problems = self.entries.iter().filter(|entry| {
+            !entry.is_limit
+                && !entry.is_about_responses
                 && !entry.is_compacted_away
                 && entry.cause != cause.id()
         });
-        troubles.next_back().is_some_and(|last| steps < last.told_at.saturating_add(CALLS_BETWEEN))
+        problems.next_back().is_some_and(|last| {
+            count < last.delivered_at_count.saturating_add(MIN_CALLS_BETWEEN_PROBLEMS)
+        })
     }
 
-    /// When a cause was last spoken of, by whomever.
+    /// When the latest message about a cause was delivered, by any provider.
     pub fn last_delivery(&self, cause: &Cause) -> Option<Timestamp> {
-        self.entry(cause).map(|entry| entry.told_at_time)
+        self.entry(cause).map(|entry| entry.delivered_at)
     }
 
-    /// Whether the agent no longer has what it was last told about a cause.
+    /// Whether the host has compacted away the messages about a cause, so that the agent no longer
+    /// has them in its context.
     pub fn is_compacted_away(&self, cause: &Cause) -> bool {
         self.entry(cause).is_some_and(|entry| entry.is_compacted_away)
     }
 
-    /// Whether there is something to say that was not said: other words, and for trouble also a
-    /// record that shows it and is newer than the last word about it.
-    pub fn is_new_text(&self, why: &Why, words: &str) -> bool {
+    /// Whether a message would be new: its text was not delivered before, and, for a problem, some
+    /// evidence is newer than the last message about it.
+    pub fn is_new_text(&self, why: &Why, text: &str) -> bool {
         let Some(entry) = self.entry(&why.cause) else { return true };
-        let shown_again = why.evidence.iter().any(|seq| *seq > entry.told_at_seq);
-        (shown_again || entry.is_standing || why.evidence.is_empty())
-            && !entry.words.contains(&Digest::of(words.as_bytes()))
+        let has_new_evidence = why.evidence.iter().any(|seq| *seq > entry.delivered_at_seq);
+        (has_new_evidence || entry.is_limit || why.evidence.is_empty())
+            && !entry.texts.contains(&Digest::of(text.as_bytes()))
     }
 
+    /// Records a delivery, with the seq of its record and the count as in [`Self::may_deliver`].
     pub(crate) fn record_delivery(
         &mut self,
         why: &Why,
-        words: &str,
+        text: &str,
         seq: u64,
         at: Timestamp,
-        steps: u64,
+        count: u64,
     ) {
         let Why { cause, rung, .. } = why;
         let known = self.entries.iter().position(|entry| entry.cause == cause.id());
         let mut entry = known.and_then(|at| self.entries.remove(at)).unwrap_or_else(|| Entry {
             cause: cause.id(),
             rung: 0,
-            told_at: 0,
-            told_at_seq: 0,
-            told_at_time: at,
+            delivered_at_count: 0,
+            delivered_at_seq: 0,
+            delivered_at: at,
             is_compacted_away: false,
-            is_standing: cause.is_standing(),
-            is_speech: is_about_speech(cause),
-            words: VecDeque::new(),
+            is_limit: cause.is_limit(),
+            is_about_responses: is_about_responses(cause),
+            texts: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);
-        entry.told_at = steps;
-        entry.told_at_seq = seq;
-        // A clock that stepped back does not make a later word an earlier one.
-        entry.told_at_time = entry.told_at_time.max(at);
+        entry.delivered_at_count = count;
+        entry.delivered_at_seq = seq;
+        // The host's clock may step back.
+        entry.delivered_at = entry.delivered_at.max(at);
         entry.is_compacted_away = false;
-        if entry.words.len() == MAX_REMEMBERED_TEXTS {
-            entry.words.pop_front();
+        if entry.texts.len() == MAX_REMEMBERED_TEXTS {
+            entry.texts.pop_front();
         }
-        entry.words.push_back(Digest::of(words.as_bytes()));
+        entry.texts.push_back(Digest::of(text.as_bytes()));
         if self.entries.len() == MAX_CAUSES {
-            // A deadline outlives any number of troubles.
-            let trouble = self.entries.iter().position(|entry| !entry.is_standing);
-            self.entries.remove(trouble.unwrap_or(0));
+            // Limits are kept, however many problems there are.
+            let problem = self.entries.iter().position(|entry| !entry.is_limit);
+            self.entries.remove(problem.unwrap_or(0));
         }
         self.entries.push_back(entry);
     }
 
-    /// The agent no longer has what it was told: what still holds may be said without a wait.
-    pub(crate) fn wipe(&mut self) {
+    /// The agent no longer has any delivered message in its context: problems that still exist may
+    /// be mentioned again without a wait.
+    pub(crate) fn record_compaction(&mut self) {
         for entry in &mut self.entries {
             entry.is_compacted_away = true;
         }
@@ -194,37 +200,37 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_unix_ms(1_000);
 
     #[test]
-    fn the_wait_doubles() {
+    fn the_wait_doubles_with_each_message() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
         let cause = Cause::only("doom_loop");
-        let mut told = Vec::new();
+        let mut delivered = Vec::new();
         for call in 0..60 {
             if ledger.may_deliver(&cause, call, policy) {
                 let why = why(cause.clone(), ledger.next_rung(&cause), call);
-                ledger.record_delivery(&why, &format!("word {}", why.rung.0), call, NOW, call);
-                told.push(call);
+                ledger.record_delivery(&why, &format!("text {}", why.rung.0), call, NOW, call);
+                delivered.push(call);
             }
         }
-        assert_eq!(told, [3, 6, 12, 24, 48]);
+        assert_eq!(delivered, [3, 6, 12, 24, 48]);
     }
 
     #[test]
-    fn news_is_other_words_and_newer_evidence() {
+    fn a_new_message_has_another_text_and_newer_evidence() {
         let mut ledger = Ledger::default();
         let cause = || Cause::only("doom_loop");
-        ledger.record_delivery(&why(cause(), Rung(1), 9), "word", 9, NOW, 3);
-        assert!(ledger.is_new_text(&why(cause(), Rung(2), 10), "other word"));
-        assert!(!ledger.is_new_text(&why(cause(), Rung(2), 10), "word"));
-        assert!(!ledger.is_new_text(&why(cause(), Rung(2), 9), "other word"));
+        ledger.record_delivery(&why(cause(), Rung(1), 9), "text", 9, NOW, 3);
+        assert!(ledger.is_new_text(&why(cause(), Rung(2), 10), "other text"));
+        assert!(!ledger.is_new_text(&why(cause(), Rung(2), 10), "text"));
+        assert!(!ledger.is_new_text(&why(cause(), Rung(2), 9), "other text"));
     }
 
     #[test]
-    fn the_trouble_spoken_of_longest_ago_is_forgotten_first() {
+    fn the_problem_mentioned_longest_ago_is_forgotten_first() {
         let mut ledger = Ledger::default();
         let cause = |n: usize| Cause::new("x", Digest::of(&n.to_le_bytes()));
-        ledger.record_delivery(&why(Cause::only("deadline"), Rung(1), 0), "time", 0, NOW, 0);
+        ledger.record_delivery(&why(Cause::only("deadline"), Rung(1), 0), "text", 0, NOW, 0);
         for n in 0..MAX_CAUSES {
-            ledger.record_delivery(&why(cause(n), Rung(1), 0), "word", 0, NOW, 3);
+            ledger.record_delivery(&why(cause(n), Rung(1), 0), "text", 0, NOW, 3);
         }
         assert_eq!(ledger.next_rung(&Cause::only("deadline")), Rung(2));
         assert_eq!(ledger.next_rung(&cause(0)), Rung(1));
@@ -232,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_last_word_never_steps_back() {
+    fn the_time_of_the_last_delivery_never_steps_back() {
         let mut ledger = Ledger::default();
         let cause = Cause::only("deadline");
         assert_eq!(ledger.last_delivery(&cause), None);
         for (ms, last) in [(5, 5), (9, 9), (7, 9)] {
             let at = Timestamp::from_unix_ms(ms);
-            ledger.record_delivery(&why(cause.clone(), Rung(1), 0), "word", 0, at, 0);
+            ledger.record_delivery(&why(cause.clone(), Rung(1), 0), "text", 0, at, 0);
             assert_eq!(ledger.last_delivery(&cause), Some(Timestamp::from_unix_ms(last)));
         }
     }
@@ -247,9 +253,9 @@ mod tests {
     fn after_a_compaction_there_is_no_wait() {
         let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
         let cause = Cause::only("doom_loop");
-        ledger.record_delivery(&why(cause.clone(), Rung(1), 9), "word", 9, NOW, 10);
+        ledger.record_delivery(&why(cause.clone(), Rung(1), 9), "text", 9, NOW, 10);
         assert!(!ledger.may_deliver(&cause, 11, policy));
-        ledger.wipe();
+        ledger.record_compaction();
         assert!(ledger.may_deliver(&cause, 11, policy));
         assert_eq!(ledger.next_rung(&cause), Rung(2));
     }

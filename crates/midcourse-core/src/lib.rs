@@ -82,7 +82,7 @@ pub use record::{
     TrajectoryRecord, Usage, UserBlock, UserContent,
 };
 pub use session::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointError, DeliveryTotals, Fired, Intake,
+    CHECKPOINT_VERSION, Changes, Checkpoint, CheckpointError, DeliveryTotals, Fired,
     MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
 pub use text::{

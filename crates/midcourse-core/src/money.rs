@@ -1,8 +1,8 @@
-//! Money, in whole millionths of a dollar.
+//! Money, in whole millionths of a US dollar.
 
 use serde::{Deserialize, Serialize};
 
-/// Millionths of a dollar.
+/// An amount of money in millionths of a US dollar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MicroUsd(u64);
@@ -13,7 +13,7 @@ impl MicroUsd {
         self.0
     }
 
-    /// What is more than `other`; nothing if it is less.
+    /// The difference; zero if `other` is more.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -29,21 +29,21 @@ impl TryFrom<f64> for MicroUsd {
         }
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "not negative, and a cast from floating point saturates"
+            reason = "the number is not negative, and casts from floating point saturate"
         )]
         let micro = (dollars * 1e6).round() as u64;
         Ok(Self(micro))
     }
 }
 
-/// In dollars and cents.
+/// Dollars and cents, such as `1.80`.
 impl std::fmt::Display for MicroUsd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:02}", self.0 / 1_000_000, self.0 % 1_000_000 / 10_000)
     }
 }
 
-/// A number that is no amount of money.
+/// A number of dollars that is negative or not finite.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{0} is not an amount of money: give a finite number of dollars, zero or more")]
+#[error("invalid amount `{0}`; expected a number of dollars, zero or more")]
 pub struct InvalidMoney(pub f64);

@@ -82,7 +82,7 @@ pub fn judge(scenario: &Scenario, engine: &mut Engine) -> Judgement {
         records.iter().map(|record| (record.at(), record.payload.clone()))
     }));
     let mut words = feed(engine, &RunIdentity::root(name.as_str()), started, facts);
-    words.retain(|word| word.delivery.why().is_none_or(|why| !why.cause.is_standing()));
+    words.retain(|word| word.delivery.why().is_none_or(|why| !why.cause.is_limit()));
     let first = words.first();
     let verdict = ScenarioVerdict::of(expected, first.map(|word| word.event));
     let named_as_expected = match expected {

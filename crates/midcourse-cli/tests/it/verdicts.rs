@@ -37,7 +37,7 @@ fn engine() -> Engine {
 }
 
 fn is_about_trouble(delivery: &Delivery) -> bool {
-    delivery.why().is_none_or(|why| !why.cause.is_standing())
+    delivery.why().is_none_or(|why| !why.cause.is_limit())
 }
 
 fn at_once(scenario: &Scenario) -> Vec<Word> {

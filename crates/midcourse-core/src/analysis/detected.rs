@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::{TrajectoryAnalysis, TrajectoryPattern};
 
 impl TrajectoryAnalysis {
-    pub(crate) fn forget_pattern(&mut self, detector: u8) {
+    pub(crate) fn remove_pattern(&mut self, detector: u8) {
         self.patterns.retain(|pattern| pattern.detector != detector);
     }
 
-    /// Keeps one belief per detector; returns it if it is news.
-    pub(crate) fn believe(
+    /// Sets the pattern of a detector, and returns it if its cause is new.
+    pub(crate) fn set_pattern(
         &mut self,
         detector: u8,
         mut new: TrajectoryPattern,
@@ -34,12 +34,12 @@ impl TrajectoryAnalysis {
         (!same).then(|| held.clone())
     }
 
-    /// Forgets the patterns of detectors with this number or a higher one.
-    pub(crate) fn forget_patterns_from(&mut self, detector: usize) {
+    /// Removes the patterns of detectors with this number or a higher one.
+    pub(crate) fn remove_patterns_from(&mut self, detector: usize) {
         self.patterns.retain(|pattern| usize::from(pattern.detector) < detector);
     }
 
-    /// The same analysis with the configuration of another, and no more calls than that allows.
+    /// Takes over the configuration of another analysis and keeps no more calls than it allows.
     pub(crate) fn with_config_of(mut self, other: &Self) -> Self {
         self.config = Arc::clone(&other.config);
         while self.calls.len() > self.config.window.get() {

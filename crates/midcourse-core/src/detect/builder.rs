@@ -1,4 +1,6 @@
-//! The fold with its detectors: what holds now, and what has just begun to hold.
+//! The analysis with its detectors: applies a record, then runs the detectors.
+//!
+//! A detector is known by its number: its position in the list of built-in, then custom detectors.
 
 use std::sync::Arc;
 
@@ -7,8 +9,8 @@ use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPa
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
-/// The most other people's detectors: one byte numbers them together with the built-in ones.
-const CUSTOM_DETECTORS_MAX: usize = 128;
+/// Most custom detectors: one byte numbers them together with the built-in ones.
+const MAX_CUSTOM_DETECTORS: usize = 128;
 
 /// Builds the analysis of a run, record by record.
 ///
@@ -34,17 +36,8 @@ pub struct TrajectoryBuilder {
     custom: Vec<Box<dyn PatternDetector>>,
 }
 
-/// What one record changed.
-#[derive(Debug, Default)]
-pub(crate) struct Noticed {
-    /// Patterns that did not hold before, or hold for another cause.
-    pub(crate) begun: Vec<TrajectoryPattern>,
-    /// Detectors that failed.
-    pub(crate) faults: Vec<Fault>,
-}
-
 impl TrajectoryBuilder {
-    /// A run that has not begun, watched by the built-in detectors.
+    /// A run that has not started, with the built-in detectors.
     pub fn new(config: TrajectoryAnalysisConfig) -> Self {
         Self {
             analysis: TrajectoryAnalysis::new(Arc::new(config)),
@@ -53,18 +46,18 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// The same, watched by one more detector. The 129th and later ones are not asked.
+    /// Adds a detector. The 129th and later ones are ignored.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
-        if self.custom.len() < CUSTOM_DETECTORS_MAX {
+        if self.custom.len() < MAX_CUSTOM_DETECTORS {
             self.custom.push(Box::new(detector));
         }
         self
     }
 
-    /// Takes in one record and returns the patterns that begin to hold with it.
+    /// Applies one record and returns the patterns that are first detected with it.
     pub fn push(&mut self, record: &TrajectoryRecord) -> Vec<TrajectoryPattern> {
-        self.apply(record, 0).begun
+        self.apply(record, 0).0
     }
 
     /// The analysis so far.
@@ -76,47 +69,50 @@ impl TrajectoryBuilder {
         &mut self.analysis
     }
 
-    pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) -> Noticed {
+    /// Applies one record on the prompt with this number. Returns new patterns and faults.
+    pub(crate) fn apply(
+        &mut self,
+        record: &TrajectoryRecord,
+        prompt: u8,
+    ) -> (Vec<TrajectoryPattern>, Vec<Fault>) {
         self.analysis.apply(record, prompt);
-        self.look(record)
+        self.run_detectors(record)
     }
 
-    /// Lets the detectors look at what the latest record made of the run. The built-in ones look
-    /// only where somebody did or said something; others see every record.
-    pub(crate) fn look(&mut self, record: &TrajectoryRecord) -> Noticed {
+    /// Runs the detectors on the analysis after a record. The built-in ones only run after tool
+    /// calls, messages of the user and responses of the model; others run after every record.
+    pub(crate) fn run_detectors(
+        &mut self,
+        record: &TrajectoryRecord,
+    ) -> (Vec<TrajectoryPattern>, Vec<Fault>) {
         let Self { analysis, built_in, custom } = self;
-        let mut noticed = Noticed::default();
-        let mut number = 0_u8;
-        let has_news = analysis.has_news();
-        if !has_news && custom.is_empty() {
-            return noticed;
+        let (mut patterns, mut faults) = (Vec::new(), Vec::new());
+        let runs_built_in = analysis.has_news();
+        if !runs_built_in && custom.is_empty() {
+            return (patterns, faults);
         }
         let custom = custom.iter_mut().map(|boxed| -> &mut dyn PatternDetector { &mut **boxed });
-        let all = built_in.each().into_iter().zip(std::iter::repeat(has_news));
-        for (detector, is_asked) in all.chain(custom.zip(std::iter::repeat(true))) {
-            if !is_asked {
-                number = number.wrapping_add(1);
+        let detectors = built_in.each().into_iter().chain(custom);
+        for (number, detector) in (0_u8..).zip(detectors) {
+            if usize::from(number) < BuiltIn::COUNT && !runs_built_in {
                 continue;
             }
-            let looked = guard_mut(|| detector.detect(analysis, record));
-            match looked {
+            match guard_mut(|| detector.detect(analysis, record)) {
                 Ok(Detection::Unchanged) => {}
-                Ok(Detection::Absent) => analysis.forget_pattern(number),
+                Ok(Detection::Absent) => analysis.remove_pattern(number),
                 Ok(Detection::Present(pattern)) => {
-                    if let Some(begun) = analysis.believe(number, pattern) {
-                        noticed.begun.push(begun);
-                    }
+                    patterns.extend(analysis.set_pattern(number, pattern));
                 }
                 Err(failure) => {
-                    noticed.faults.push(failure.of(detector.name()));
-                    // Its state may be half-changed. If it cannot even forget, it is asked anyway.
+                    faults.push(failure.of(detector.name()));
+                    // Its state may be half-changed. If the reset panics too, the detector is still
+                    // run after the next record.
                     let _ = guard_mut(|| detector.reset());
-                    analysis.forget_pattern(number);
+                    analysis.remove_pattern(number);
                 }
             }
-            number = number.wrapping_add(1);
         }
-        noticed
+        (patterns, faults)
     }
 
     pub(crate) fn save(&self) -> (&TrajectoryAnalysis, &BuiltIn, Vec<SavedDetector>) {
@@ -124,7 +120,7 @@ impl TrajectoryBuilder {
         (&self.analysis, &self.built_in, custom)
     }
 
-    /// Goes on from what [`Self::save`] gave, with this builder's own configuration.
+    /// Restores what [`Self::save`] returned. The configuration remains that of this builder.
     pub(crate) fn restore(
         &mut self,
         analysis: TrajectoryAnalysis,
@@ -133,13 +129,13 @@ impl TrajectoryBuilder {
     ) {
         self.analysis = analysis.with_config_of(&self.analysis);
         self.built_in = built_in;
-        // A pattern belongs to a detector by its number, which holds only for the same list.
+        // Patterns belong to detectors by number, which is only valid as far as the lists agree.
         let is_same = |(at, saved): (usize, &SavedDetector)| {
             self.custom.get(at).is_some_and(|detector| saved.is_of(&**detector))
         };
         let same = custom.iter().enumerate().take_while(|saved| is_same(*saved)).count();
         let known = BuiltIn::COUNT + same;
-        self.analysis.forget_patterns_from(known);
+        self.analysis.remove_patterns_from(known);
         for detector in &mut self.custom {
             if let Some(saved) = custom.iter().find(|saved| saved.is_of(&**detector)) {
                 let restored = guard_mut(|| detector.restore(saved.state()));

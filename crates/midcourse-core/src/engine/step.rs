@@ -9,7 +9,7 @@ use crate::analysis::TrajectoryPattern;
 use crate::fault::Fault;
 use crate::message::{DecisionPoint, Outcome};
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
-use crate::session::Intake;
+use crate::session::Changes;
 
 /// Everything that follows from one record.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,7 +66,7 @@ impl Engine {
         record: &TrajectoryRecord,
         decision_point: Option<DecisionPoint>,
     ) -> Step {
-        let Intake { patterns, mut outcomes, faults } = self.take_in(record);
+        let Changes { patterns, mut outcomes, faults } = self.take_in(record);
         if record.payload.is_opinion() {
             // A stored delivery or outcome: whatever followed from it is stored behind it.
             outcomes.clear();
@@ -116,7 +116,7 @@ impl Engine {
             payload,
         };
         // Only a delivery after the end of the run would have an outcome at once; it gets none.
-        let Intake { patterns, faults, .. } = self.take_in(&conclusion);
+        let Changes { patterns, faults, .. } = self.take_in(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);
         step.records.push(conclusion);

@@ -114,7 +114,7 @@ impl BudgetFeedback {
     /// The part of the budget that has passed a step which was not told yet.
     fn news(&self, context: &FeedbackContext<'_>) -> Option<(Used, Why)> {
         let trajectory = context.trajectory();
-        let before = context.session().used_before();
+        let before = context.session().usage_before();
         let count = |kind: &'static str, total: u64, before: u64, limit: Option<u64>| {
             let used = total.saturating_sub(before);
             limit.map(|limit| {

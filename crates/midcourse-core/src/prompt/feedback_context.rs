@@ -74,7 +74,7 @@ impl<'a> FeedbackContext<'a> {
 
     /// When a provider last spoke.
     pub fn last_spoke(&self, provider: &str) -> Option<Timestamp> {
-        self.session.last_spoke(ProviderId::of(provider)).map(|(at, _)| at)
+        self.session.last_feedback(ProviderId::of(provider)).map(|(at, _)| at)
     }
 
     /// Calls on this prompt.
@@ -89,7 +89,7 @@ impl<'a> FeedbackContext<'a> {
 
     /// Calls since one provider last spoke.
     pub fn tool_calls_since_last_feedback_of(&self, provider: &str) -> u64 {
-        let last = self.session.last_spoke(ProviderId::of(provider)).map_or(0, |(_, call)| call);
+        let last = self.session.last_feedback(ProviderId::of(provider)).map_or(0, |(_, call)| call);
         self.tool_call_count().saturating_sub(last)
     }
 

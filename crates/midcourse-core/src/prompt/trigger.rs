@@ -60,7 +60,7 @@ impl FeedbackTrigger {
     }
 
     pub(crate) fn is_due(&self, context: &FeedbackContext<'_>, provider: ProviderId) -> bool {
-        let last = context.session().last_spoke(provider);
+        let last = context.session().last_feedback(provider);
         let by_calls = self.every_n_calls.is_some_and(|n| {
             let before = last.map_or(0, |(_, call)| call);
             context.tool_call_count().saturating_sub(before) >= u64::from(n.get())

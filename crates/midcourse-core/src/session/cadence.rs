@@ -1,5 +1,7 @@
-//! Cadence: when each provider last spoke. Per provider, because the second of two would starve
-//! otherwise, and for feedback per prompt.
+//! Cadence: when each provider last delivered.
+//!
+//! It is kept per provider, because with a common one the second of two providers with the same
+//! trigger would never be due; for feedback also per prompt.
 
 use std::collections::VecDeque;
 
@@ -9,29 +11,29 @@ use crate::digest::Digest;
 use crate::text::SafeName;
 use crate::time::Timestamp;
 
-/// Providers whose cadence is kept; beyond it the one that spoke longest ago is forgotten.
-const PROVIDERS_MAX: usize = 64;
+/// Most providers whose cadence is kept; beyond it the one that delivered longest ago is forgotten.
+const MAX_PROVIDERS: usize = 64;
 
-/// How often a guidance provider has spoken.
+/// How often a guidance provider has delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
-    /// In the whole run.
+    /// Deliveries in the run.
     pub total: u64,
-    /// The turn in which it last spoke.
+    /// Number of the turn of the latest delivery.
     pub turn: u64,
-    /// In that turn.
+    /// Deliveries in that turn.
     pub in_turn: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
-    /// By provider and prompt, the latest to speak last.
+    /// Provider, prompt, and the time and call of the latest delivery, which is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
-    /// By provider, the latest to speak last.
+    /// The latest to deliver is last.
     guidance: VecDeque<(ProviderId, Fired)>,
 }
 
-/// Who a provider is: names that read the same once they are said are the same.
+/// Identifies a provider by the digest of its name as it appears in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ProviderId(Digest);
@@ -43,42 +45,52 @@ impl ProviderId {
 }
 
 impl Cadence {
-    pub(super) fn spoke(&mut self, provider: ProviderId, prompt: u8, at: Timestamp, call: u64) {
-        // A clock that stepped back does not make a later word an earlier one.
-        let at = self.last_spoke(provider, prompt).map_or(at, |(before, _)| before.max(at));
+    pub(super) fn record_feedback(
+        &mut self,
+        provider: ProviderId,
+        prompt: u8,
+        at: Timestamp,
+        call: u64,
+    ) {
+        // The host's clock may step back.
+        let at = self.last_feedback(provider, prompt).map_or(at, |(before, _)| before.max(at));
         self.feedback.retain(|(known, of, ..)| (*known, *of) != (provider, prompt));
-        if self.feedback.len() == PROVIDERS_MAX {
+        if self.feedback.len() == MAX_PROVIDERS {
             self.feedback.pop_front();
         }
         self.feedback.push_back((provider, prompt, at, call));
     }
 
-    pub(super) fn last_spoke(&self, provider: ProviderId, prompt: u8) -> Option<(Timestamp, u64)> {
+    pub(super) fn last_feedback(
+        &self,
+        provider: ProviderId,
+        prompt: u8,
+    ) -> Option<(Timestamp, u64)> {
         let mut known = self.feedback.iter();
         known
             .find(|(known, of, ..)| (*known, *of) == (provider, prompt))
             .map(|(.., at, call)| (*at, *call))
     }
 
-    /// The call at which anybody last spoke on a prompt.
-    pub(super) fn last_call(&self, prompt: u8) -> u64 {
+    /// The call at which any provider last delivered on a prompt.
+    pub(super) fn last_feedback_call(&self, prompt: u8) -> u64 {
         let on_prompt = self.feedback.iter().filter(|(_, of, ..)| *of == prompt);
         on_prompt.map(|(.., call)| *call).max().unwrap_or(0)
     }
 
-    pub(super) fn fired(&mut self, provider: ProviderId, turn: u64) {
-        let mut fired = self.guidance(provider);
+    pub(super) fn record_guidance(&mut self, provider: ProviderId, turn: u64) {
+        let mut fired = self.fired(provider);
         self.guidance.retain(|(known, _)| *known != provider);
         fired.in_turn = if fired.total > 0 && fired.turn == turn { fired.in_turn + 1 } else { 1 };
         fired.total += 1;
         fired.turn = turn;
-        if self.guidance.len() == PROVIDERS_MAX {
+        if self.guidance.len() == MAX_PROVIDERS {
             self.guidance.pop_front();
         }
         self.guidance.push_back((provider, fired));
     }
 
-    pub(super) fn guidance(&self, provider: ProviderId) -> Fired {
+    pub(super) fn fired(&self, provider: ProviderId) -> Fired {
         let mut known = self.guidance.iter();
         known.find(|(known, _)| *known == provider).map_or_else(Fired::default, |(_, fired)| *fired)
     }

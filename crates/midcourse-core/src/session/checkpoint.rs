@@ -1,25 +1,26 @@
-//! Checkpoints: the whole fold in one small versioned value.
+//! Checkpoints: a session saved as bytes.
 //!
-//! A hook is a new process for every event; it loads this, takes one record in and saves it again.
-//! A checkpoint is a cache, never the truth: one of another version is refused with a typed error,
-//! and the caller folds the records again.
+//! A hook is a new process for every event: it restores the checkpoint, applies one record and saves
+//! a new checkpoint. A checkpoint is a cache of the records. One of another version is refused with
+//! a typed error, and the caller folds the records again.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Session, State};
+use super::Session;
+use super::state::State;
 use crate::analysis::TrajectoryAnalysis;
 use crate::detect::{BuiltIn, SavedDetector};
 
-/// The version of the checkpoint's form; raised with every change of it.
+/// Version of the format. Every change of the format raises it.
 pub const CHECKPOINT_VERSION: u8 = 4;
 
-/// A saved fold.
+/// A saved session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Checkpoint(Vec<u8>);
 
 impl Checkpoint {
-    /// The checkpoint as stored.
+    /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -31,19 +32,19 @@ impl From<Vec<u8>> for Checkpoint {
     }
 }
 
-/// A checkpoint that cannot be gone on from.
+/// A checkpoint that cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// It was made by another release.
+    /// It has the format of another release.
     #[error(
-        "the checkpoint has version {found}, this release reads {CHECKPOINT_VERSION}: fold the records again"
+        "the checkpoint has version {found}, but this release reads version {CHECKPOINT_VERSION}; fold the records again"
     )]
     Version {
-        /// Its version.
+        /// The version of its format.
         found: u8,
     },
-    /// It is damaged.
-    #[error("the checkpoint is damaged ({0}): fold the records again")]
+    /// Its bytes cannot be read.
+    #[error("the checkpoint is damaged ({0}); fold the records again")]
     Damaged(String),
 }
 
@@ -64,7 +65,7 @@ struct LoadWire {
 }
 
 impl Session {
-    /// Saves the whole fold.
+    /// Saves the session.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         let (analysis, built_in, custom) = self.builder.save();
         let wire = SaveWire { state: &self.state, analysis, built_in, custom };
@@ -73,7 +74,7 @@ impl Session {
             .map_err(|error| CheckpointError::Damaged(error.to_string()))
     }
 
-    /// Goes on from a checkpoint, with this session's own configuration and detectors.
+    /// Restores a checkpoint. Configuration and detectors remain those of this session.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         match checkpoint.0.split_first() {
             Some((&CHECKPOINT_VERSION, rest)) => {
@@ -89,8 +90,8 @@ impl Session {
     }
 }
 
-/// A run's identity with all its fields written: its JSON leaves some out, which a form without
-/// field names cannot.
+/// Writes all fields of a run's identity. Its JSON leaves out empty fields, which a format without
+/// field names cannot do.
 pub(super) mod identity {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,7 +1,7 @@
-//! Outcomes: what followed something that was said.
+//! Outcomes: whether the problem that a message was about went away.
 //!
-//! A word about trouble was heard if the trouble is gone within a few calls, or has not shown
-//! again by then. Words about a state of the world, such as a deadline, have no outcome.
+//! A problem has cleared if its pattern is gone within a few calls, or has no new evidence by then.
+//! Messages about a limit of the run, such as a deadline, have no outcome.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::TrajectoryAnalysis;
 use crate::cause::Cause;
 use crate::digest::Digest;
-use crate::ledger::is_about_speech;
+use crate::ledger::is_about_responses;
 use crate::message::{Outcome, OutcomeVerdict};
 
-/// Calls within which trouble has to be gone.
-const OUTCOME_CALLS: u64 = 5;
+/// Calls (or responses) after which an outcome is decided.
+const CALLS_TO_DECIDE: u64 = 5;
 
-/// Words whose outcome is open at the same time; beyond it the oldest stays without one.
-const OPEN_MAX: usize = 8;
+/// Most deliveries whose outcome is open; beyond it the oldest gets none.
+const MAX_OPEN_OUTCOMES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcomes(VecDeque<Open>);
@@ -25,48 +25,52 @@ pub(super) struct Outcomes(VecDeque<Open>);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Open {
     cause: Digest,
+    /// Seq of the delivery's record.
     seq: u64,
-    steps: u64,
-    is_speech: bool,
+    /// Tool calls (or responses) of the run at the delivery.
+    count: u64,
+    is_about_responses: bool,
 }
 
 impl Outcomes {
-    pub(super) fn open(&mut self, cause: &Cause, seq: u64, steps: u64) {
-        if self.0.len() == OPEN_MAX {
+    pub(super) fn open(&mut self, cause: &Cause, seq: u64, count: u64) {
+        if self.0.len() == MAX_OPEN_OUTCOMES {
             self.0.pop_front();
         }
-        let is_speech = is_about_speech(cause);
-        self.0.push_back(Open { cause: cause.id(), seq, steps, is_speech });
+        let is_about_responses = is_about_responses(cause);
+        self.0.push_back(Open { cause: cause.id(), seq, count, is_about_responses });
     }
 
-    /// The outcomes that the latest record decides.
-    pub(super) fn settle(&mut self, trajectory: &TrajectoryAnalysis) -> Vec<Outcome> {
-        let mut settled = Vec::new();
+    /// Removes and returns the outcomes that the latest record decides.
+    pub(super) fn decide(&mut self, trajectory: &TrajectoryAnalysis) -> Vec<Outcome> {
+        let mut decided = Vec::new();
         if self.0.is_empty() {
-            return settled;
+            return decided;
         }
         let has_ended = trajectory.outcome().is_some();
         self.0.retain(|open| {
-            let steps = if open.is_speech {
+            let count = if open.is_about_responses {
                 trajectory.response_count()
             } else {
                 trajectory.tool_call_count()
             };
-            let after_calls = steps.saturating_sub(open.steps);
-            let held = trajectory.patterns().iter().find(|held| held.cause().id() == open.cause);
-            let shown_again = held.is_some_and(|held| held.evidence().last() > Some(&open.seq));
-            let verdict = if after_calls > 0 && held.is_none() {
+            let after_calls = count.saturating_sub(open.count);
+            let mut patterns = trajectory.patterns().iter();
+            let pattern = patterns.find(|pattern| pattern.cause().id() == open.cause);
+            let has_new_evidence =
+                pattern.is_some_and(|pattern| pattern.evidence().last() > Some(&open.seq));
+            let verdict = if after_calls > 0 && pattern.is_none() {
                 OutcomeVerdict::Cleared
-            } else if after_calls >= OUTCOME_CALLS {
-                if shown_again { OutcomeVerdict::Ignored } else { OutcomeVerdict::Cleared }
+            } else if after_calls >= CALLS_TO_DECIDE {
+                if has_new_evidence { OutcomeVerdict::Ignored } else { OutcomeVerdict::Cleared }
             } else if has_ended {
                 OutcomeVerdict::RunEnded
             } else {
                 return true;
             };
-            settled.push(Outcome { delivery_seq: open.seq, verdict, after_calls });
+            decided.push(Outcome { delivery_seq: open.seq, verdict, after_calls });
             false
         });
-        settled
+        decided
     }
 }

@@ -1,4 +1,4 @@
-//! Slices: what a session keeps of each type, newest last, with totals that stay exact.
+//! Slices: the recent items of one type in a session, and how many there were in the whole run.
 
 use std::collections::VecDeque;
 
@@ -8,22 +8,22 @@ use super::Session;
 use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Feedback, GuidanceDelivered};
 
-/// Items of one type that are kept besides calls: enough to look back on, little to save.
-const KEPT_MAX: usize = 4;
+/// Most items of one type that are kept, besides calls. Each adds to the size of a checkpoint.
+const MAX_RECENT: usize = 4;
 
-/// The latest items of one type, each with the number of its prompt.
+/// The latest items of one type, each with the number of its prompt, newest last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept<T>(VecDeque<(u8, T)>);
+pub(super) struct Recent<T>(VecDeque<(u8, T)>);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Recent<T> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Recent<T> {
     pub(super) fn push(&mut self, prompt: u8, item: T) {
-        if self.0.len() == KEPT_MAX {
+        if self.0.len() == MAX_RECENT {
             self.0.pop_front();
         }
         self.0.push_back((prompt, item));
@@ -54,7 +54,7 @@ impl PerPrompt {
     }
 }
 
-/// The totals of all slices.
+/// The totals of all slices, per prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Totals {
     pub(super) calls: PerPrompt,
@@ -63,7 +63,7 @@ pub(super) struct Totals {
     pub(super) patterns: PerPrompt,
 }
 
-/// What a session keeps of one type, scoped to one prompt.
+/// The items of one type in a session that belong to one prompt.
 pub struct Slice<'a, T> {
     session: &'a Session,
     prompt: u8,
@@ -71,17 +71,17 @@ pub struct Slice<'a, T> {
 }
 
 impl<'a, T: SliceItem> Slice<'a, T> {
-    /// What is kept, oldest first.
+    /// The items that are kept, oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &'a T> + use<'a, T> {
-        T::kept(self.session, self.prompt)
+        T::recent(self.session, self.prompt)
     }
 
-    /// The latest.
+    /// The latest item.
     pub fn latest(&self) -> Option<&'a T> {
         self.all().next_back()
     }
 
-    /// How many there were in the whole run, kept or not.
+    /// Number of items in the whole run, kept or not.
     pub fn total(&self) -> u64 {
         T::total(self.session, self.prompt)
     }
@@ -93,10 +93,10 @@ impl Session {
     }
 }
 
-/// A type of which a session keeps a slice.
+/// A type of item that a session keeps.
 pub trait SliceItem: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
-    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_>;
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_>;
     #[doc(hidden)]
     fn total(session: &Session, prompt: u8) -> u64;
 }
@@ -110,7 +110,7 @@ mod sealed {
 }
 
 impl SliceItem for ToolInvoked {
-    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.trajectory().calls().filter(move |call| call.prompt() == prompt))
     }
 
@@ -120,7 +120,7 @@ impl SliceItem for ToolInvoked {
 }
 
 impl SliceItem for Feedback {
-    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.feedback.of_prompt(prompt))
     }
 
@@ -130,7 +130,7 @@ impl SliceItem for Feedback {
 }
 
 impl SliceItem for GuidanceDelivered {
-    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.guidance.of_prompt(prompt))
     }
 
@@ -140,7 +140,7 @@ impl SliceItem for GuidanceDelivered {
 }
 
 impl SliceItem for TrajectoryPattern {
-    fn kept(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.patterns.of_prompt(prompt))
     }
 
@@ -149,16 +149,16 @@ impl SliceItem for TrajectoryPattern {
     }
 }
 
-/// Something a session can be told without a record.
+/// An event without a record, for callers that keep no records. See [`Session::dispatch`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionEvent {
-    /// A tool call has ended.
+    /// A tool call ended.
     ToolInvoked(ToolInvoked),
-    /// Feedback reached the agent.
+    /// Feedback was delivered.
     Feedback(Feedback),
-    /// Guidance reached the agent.
+    /// Guidance was delivered.
     GuidanceDelivered(GuidanceDelivered),
-    /// A pattern was seen.
+    /// A pattern was detected.
     Pattern(TrajectoryPattern),
 }
 

@@ -10,7 +10,7 @@ use midcourse_core::{
 fn a_confidence_is_from_zero_to_one() {
     assert_eq!(
         Confidence::try_from(1.5).unwrap_err().to_string(),
-        "1.5 is not a confidence: give a number from 0 to 1"
+        "invalid confidence `1.5`; expected a number from 0 to 1"
     );
 }
 

@@ -1,39 +1,40 @@
-//! The terms a run goes on under. A launch records when its own begin to hold; from there on its
-//! budgets count, and what only a shadow said before was never told.
+//! What a new launch of a run changes: its budgets count from here, and earlier shadow deliveries
+//! are forgotten.
+//!
+//! A launch records a `config_applied` without a prompt name when its settings begin to apply.
 
 use serde::{Deserialize, Serialize};
 
 use super::cadence::Cadence;
 use super::outcome::Outcomes;
-use super::{DeliveryTotals, State};
+use super::state::{DeliveryTotals, State};
 use crate::analysis::TrajectoryAnalysis;
 use crate::ledger::Ledger;
 use crate::money::MicroUsd;
 
-/// What was used up before the terms in force began to hold.
+/// What a run had used before the current launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UsedBefore {
+pub(crate) struct UsageBefore {
     pub(crate) calls: u64,
     pub(crate) tokens: u64,
     pub(crate) cost: MicroUsd,
 }
 
 impl State {
-    /// Other terms hold from here on.
-    pub(super) fn begin_terms(&mut self, trajectory: &TrajectoryAnalysis) {
-        self.used_before = UsedBefore {
+    pub(super) fn begin_launch(&mut self, trajectory: &TrajectoryAnalysis) {
+        self.usage_before = UsageBefore {
             calls: trajectory.tool_call_count(),
             tokens: trajectory.tokens(),
             cost: trajectory.cost().unwrap_or_default(),
         };
-        if std::mem::take(&mut self.has_shadowed) {
-            self.forget_what_was_said();
+        if std::mem::take(&mut self.has_shadow_deliveries) {
+            self.forget_deliveries();
         }
     }
 
-    /// Nobody has spoken of anything yet. What was told before a shadow goes with it: to say that
-    /// again is better than to keep a second ledger for it.
-    fn forget_what_was_said(&mut self) {
+    /// Forgets all deliveries, also those that reached the agent before shadow mode: repeating one
+    /// is better than keeping a second ledger to tell them apart.
+    fn forget_deliveries(&mut self) {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();
         self.outcomes = Outcomes::default();

@@ -1,0 +1,160 @@
+//! All of a session but the analysis and its detectors: what a checkpoint saves.
+
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use super::cadence::{Cadence, ProviderId};
+use super::checkpoint;
+use super::launch::UsageBefore;
+use super::outcome::Outcomes;
+use super::slice::{Recent, Totals};
+use crate::analysis::TrajectoryPattern;
+use crate::ledger::Ledger;
+use crate::message::{Feedback, GuidanceDelivered};
+use crate::record::{RunIdentity, TrajectoryRecord};
+use crate::time::{Deadline, Timestamp};
+
+/// Most prompts that a run tells apart; later ones count as the last of these.
+pub const MAX_PROMPTS: usize = 16;
+
+/// Most created files that are remembered; beyond it the oldest is forgotten.
+pub const MAX_CREATED_FILES: usize = 16;
+
+/// Most providers that are remembered per created file; beyond it, none is due because of the file.
+const MAX_ANNOUNCERS: usize = 32;
+
+/// Bytes that are kept of the name of a file or prompt.
+const MAX_NAME_BYTES: usize = 256;
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    #[serde(with = "checkpoint::identity")]
+    pub(super) identity: Option<RunIdentity>,
+    /// The prompts of the run; each is known by its position.
+    prompts: Vec<CompactString>,
+    /// Position of the current prompt.
+    pub(super) prompt: u8,
+    pub(super) totals: Totals,
+    pub(super) feedback: Recent<Feedback>,
+    pub(super) guidance: Recent<GuidanceDelivered>,
+    pub(super) patterns: Recent<TrajectoryPattern>,
+    pub(super) cadence: Cadence,
+    pub(super) ledger: Ledger,
+    pub(super) outcomes: Outcomes,
+    /// The deadline and the seq of the record that set it.
+    pub(super) deadline: Option<(Deadline, u64)>,
+    pub(super) files: Vec<CreatedFile>,
+    pub(super) delivery_totals: DeliveryTotals,
+    pub(super) usage_before: UsageBefore,
+    /// Some deliveries since the launch were only recorded and did not reach the agent.
+    pub(super) has_shadow_deliveries: bool,
+}
+
+/// A file that was created, and the providers that have delivered feedback since.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct CreatedFile {
+    path: CompactString,
+    pub(super) announced_by: Vec<ProviderId>,
+}
+
+/// How many messages a run has received. Shadow deliveries count until the next launch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryTotals {
+    /// Number of messages.
+    pub deliveries: u64,
+    /// Their length together, in characters.
+    pub chars: u64,
+}
+
+impl State {
+    pub(super) fn enter_prompt(&mut self, name: &str) {
+        let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default();
+        self.prompt = match self.known_prompt(name) {
+            Some(number) => number,
+            None if self.prompts.len() < MAX_PROMPTS => {
+                self.prompts.push(name.into());
+                u8::try_from(self.prompts.len() - 1).unwrap_or(0)
+            }
+            None => u8::try_from(MAX_PROMPTS - 1).unwrap_or(0),
+        };
+    }
+
+    pub(super) fn prompt_name(&self) -> &str {
+        self.prompts.get(usize::from(self.prompt)).map_or("", |name| name)
+    }
+
+    /// The number of a prompt that was entered before.
+    pub(super) fn known_prompt(&self, name: &str) -> Option<u8> {
+        let known = self.prompts.iter().position(|known| known == name);
+        known.and_then(|at| u8::try_from(at).ok())
+    }
+
+    /// Setting the same deadline again does not change when it was first set.
+    pub(super) fn set_deadline(&mut self, at: Timestamp, record: &TrajectoryRecord) {
+        if self.deadline.is_none_or(|(known, _)| known.at() != at) {
+            self.deadline = Some((Deadline::new(at, record.at()), record.seq));
+        }
+    }
+
+    pub(super) fn count_calls(&mut self, calls: u64) {
+        for _ in 0..calls {
+            self.totals.calls.add(self.prompt);
+        }
+    }
+
+    pub(super) fn record_pattern(&mut self, pattern: TrajectoryPattern) {
+        self.totals.patterns.add(self.prompt);
+        self.patterns.push(self.prompt, pattern);
+    }
+
+    pub(super) fn record_feedback(&mut self, feedback: Feedback) {
+        let provider = ProviderId::of(feedback.provider_name());
+        let prompt = self.known_prompt(feedback.prompt_name()).unwrap_or(self.prompt);
+        let (at, call) = (feedback.timestamp(), feedback.call_index());
+        self.totals.feedback.add(prompt);
+        self.cadence.record_feedback(provider, prompt, at, call);
+        for file in &mut self.files {
+            let is_known = file.announced_by.contains(&provider);
+            if !is_known && file.announced_by.len() < MAX_ANNOUNCERS {
+                file.announced_by.push(provider);
+            }
+        }
+        self.feedback.push(prompt, feedback);
+    }
+
+    pub(super) fn record_guidance(&mut self, guidance: GuidanceDelivered, turn: u64) {
+        self.totals.guidance.add(self.prompt);
+        self.cadence.record_guidance(ProviderId::of(&guidance.provider_name), turn);
+        self.guidance.push(self.prompt, guidance);
+    }
+
+    pub(super) fn add_created_file(&mut self, path: &str) {
+        // Of a long path the end is kept: it distinguishes files better than the beginning.
+        let start = path.ceil_char_boundary(path.len().saturating_sub(MAX_NAME_BYTES));
+        let path = path.get(start..).unwrap_or_default();
+        if self.files.iter().any(|known| known.path == path) {
+            return;
+        }
+        if self.files.len() == MAX_CREATED_FILES {
+            self.files.remove(0);
+        }
+        self.files.push(CreatedFile { path: path.into(), announced_by: Vec::new() });
+    }
+
+    pub(super) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
+        self.files.iter().any(|known| {
+            known.matches(file)
+                && known.announced_by.len() < MAX_ANNOUNCERS
+                && !known.announced_by.contains(&provider)
+        })
+    }
+}
+
+impl CreatedFile {
+    /// Whether this is the file of that path, or of that name in any folder.
+    fn matches(&self, file: &str) -> bool {
+        self.path
+            .strip_suffix(file)
+            .is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
+    }
+}
