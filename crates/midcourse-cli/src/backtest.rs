@@ -1,139 +1,148 @@
-//! What would have been said about a run that is over, and when.
+//! Replays finished runs through the engine: what midcourse would have said, and when.
 //!
-//! The run is fed to the engine event by event, as if it were live, and the engine is asked after
-//! every event. Nothing is stored. Foreign runs and labelled scenarios both go through [`feed`].
+//! The engine gets the run event by event, as if it were live, and may deliver after each event.
+//! Nothing is stored. `backtest` and `eval` both go through [`step_events`].
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use midcourse::{
-    DecisionPoint, Delivery, Engine, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord,
+    DecisionPoint, Delivery, Engine, RunIdentity, Step, Timestamp, TrajectoryPayload,
+    TrajectoryRecord,
 };
 
-use crate::formats::events::ForeignRun;
+use crate::formats::events::ParsedRun;
 
-/// Something that would have been said.
+/// What followed from one record; only steps in which something happened are kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spoken {
-    /// The event after which, by its place in the run's list, from 1.
+pub struct BacktestStep {
+    /// Position of the event in its run, from 1.
     pub event: usize,
-    /// Tool calls that were over by then.
+    /// Tool calls that had ended by then.
     pub call: u64,
-    /// The record after which.
     pub seq: u64,
-    /// When.
     pub at: Timestamp,
-    /// Where.
-    pub point: DecisionPoint,
-    /// What, and why.
-    pub delivery: Delivery,
+    pub step: Step,
 }
 
-impl Spoken {
-    /// What it is about: the kind of its cause, such as `doom_loop`; who said it, if it has none.
-    pub fn about(&self) -> &str {
+/// A message that would have been delivered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BacktestDelivery<'a> {
+    /// Position of the event that it would have followed, from 1.
+    pub event: usize,
+    /// Tool calls that had ended by then.
+    pub call: u64,
+    pub at: Timestamp,
+    pub delivery: &'a Delivery,
+}
+
+impl<'a> BacktestDelivery<'a> {
+    /// The kind of the cause, such as `doom_loop`; the provider for a message without a cause.
+    pub fn cause_name(self) -> &'a str {
         self.delivery.why().map_or_else(|| self.delivery.provider(), |why| why.cause.kind())
     }
 }
 
-/// What a backtest of one run gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// The run.
-    pub run_id: String,
-    /// Where it comes from.
-    pub source: String,
-    /// Whether it did what it was to do.
-    pub success: Option<bool>,
-    /// Events that were read.
-    pub events: usize,
-    /// Events that could not be read.
-    pub unread: usize,
-    /// What is wrong with its line, if it is torn.
-    pub torn: Option<String>,
-    /// Tool calls.
-    pub calls: u64,
-    /// Those that failed.
-    pub errors: u64,
-    /// How long it took.
-    pub length: Duration,
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// What would have been said, in order.
-    pub spoken: Vec<Spoken>,
+/// The deliveries of some steps, in order.
+pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = BacktestDelivery<'_>> {
+    steps.iter().flat_map(|&BacktestStep { event, call, at, ref step, .. }| {
+        let with_position = move |delivery| BacktestDelivery { event, call, at, delivery };
+        step.deliveries.iter().map(with_position)
+    })
 }
 
-impl Verdict {
-    /// Calls and time that were spent after the first word.
-    pub fn after_first_word(&self) -> Option<(u64, Duration)> {
-        let first = self.spoken.first()?;
+/// The result of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BacktestReport {
+    pub run_id: String,
+    /// The dataset or agent that the run comes from.
+    pub source: String,
+    /// Whether the agent solved its task, if the file says so.
+    pub success: Option<bool>,
+    pub events: usize,
+    /// Events that could not be parsed.
+    pub skipped_events: usize,
+    /// Why parsing stopped before the end of the line.
+    pub parse_error: Option<String>,
+    pub calls: u64,
+    pub errors: u64,
+    pub duration: Duration,
+    pub ended_at: Timestamp,
+    pub steps: Vec<BacktestStep>,
+}
+
+impl BacktestReport {
+    pub fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
+        deliveries(&self.steps)
+    }
+
+    pub fn first_delivery(&self) -> Option<BacktestDelivery<'_>> {
+        self.deliveries().next()
+    }
+
+    /// Tool calls and time between the first delivery and the end of the run.
+    pub fn after_first_delivery(&self) -> Option<(u64, Duration)> {
+        let first = self.first_delivery()?;
         Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
     }
 }
 
-/// Feeds a foreign run to an engine that has seen nothing yet.
-pub fn backtest(run: ForeignRun, engine: &mut Engine) -> Verdict {
-    let ForeignRun { identity, source, success, started, events, unread, torn } = run;
-    let ended_at = events.iter().map(|event| event.at).fold(started, Timestamp::max);
-    let count = events.len();
-    let facts = events
-        .into_iter()
-        .map(|event| (event.position, event.facts.into_iter().map(move |fact| (event.at, fact))));
-    let spoken = feed(engine, &identity, started, facts);
+/// Replays a run through a new engine.
+pub fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
+    let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
+        run;
+    let ended_at = events.iter().map(|event| event.at).fold(started_at, Timestamp::max);
+    let event_count = events.len();
+    let events = events.into_iter().map(|event| {
+        (event.position, event.payloads.into_iter().map(move |payload| (event.at, payload)))
+    });
+    let steps = step_events(engine, &identity, started_at, events);
     let trajectory = engine.trajectory();
-    Verdict {
+    BacktestReport {
         run_id: identity.run_id.to_string(),
         source: source.unwrap_or_else(|| "events".to_owned()),
         success,
-        events: count,
-        unread,
-        torn,
+        events: event_count,
+        skipped_events,
+        parse_error,
         calls: trajectory.tool_call_count(),
         errors: trajectory.error_count(),
-        length: ended_at.since(started),
+        duration: ended_at.since(started_at),
         ended_at,
-        spoken,
+        steps,
     }
 }
 
-/// Feeds a run to an engine that has seen nothing yet, and asks it after every event. An event is
-/// its place in the run, from 1, and its facts with their times.
-pub(crate) fn feed<F>(
+/// Steps a new engine through a run. An event is its position in the run, from 1, and its payloads
+/// with their times; the engine may deliver after the last payload of each event.
+pub(crate) fn step_events<P>(
     engine: &mut Engine,
     identity: &RunIdentity,
-    started: Timestamp,
-    events: impl IntoIterator<Item = (usize, F)>,
-) -> Vec<Spoken>
+    started_at: Timestamp,
+    events: impl IntoIterator<Item = (usize, P)>,
+) -> Vec<BacktestStep>
 where
-    F: IntoIterator<Item = (Timestamp, TrajectoryPayload)>,
+    P: IntoIterator<Item = (Timestamp, TrajectoryPayload)>,
 {
-    let next_seq = Cell::new(0_u64);
-    let place = || next_seq.replace(next_seq.get().saturating_add(1));
-    // Whose records they are is told once, at the beginning: nothing is stored.
-    let record =
-        |(at, payload): (Timestamp, TrajectoryPayload)| TrajectoryRecord::new(place(), at, payload);
-    let begins = TrajectoryPayload::RunStarted { identity: identity.clone() };
-    engine.take_in(&record((started, begins)));
-    let mut spoken = Vec::new();
-    for (event, facts) in events {
-        let mut records = facts.into_iter().map(record).peekable();
-        while let Some(record) = records.next() {
-            if records.peek().is_some() {
-                engine.take_in(&record);
-                continue;
+    let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
+    engine.step(&TrajectoryRecord::new(0, started_at, start), None);
+    let (mut steps, mut seq) = (Vec::new(), 1);
+    for (event, payloads) in events {
+        let mut payloads = payloads.into_iter().peekable();
+        while let Some((at, payload)) = payloads.next() {
+            let is_last = payloads.peek().is_none();
+            let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
+            let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
+            // The engine's own records take the seqs that follow.
+            let next_seq = step.records.last().map_or(seq, |record| record.seq).saturating_add(1);
+            if step != Step::default() {
+                let call = engine.trajectory().tool_call_count();
+                steps.push(BacktestStep { event, call, seq, at, step });
             }
-            let step = engine.step(&record, Some(DecisionPoint::PreToolSelection));
-            next_seq.set(next_seq.get().saturating_add(step.records.len() as u64));
-            let call = engine.trajectory().tool_call_count();
-            spoken.extend(step.deliveries.into_iter().map(|delivery| Spoken {
-                event,
-                call,
-                seq: record.seq,
-                at: record.at(),
-                point: delivery.decision_point(),
-                delivery,
-            }));
+            seq = next_seq;
         }
     }
-    spoken
+    steps
 }
+
+#[cfg(test)]
+mod tests;

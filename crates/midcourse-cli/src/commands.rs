@@ -1,19 +1,18 @@
-//! The command line: what it understands, and how its errors look.
+//! The command line: its arguments, its exit codes, and how errors are printed.
 //!
 //! Results go to standard output, everything else to standard error. Exit code 0 is success, 1 an
-//! error that says what to do (or a finding, for `verify`, or a line that is not held, for `eval`),
-//! 2 a command line that was not understood.
+//! error (or a problem that `verify` found, or a threshold that `eval` missed), 2 an invalid command
+//! line.
 
 mod backtest;
 mod columns;
 mod demo;
 mod eval;
 mod export;
-mod figures;
-mod files;
 mod hook;
 mod import;
-mod line;
+mod input_files;
+mod input_line;
 mod list;
 mod open;
 mod prune;
@@ -22,6 +21,8 @@ mod replay;
 mod run;
 mod search;
 mod show;
+mod stats;
+mod step_json;
 mod tail;
 mod trust;
 mod verify;
@@ -33,14 +34,13 @@ use midcourse::StoreError;
 
 use crate::terminal::{eprint_line, warn};
 
-/// Keeps unattended LLM agents on course.
+/// Keep unattended LLM agents on course.
 ///
-/// midcourse records every step of an agent's run durably, watches the run as it unfolds, and says
-/// a short, useful thing at the moment it matters: that the last attempts failed in the same way,
-/// that it goes in circles, how much time is left.
+/// midcourse records every step of an agent's run, analyses the run as it unfolds, and gives the
+/// agent a short message when it matters: it repeats a failing command, it goes in circles, its
+/// time is running out.
 ///
-/// Records are kept in the folder that MIDCOURSE_HOME names, else in the platform's folder for
-/// data.
+/// Runs are stored in the directory MIDCOURSE_HOME, or by default in the user's data directory.
 #[derive(Parser)]
 #[command(name = "midcourse", version, max_term_width = 100)]
 struct Cli {
@@ -50,150 +50,143 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what midcourse does: a small agent goes in circles, is told, and recovers.
+    /// Run a small agent that loops, gets a message and recovers.
     ///
-    /// The agent is a process of its own that really runs commands, in a temporary folder, and hears
-    /// midcourse through its hooks. It needs no network, no key and nothing set up. The run is in
-    /// the store afterwards.
+    /// The agent runs real commands in a temporary directory and gets its messages through hooks.
+    /// The demo needs no network, key or setup. Its run is stored like any other.
     Demo(demo::Arguments),
-    /// Run a coding agent under watch: recorded, told the time, and nudged when it goes wrong.
+    /// Run an agent with recording, deadlines and guidance.
     ///
-    /// The command runs as it would by itself, with its terminal, its signals and its exit code.
-    /// For that process only, midcourse is put at its hooks (claude and codex are known by name), or
-    /// between it and its model: any other command finds the address of a loopback proxy in
-    /// OPENAI_BASE_URL and ANTHROPIC_BASE_URL.
-    /// Deadlines and budgets tell; they never stop. At the end a summary goes to standard error.
+    /// The command keeps its terminal, signals and exit code. For this process only, midcourse
+    /// installs its hooks (for `claude` and `codex`) or starts a local proxy and sets
+    /// OPENAI_BASE_URL and ANTHROPIC_BASE_URL (for any other command). Deadlines and budgets are
+    /// advisory: the agent is informed, never stopped. A summary goes to standard error at the end.
     Run(run::Arguments),
-    /// Stand between an agent and its model: record what is asked and answered, and say what is to
-    /// be said in the request where it matters.
+    /// Run a local proxy that records model traffic and injects guidance.
     ///
-    /// For agents on Anthropic's Messages or OpenAI's Chat Completions. It prints the addresses to
-    /// give to the agent as shell variables, and serves until it is stopped. `midcourse run` does
-    /// all that by itself. What it does not understand passes through unchanged, and whatever goes
-    /// wrong here, the agent's requests go through.
+    /// For agents that use Anthropic's Messages API or OpenAI's Chat Completions API. The proxy
+    /// prints the variables to set for the agent and runs until it is stopped; `midcourse run` does
+    /// all of this by itself. Requests that midcourse does not understand pass through unchanged,
+    /// and so does everything if midcourse fails.
     #[cfg(feature = "proxy")]
     Proxy(crate::proxy::Arguments),
-    /// Show the recorded runs, newest first.
+    /// List recorded runs, newest first.
     List(list::Arguments),
     /// Show one run, record by record.
     Show(show::Arguments),
-    /// Show the latest records of a run or of all runs, and follow them.
+    /// Show the latest records and follow new ones.
     Tail(tail::Arguments),
-    /// Find the records that hold some words.
+    /// Find records by the words in them.
     Search(search::Arguments),
-    /// Write a run to standard output or a file, one record a line.
+    /// Export a run as JSON lines, one record per line.
     Export(export::Arguments),
-    /// Take in runs that were recorded elsewhere.
+    /// Import runs from files.
     ///
-    /// The files hold trajectory records, one JSON object a line: what `export` writes, and what
-    /// clark-agent writes. Importing the same file twice changes nothing.
+    /// Reads what `midcourse export` and clark-agent write: trajectory records, one JSON object per
+    /// line. `--format events` reads runs of any other agent. Importing a file again changes
+    /// nothing.
     Import(import::Arguments),
-    /// Check that runs are whole: no record missing, none changed, all readable.
+    /// Check that stored runs are complete and unchanged.
     ///
-    /// Exits with 1 if anything is found.
+    /// Checks the hash chain of every run. The exit code is 1 if there are problems.
     Verify(verify::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
-    /// Approve a project's `midcourse.toml`, so that it counts.
+    /// Approve a project's `midcourse.toml`.
     ///
-    /// The file is shown first. It is approved where it lies and as it is: any change to it ends the
-    /// approval. A project's file that is not approved is left out as a whole.
+    /// Shows the file first. The approval is for this path and exactly these bytes; after any change
+    /// the file has to be approved again. A file that is not approved has no effect.
     Trust(trust::Arguments),
-    /// Record events from standard input, one JSON object a line, and say what is to be said.
+    /// Record events from standard input and print messages for the agent.
+    ///
+    /// Reads trajectory records, one JSON object per line, and prints a JSON reply for each line
+    /// once it is on disk. The reply contains the messages to give to the agent. A line can name its
+    /// `decision_point`; the default is `pre_tool_selection`.
     Record(record::Arguments),
     Hook(hook::Arguments),
-    /// Say what would have been said about runs that are over, when, and what was spent after it.
+    /// Replay finished runs: what midcourse would have said, and when.
     ///
-    /// Nothing is stored. The files hold runs in the neutral `events` format, one JSON object a
-    /// line: `{run_id, source?, success?, deadline?, meta?, events: […]}`.
+    /// Reads runs of any agent in the `events` format, one JSON object per line:
+    /// `{run_id, source?, success?, deadline?, meta?, events: […]}` (see docs/judging.md). Nothing
+    /// is stored.
     Backtest(backtest::Arguments),
-    /// Measure what is said against labelled scenarios.
+    /// Measure messages against labelled scenarios.
     ///
-    /// A file holds scenarios: a line `=== name`, a line `expect: quiet` or `expect:
-    /// PATTERN[|PATTERN…] FIRST..LAST`, perhaps a line `why: …`, then the run in the notation of
-    /// `replay`. FIRST is the earliest event with which a word may come, LAST the latest; an event
-    /// is one line of the run, counted from 1. Words about a deadline or a budget do not count. The
-    /// format is described in docs/scenarios.md.
-    ///
-    /// Exits with 1 if a line that is to be held is not.
+    /// A scenario is a short run with an expectation: a message about a pattern within a range of
+    /// events, or none (see docs/scenarios.md). Messages about deadlines and budgets do not count.
+    /// The exit code is 1 if a required threshold is missed.
     Eval(eval::Arguments),
-    /// Say what would have been said about a recorded run.
+    /// Replay one run and show what midcourse says about it.
     ///
-    /// The run is one in the store, or records, one JSON object a line, or text in the notation
-    /// that bug reports use, such as `bash make !! error: no rule`. What was said in it before is
-    /// said anew, on the terms that are on record.
+    /// Replays a stored run (`--run`), or a file: records as JSON lines, or notation such as
+    /// `bash make !! error: no rule` (see docs/judging.md). A stored run is replayed with its
+    /// recorded configuration.
     Replay(replay::Arguments),
 }
 
-/// Runs the command line and reports what went wrong.
+/// Runs the command line and returns the exit code.
 pub fn run() -> ExitCode {
-    if let Some(arguments) = hooked() {
+    if let Some(arguments) = hook_arguments() {
         return hook::run(&arguments);
     }
-    let done = match Cli::parse().command {
-        Command::Demo(arguments) => match demo::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
-        Command::Run(arguments) => match run::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
+    let result = match Cli::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
         #[cfg(feature = "proxy")]
-        Command::Proxy(arguments) => crate::proxy::run(&arguments),
-        Command::List(arguments) => list::run(&arguments),
-        Command::Show(arguments) => show::run(&arguments),
-        Command::Tail(arguments) => tail::run(&arguments),
-        Command::Search(arguments) => search::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Import(arguments) => import::run(&arguments),
-        Command::Verify(arguments) => match verify::run(&arguments) {
-            Ok(true) => Ok(()),
-            Ok(false) => return ExitCode::FAILURE,
-            Err(error) => Err(error),
-        },
-        Command::Eval(arguments) => match eval::run(&arguments) {
-            Ok(true) => Ok(()),
-            Ok(false) => return ExitCode::FAILURE,
-            Err(error) => Err(error),
-        },
-        Command::Prune(arguments) => prune::run(&arguments),
-        Command::Trust(arguments) => trust::run(&arguments),
-        Command::Record(arguments) => record::run(&arguments),
-        // Ingested above already; it is among the commands to be described.
-        Command::Hook(arguments) => return hook::run(&arguments),
-        Command::Backtest(arguments) => backtest::run(&arguments),
-        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Proxy(arguments) => crate::proxy::run(&arguments).map(success),
+        Command::List(arguments) => list::run(&arguments).map(success),
+        Command::Show(arguments) => show::run(&arguments).map(success),
+        Command::Tail(arguments) => tail::run(&arguments).map(success),
+        Command::Search(arguments) => search::run(&arguments).map(success),
+        Command::Export(arguments) => export::run(&arguments).map(success),
+        Command::Import(arguments) => import::run(&arguments).map(success),
+        Command::Verify(arguments) => verify::run(&arguments).map(success_if),
+        Command::Eval(arguments) => eval::run(&arguments).map(success_if),
+        Command::Prune(arguments) => prune::run(&arguments).map(success),
+        Command::Trust(arguments) => trust::run(&arguments).map(success),
+        Command::Record(arguments) => record::run(&arguments).map(success),
+        // Handled above; clap knows the command only for its help.
+        Command::Hook(arguments) => Ok(hook::run(&arguments)),
+        Command::Backtest(arguments) => backtest::run(&arguments).map(success),
+        Command::Replay(arguments) => replay::run(&arguments).map(success),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    match result {
+        Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error);
+            print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// The hook that this is, if it is one. A command line of a hook that is not understood must not end
-/// with exit code 2, which would block the agent: it is not parsed as others are.
-fn hooked() -> Option<hook::Arguments> {
-    let mut words = std::env::args_os().skip(1);
-    words.next().filter(|word| word == "hook")?;
-    let words: Vec<_> = words.collect();
-    let asks_for_help = words.iter().any(|word| word == "--help" || word == "-h");
-    (!asks_for_help).then(|| hook::Arguments::read(words))
+const fn success((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }
 
-/// Whoever read our output has read enough.
+const fn success_if(is_success: bool) -> ExitCode {
+    if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Parses the arguments of `midcourse hook`, unless the user asks for its help. They are not parsed
+/// by clap, which would exit with code 2 on an error: that code makes the host block the agent.
+fn hook_arguments() -> Option<hook::Arguments> {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().filter(|command| command == "hook")?;
+    let arguments: Vec<_> = arguments.collect();
+    let wants_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
+    (!wants_help).then(|| hook::Arguments::read(arguments))
+}
+
+/// Whether the reader of our output closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Shows an error, and what to do about it.
-fn report(error: &anyhow::Error) {
+/// Prints an error with its causes and, for errors of the store, a hint.
+fn print_error(error: &anyhow::Error) {
     warn(&format!("{error:#}"));
     if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
         eprint_line(&format!("hint: {}", error.hint()));

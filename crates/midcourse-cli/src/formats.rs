@@ -1,6 +1,6 @@
-//! Formats: how runs look in files, read into events.
+//! File formats of runs, parsed into events: one file per format.
 //!
-//! One file per format. A format knows nothing of hosts, stores or settings.
+//! A format knows nothing of hosts, stores or configuration.
 
 pub mod events;
 pub mod records;

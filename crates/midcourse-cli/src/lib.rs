@@ -1,5 +1,6 @@
 //! The parts of the `midcourse` command. Not a public API: only `main.rs` and this package's tests
 //! use it.
+#![expect(missing_docs, reason = "private: nothing outside this package depends on it")]
 
 #[cfg_attr(
     not(feature = "proxy"),

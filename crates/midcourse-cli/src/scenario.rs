@@ -1,69 +1,66 @@
-//! Labelled scenarios: short runs that say of themselves when a word is due, or that none is.
+//! Labelled scenarios: short runs that state when a message is due, or that none is.
 //!
-//! A file of them is a yardstick for the detectors: [`read_scenarios`] reads it, [`judge`] feeds a
-//! scenario to the engine as a backtest does and says whether what came was right. The format is
-//! described in `docs/scenarios.md`.
+//! Scenarios measure the detectors: [`parse_scenarios`] parses a file of them, and [`evaluate`]
+//! replays one through the engine and compares the first delivery with the expectation. The format
+//! is described in `docs/scenarios.md`.
 
-mod judge;
-mod read;
+mod evaluate;
+mod parse;
 
 use std::fmt;
 
 use midcourse::{PatternType, TrajectoryRecord};
 
-pub use judge::{Judgement, ScenarioVerdict, judge};
-pub use read::{ScenarioError, read_scenarios};
+pub use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
+pub use parse::{ScenarioError, parse_scenarios};
 
-/// A run, and what is expected of whoever watches it.
+/// A run with its expectation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Its name, which no other scenario has.
+    /// Unique among the scenarios that are evaluated together.
     pub name: String,
-    /// The line of its file that it begins with, from 1.
+    /// Line of the file on which the scenario starts, from 1.
     pub line: usize,
-    /// Why this is expected, for people.
+    /// The reason for the expectation, for readers.
     pub why: Option<String>,
-    /// What is expected.
     pub expected: Expected,
-    /// What happens: the records of each event, in order.
+    /// The records of each event, in order.
     pub events: Vec<Vec<TrajectoryRecord>>,
 }
 
-/// What is expected in a scenario.
+/// The expectation of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing is to be said.
+    /// No message.
     Quiet,
-    /// Something is to be said.
-    Word {
-        /// About one of these.
-        patterns: Vec<PatternType>,
-        /// With this event at the earliest, from 1.
-        first: usize,
-        /// With this event at the latest.
-        last: usize,
-    },
+    /// A message about one of the patterns, after an event from `first` to `last` (from 1).
+    Message { patterns: Vec<PatternType>, first: usize, last: usize },
 }
 
 impl Expected {
-    /// Whether a word about this is expected.
-    pub fn names(&self, pattern: &str) -> bool {
+    /// Whether a message with this cause is expected.
+    pub fn includes(&self, cause: &str) -> bool {
         match self {
             Self::Quiet => false,
-            Self::Word { patterns, .. } => patterns.iter().any(|known| known.as_str() == pattern),
+            Self::Message { patterns, .. } => {
+                patterns.iter().any(|pattern| pattern.as_str() == cause)
+            }
         }
     }
 }
 
-/// As it is written in a file.
+/// Formats the expectation as it is written in a file.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quiet => f.write_str("quiet"),
-            Self::Word { patterns, first, last } => {
+            Self::Message { patterns, first, last } => {
                 let names: Vec<&str> = patterns.iter().map(PatternType::as_str).collect();
                 write!(f, "{} {first}..{last}", names.join("|"))
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Tables for people: plain columns, no lines around them.
+//! Tables for people: aligned columns without borders.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// A table with these headings.
+/// An empty table with these headings.
 pub(super) fn table<'a>(headings: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -14,14 +14,14 @@ pub(super) fn table<'a>(headings: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// Prints a table with its numbers, which stand in these columns, to the right.
+/// Prints a table; the columns in `numeric` (from 0) are aligned to the right.
 pub(super) fn print(
     out: &mut impl Write,
     mut table: Table,
-    numbers: impl IntoIterator<Item = usize>,
+    numeric: impl IntoIterator<Item = usize>,
 ) -> Result<()> {
-    for column in numbers {
-        if let Some(column) = table.column_mut(column) {
+    for index in numeric {
+        if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -1,6 +1,6 @@
-//! `midcourse eval`: what is said in labelled scenarios, against what should be.
+//! `midcourse eval`: measures deliveries against labelled scenarios.
 
-mod list;
+mod scenario_list;
 mod score;
 
 use std::collections::BTreeMap;
@@ -8,97 +8,95 @@ use std::fs;
 use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
-use crate::config::Config;
-use crate::scenario::{Judgement, Scenario, judge, read_scenarios};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use super::figures::percent;
-use super::files;
+use super::input_files::find_files;
+use super::stats::percent;
+use crate::config::Config;
+use crate::scenario::{Scenario, ScenarioResult, evaluate, parse_scenarios};
 use crate::terminal::warn;
 use score::Score;
 
-/// Which scenarios, how the answer is shown, and which line is to be held.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Files with scenarios, or folders; folders are searched for files that end in `.txt`.
-    #[arg(required = true, value_name = "FILES")]
+    /// Read scenarios from these files, or from the `.txt` files in these directories.
+    #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Judge with this configuration instead of the shipped one; see docs/configuration.md.
+    /// Use this configuration instead of the defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// List all scenarios, not only those in which something went wrong.
+    /// List all scenarios, not only the unexpected results.
     #[arg(long)]
     all: bool,
-    /// Print one JSON object a line: each scenario, then a summary.
+    /// Print JSON lines: each scenario, then a summary.
     #[arg(long)]
     json: bool,
-    /// Exit with 1 if fewer of the scenarios that expect a word got it in time.
+    /// Fail if a smaller share of the expected messages comes in time.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_caught: Option<f64>,
-    /// Exit with 1 if the word came too early in more scenarios.
+    /// Fail if more messages than this come too early.
     #[arg(long, value_name = "N")]
     max_early: Option<usize>,
-    /// Exit with 1 if more of the quiet scenarios were spoken to.
+    /// Fail if a larger share of the quiet scenarios gets a message.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
-    max_spoken: Option<f64>,
+    max_false_alarms: Option<f64>,
 }
 
 fn parse_percent(text: &str) -> Result<f64> {
     match text.parse() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => bail!("it is no share in percent: give a number from 0 to 100"),
+        _ => bail!("invalid percentage `{text}`; use a number from 0 to 100"),
     }
 }
 
-/// A scenario, where it stands, and what came of it.
-struct Judged {
+/// A scenario with its file and its result.
+struct Evaluated {
     file: String,
     scenario: Scenario,
-    judgement: Judgement,
+    result: ScenarioResult,
 }
 
-/// Judges, tells, and returns whether every line that is to be held is.
+/// Evaluates, prints, and returns whether the required thresholds are met.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
-    let judged: Vec<Judged> = read(&arguments.paths)?
+    let evaluated: Vec<Evaluated> = read_files(&arguments.paths)?
         .into_iter()
         .map(|(file, scenario)| {
-            let judgement = judge(&scenario, &mut config.engine());
-            Judged { file, scenario, judgement }
+            let result = evaluate(&scenario, &mut config.engine());
+            Evaluated { file, scenario, result }
         })
         .collect();
     ensure!(
-        !judged.is_empty(),
-        "there are no scenarios in these files: write `=== name` and a run"
+        !evaluated.is_empty(),
+        "these files contain no scenarios; write `=== its-name`, an `expect:` line and a run (see \
+         docs/scenarios.md)"
     );
-    let score = Score::of(&judged);
-    // Whoever does not listen to the end still gets the verdict, by the exit code.
-    match tell(arguments, &judged, &score) {
+    let score = Score::of(&evaluated);
+    // The exit code is right even if the reader of the output stops early.
+    match print(arguments, &evaluated, &score) {
         Err(error) if !super::is_broken_pipe(&error) => return Err(error),
         _ => {}
     }
-    let broken = broken_lines(arguments, &score);
-    for line in &broken {
-        warn(line);
+    let failures = failed_thresholds(arguments, &score);
+    for failure in &failures {
+        warn(failure);
     }
-    Ok(broken.is_empty())
+    Ok(failures.is_empty())
 }
 
-/// The scenarios of all files, each with its file. No two have one name.
-fn read(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
+/// Reads the scenarios of all files, each with the name of its file.
+fn read_files(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
     let mut scenarios = Vec::new();
-    let mut places: BTreeMap<String, String> = BTreeMap::new();
-    for path in files::find(paths, "txt")? {
+    let mut positions: BTreeMap<String, String> = BTreeMap::new();
+    for path in find_files(paths, "txt")? {
         let file = path.display().to_string();
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("{file} cannot be read as text"))?;
-        let read = read_scenarios(&text);
-        for scenario in
-            read.map_err(|error| anyhow::anyhow!("{file}:{}: {}", error.line, error.problem))?
-        {
-            let place = format!("{file}:{}", scenario.line);
-            if let Some(twin) = places.insert(scenario.name.clone(), place.clone()) {
-                bail!("{place}: {twin} has a scenario {} too: rename one", scenario.name);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+        let parsed = parse_scenarios(&text)
+            .map_err(|error| anyhow!("{file}:{}: {}", error.line, error.problem))?;
+        for scenario in parsed {
+            let position = format!("{file}:{}", scenario.line);
+            if let Some(other) = positions.insert(scenario.name.clone(), position.clone()) {
+                bail!("{position}: {other} has a scenario `{}` too; rename one", scenario.name);
             }
             scenarios.push((file.clone(), scenario));
         }
@@ -106,47 +104,53 @@ fn read(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
     Ok(scenarios)
 }
 
-fn tell(arguments: &Arguments, judged: &[Judged], score: &Score) -> Result<()> {
+fn print(arguments: &Arguments, evaluated: &[Evaluated], score: &Score) -> Result<()> {
     let mut out = BufWriter::new(stdout().lock());
     if arguments.json {
-        for one in judged {
-            writeln!(out, "{}", list::line(one))?;
+        for one in evaluated {
+            writeln!(out, "{}", scenario_list::line(one))?;
         }
-        writeln!(out, "{}", score.summary())?;
+        writeln!(out, "{}", score.line())?;
     } else {
         score.print(&mut out)?;
-        list::print(&mut out, judged, arguments.all)?;
+        scenario_list::print(&mut out, evaluated, arguments.all)?;
     }
     Ok(out.flush()?)
 }
 
-/// What is to be held and is not.
-fn broken_lines(arguments: &Arguments, score: &Score) -> Vec<String> {
-    let mut broken = Vec::new();
+/// Describes the required thresholds that are not met. A threshold fails if no scenario measures
+/// it.
+fn failed_thresholds(arguments: &Arguments, score: &Score) -> Vec<String> {
+    let mut failures = Vec::new();
+    let no_message = "no scenario in these files expects a message";
     if let Some(min) = arguments.min_caught {
         match score.caught().map(percent) {
-            // A yardstick that measures nothing must not pass for a good measure.
-            None => broken.push("--min-caught: no scenario in these files expects a word".into()),
-            Some(caught) if caught < min => {
-                broken.push(format!("{caught:.1} % were caught in time, less than {min} %"));
-            }
+            None => failures.push(format!("--min-caught: {no_message}")),
+            Some(caught) if caught < min => failures.push(format!(
+                "--min-caught: {caught:.1} % were caught in time, less than {min} %"
+            )),
             Some(_) => {}
         }
     }
     if let Some(max) = arguments.max_early {
         if score.caught().is_none() {
-            broken.push("--max-early: no scenario in these files expects a word".into());
+            failures.push(format!("--max-early: {no_message}"));
         } else if score.too_early() > max {
-            broken.push(format!("{} came too early, more than {max}", score.too_early()));
+            let early = score.too_early();
+            failures.push(format!("--max-early: {early} came too early, more than {max}"));
         }
     }
-    if let Some(max) = arguments.max_spoken {
-        match score.spoken().map(percent) {
-            None => broken.push("--max-spoken: no scenario in these files is a quiet one".into()),
-            Some(spoken) if spoken > max => broken
-                .push(format!("{spoken:.1} % of the quiet ones were spoken to, more than {max} %")),
+    if let Some(max) = arguments.max_false_alarms {
+        match score.false_alarms().map(percent) {
+            None => failures.push(
+                "--max-false-alarms: no scenario in these files expects to stay quiet".to_owned(),
+            ),
+            Some(share) if share > max => failures.push(format!(
+                "--max-false-alarms: {share:.1} % of the quiet scenarios got a message, more than \
+                 {max} %"
+            )),
             Some(_) => {}
         }
     }
-    broken
+    failures
 }

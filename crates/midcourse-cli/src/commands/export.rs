@@ -1,49 +1,33 @@
-//! `midcourse export`: a run as a file that others read, and that can be imported again.
+//! `midcourse export`: writes a run as JSON lines that `midcourse import` reads.
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
 use midcourse::Store;
 
 use super::open;
 use crate::terminal::warn;
 
-/// Records read at a time.
+/// Records read from the store at a time.
 const PAGE: usize = 64;
 
-/// How a run is written.
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// Trajectory records, one JSON object a line.
-    Jsonl,
-}
-
-/// Which run, and where it goes.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The run: its id, the beginning of its id, or `latest`.
+    /// Export this run: its id, the start of its id, or `latest`.
     run: String,
-    /// The format.
-    #[arg(long, value_enum, default_value = "jsonl")]
-    to: Format,
-    /// Also write the runs that it started, and those that they started.
+    /// Export its child runs too, at any depth.
     #[arg(long)]
     tree: bool,
     /// Write to this file instead of standard output.
-    #[arg(long, short = 'o')]
+    #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The records are JSON in any case.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     let run = open::find_run(&store, &arguments.run)?;
-    let Format::Jsonl = arguments.to;
     let mut runs = vec![run];
     let mut at = 0;
     while let Some(run) = runs.get(at).filter(|_| arguments.tree) {
@@ -55,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
     let mut out: Box<dyn Write> = match &arguments.output {
         Some(path) => Box::new(
-            File::create(path).with_context(|| format!("{} cannot be written", path.display()))?,
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         ),
         None => Box::new(stdout().lock()),
     };
@@ -66,12 +50,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     out.flush()?;
     bar.finish_and_clear();
-    anyhow::ensure!(damaged == 0, "{damaged} records are damaged; `midcourse verify` says more");
+    anyhow::ensure!(
+        damaged == 0,
+        "{damaged} records are damaged; run `midcourse verify` for details"
+    );
     Ok(())
 }
 
-/// Writes one run; returns how many records could not be read. Each page is read by itself, so a
-/// slow reader holds nothing up.
+/// Writes one run; returns how many records could not be read. Each page is a transaction of its
+/// own, so that a slow reader does not block the store.
 fn write_run(
     store: &Store,
     run_id: &str,
@@ -89,7 +76,7 @@ fn write_run(
                 Ok(record) => writeln!(out, "{}", record.to_json())?,
                 Err(error) => {
                     damaged += 1;
-                    warn(&format!("record {seq} of {run_id} is left out: {error}"));
+                    warn(&format!("skipped record {seq} of {run_id}: {error}"));
                 }
             }
         }

@@ -1,53 +1,53 @@
-//! `midcourse import`: runs that were recorded elsewhere.
+//! `midcourse import`: stores runs from files.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 
-use crate::formats::events::{ForeignRun, read_run};
-use crate::formats::records::{LineDefaults, read_line};
+use crate::formats::events::{ParsedRun, parse_run};
+use crate::formats::records::{LineDefaults, parse_line};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use midcourse::{ForeignRecord, Imported, Source, Store, Timestamp, now};
 use serde_json::json;
 
-use super::{line, open};
+use super::input_line::read_line;
+use super::open;
 use crate::terminal::warn;
 
-/// Lines taken in with one commit.
-const PAGE: usize = 500;
+/// Records imported in one transaction.
+const BATCH_RECORDS: usize = 500;
 
-/// Complaints shown; the rest is counted.
-const SHOWN: u64 = 5;
+/// Further invalid lines are only counted.
+const MAX_SHOWN_ERRORS: u64 = 5;
 
-/// How the files are written.
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// Trajectory records, one JSON object a line.
+    /// Trajectory records, one JSON object per line.
     Records,
-    /// Runs in the neutral format, one JSON object a line.
+    /// Runs of any agent, one JSON object per line (see docs/judging.md).
     Events,
 }
 
-/// Which files.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The files; `-` is standard input.
+    /// Import these files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The format of the files.
+    /// Read this format.
     #[arg(long, value_enum, default_value = "records")]
     format: Format,
-    /// Print one JSON object instead of text.
+    /// Print the counts as JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Default)]
-struct Sum {
+struct Total {
     imported: Imported,
-    unread: u64,
+    /// Lines that could not be parsed to their end.
+    unreadable: u64,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
@@ -57,68 +57,66 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         if file == Path::new("-") {
             readers.push((name, Box::new(stdin().lock())));
         } else {
-            let file = File::open(file).with_context(|| format!("{name} cannot be read"))?;
+            let file = File::open(file).with_context(|| format!("cannot read {name}"))?;
             readers.push((name, Box::new(BufReader::new(file))));
         }
     }
     let mut store = open::to_write()?;
-    let mut sum = Sum::default();
+    let mut total = Total::default();
     for (name, reader) in readers {
-        read(&mut store, reader, &name, arguments.format, &mut sum)?;
+        import_file(&mut store, reader, &name, arguments.format, &mut total)?;
     }
-    let Imported { new, duplicates: known, merged: filled, conflicts: diverged, renumbered } =
-        sum.imported;
-    let read = new.saturating_add(known).saturating_add(filled).saturating_add(diverged);
+    let Imported { new, duplicates, merged, conflicts, renumbered } = total.imported;
+    let read = new.saturating_add(duplicates).saturating_add(merged).saturating_add(conflicts);
     anyhow::ensure!(
-        read > 0 || sum.unread == 0,
-        "none of the {} lines could be read: give trajectory records, one JSON object a line",
-        sum.unread
+        read > 0 || total.unreadable == 0,
+        "none of the {} lines could be read; check `--format`",
+        total.unreadable
     );
     let mut out = stdout().lock();
     if arguments.json {
-        let line = json!({"new": new, "known": known, "filled": filled, "diverged": diverged,
-                          "renumbered": renumbered, "unread": sum.unread});
+        let line = json!({"new": new, "duplicate": duplicates, "merged": merged,
+                          "conflict": conflicts,
+                          "renumbered": renumbered, "unreadable": total.unreadable});
         writeln!(out, "{line}")?;
         return Ok(());
     }
-    writeln!(out, "{new} records imported, {known} were known.")?;
-    for (count, words) in [
-        (filled, "known records gained something that was missing"),
-        (diverged, "known records were told differently; the first telling stands"),
+    writeln!(out, "Imported {new} records; {duplicates} were already stored.")?;
+    for (count, meaning) in [
+        (merged, "merged into stored records that missed some fields"),
+        (conflicts, "conflicting duplicates; kept the stored version"),
         (
             renumbered,
-            "records have another number than in the file, because the run had gone on \
-                      or the file has holes",
+            "stored with another seq, because the stored run has grown or the file has gaps",
         ),
-        (sum.unread, "lines could not be read, or not to their end"),
+        (total.unreadable, "lines not read, or not to their end"),
     ] {
         if count > 0 {
-            writeln!(out, "{count} {words}.")?;
+            writeln!(out, "{count:>6} {meaning}")?;
         }
     }
     Ok(())
 }
 
-/// Reads one file as far as it goes.
-fn read(
+fn import_file(
     store: &mut Store,
     mut reader: Box<dyn BufRead>,
     name: &str,
     format: Format,
-    sum: &mut Sum,
+    total: &mut Total,
 ) -> Result<()> {
     let bar = open::progress(0, "importing");
-    let mut seen = Unnumbered::default();
-    let started = now();
-    let mut page = Vec::new();
+    let mut line_keys = LineKeys::default();
+    let now = now();
+    let mut batch = Vec::new();
     let mut bytes = Vec::new();
     for number in 1_u64.. {
         bytes.clear();
-        let read = line::read(&mut reader, &mut bytes);
-        let is_end = !read.with_context(|| format!("{name} cannot be read"))?;
-        if page.len() >= PAGE || is_end {
-            bar.inc(u64::try_from(page.len()).unwrap_or_default());
-            add(&mut sum.imported, store.import(std::mem::take(&mut page))?);
+        let read = read_line(&mut reader, &mut bytes);
+        let is_end = !read.with_context(|| format!("cannot read {name}"))?;
+        if batch.len() >= BATCH_RECORDS || is_end {
+            bar.inc(u64::try_from(batch.len()).unwrap_or_default());
+            add(&mut total.imported, store.import(std::mem::take(&mut batch))?);
         }
         if is_end {
             break;
@@ -126,28 +124,28 @@ fn read(
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let complaint = match format {
-            Format::Records => match read_record(&bytes, started) {
+        let problem = match format {
+            Format::Records => match parse_record(&bytes, now) {
                 Ok(mut record) => {
-                    seen.name(&mut record, &bytes);
-                    page.push(record);
+                    line_keys.assign(&mut record, &bytes);
+                    batch.push(record);
                     None
                 }
-                Err(error) => Some(format!("is left out: {error:#}")),
+                Err(error) => Some(format!("skipped: {error:#}")),
             },
             Format::Events => {
-                let run = read_run(&bytes, started, number);
-                let complaint = complaint_about(&run);
-                if !run.is_nothing() {
-                    page.extend(run.into_records());
+                let run = parse_run(&bytes, now, number);
+                let problem = parse_problem(&run);
+                if !run.is_empty() {
+                    batch.extend(run.into_records());
                 }
-                complaint
+                problem
             }
         };
-        if let Some(complaint) = complaint {
-            sum.unread += 1;
-            if sum.unread <= SHOWN {
-                warn(&format!("{name}: line {number} {complaint}"));
+        if let Some(problem) = problem {
+            total.unreadable += 1;
+            if total.unreadable <= MAX_SHOWN_ERRORS {
+                warn(&format!("{name}:{number}: {problem}"));
             }
         }
     }
@@ -155,27 +153,35 @@ fn read(
     Ok(())
 }
 
-fn read_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
-    let defaults = LineDefaults { run_id: None, source: Source::new("import", "records"), at };
-    let line = std::str::from_utf8(line).context("it is not text")?;
-    Ok(read_line(line.trim(), &defaults)?)
+fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
+    let defaults = LineDefaults {
+        run_id: None,
+        source: Source::new("import", "records"),
+        at,
+        // Records from before versions were recorded.
+        schema_version: 0,
+        decision_point: None,
+    };
+    let line = std::str::from_utf8(line).context("not valid UTF-8")?;
+    Ok(parse_line(line.trim(), &defaults)?)
 }
 
-/// What is to be said about a run that was not read whole.
-fn complaint_about(run: &ForeignRun) -> Option<String> {
-    match (&run.torn, run.unread) {
+/// Describes what could not be parsed of a run.
+fn parse_problem(run: &ParsedRun) -> Option<String> {
+    match (&run.parse_error, run.skipped_events) {
         (None, 0) => None,
-        (None, unread) => Some(format!("has {unread} events that could not be read")),
-        (Some(why), _) => Some(format!("is read as far as it goes: {why}")),
+        (None, skipped) => Some(format!("skipped {skipped} invalid events")),
+        (Some(error), _) => Some(format!("used only what comes before the error: {error}")),
     }
 }
 
-/// Lines without a number are known the next time by what they say, and the how-manieth to say it.
+/// Keys for records without a seq: a hash of the line, and how often the file had it before. A
+/// second import of the file finds the same records.
 #[derive(Default)]
-struct Unnumbered(HashMap<u64, u64>);
+struct LineKeys(HashMap<u64, u64>);
 
-impl Unnumbered {
-    fn name(&mut self, record: &mut ForeignRecord, line: &[u8]) {
+impl LineKeys {
+    fn assign(&mut self, record: &mut ForeignRecord, line: &[u8]) {
         if record.seq.is_some() {
             return;
         }
@@ -188,10 +194,10 @@ impl Unnumbered {
     }
 }
 
-fn add(sum: &mut Imported, more: Imported) {
-    sum.new += more.new;
-    sum.duplicates += more.duplicates;
-    sum.merged += more.merged;
-    sum.conflicts += more.conflicts;
-    sum.renumbered += more.renumbered;
+fn add(total: &mut Imported, more: Imported) {
+    total.new += more.new;
+    total.duplicates += more.duplicates;
+    total.merged += more.merged;
+    total.conflicts += more.conflicts;
+    total.renumbered += more.renumbered;
 }

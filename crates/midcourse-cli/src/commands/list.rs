@@ -1,4 +1,4 @@
-//! `midcourse list`: the recorded runs at a glance.
+//! `midcourse list`: lists recorded runs.
 
 use std::io::{Write as _, stdout};
 
@@ -10,31 +10,30 @@ use serde_json::json;
 use super::{columns, open};
 use crate::display::{duration, local_time, one_line, rfc3339};
 
-/// Runs shown to people unless they ask for more.
-const SHOWN: usize = 30;
+/// Runs shown in a table unless the user asks for more.
+const DEFAULT_COUNT: usize = 30;
 
-/// How the runs are shown.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Show this many runs.
-    #[arg(long, short = 'n', conflicts_with = "all")]
+    /// Show the newest N runs.
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "all")]
     count: Option<usize>,
-    /// Show all runs, as `--json` does; otherwise the latest 30.
+    /// Show all runs instead of the newest 30.
     #[arg(long)]
     all: bool,
-    /// Print one JSON object a line instead of a table.
+    /// Print JSON lines, all runs by default.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let Some(store) = open::if_any()? else {
+    let Some(store) = open::existing()? else {
         if !arguments.json {
-            writeln!(stdout(), "No runs yet.")?;
+            writeln!(stdout(), "No runs recorded yet.")?;
         }
         return Ok(());
     };
-    let shown = if arguments.all || arguments.json { usize::MAX } else { SHOWN };
+    let shown = if arguments.all || arguments.json { usize::MAX } else { DEFAULT_COUNT };
     let runs = store.runs(arguments.count.unwrap_or(shown))?;
     let mut out = std::io::BufWriter::new(stdout().lock());
     if arguments.json {
@@ -44,19 +43,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(out.flush()?);
     }
     if runs.is_empty() {
-        writeln!(out, "No runs yet.")?;
+        writeln!(out, "No runs recorded yet.")?;
         return Ok(out.flush()?);
     }
     columns::print(&mut out, table(&runs), [3, 5, 6, 7])?;
     let all = store.run_count()?;
     let shown = u64::try_from(runs.len()).unwrap_or(u64::MAX);
     if all > shown {
-        writeln!(out, "{shown} of {all} runs; `--all` shows all.")?;
+        writeln!(out, "{shown} of {all} runs; use `--all` to show all.")?;
     }
     Ok(out.flush()?)
 }
 
-/// A run as one JSON object.
+/// A run as a JSON line.
 pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
     json!({
         "run_id": run.run_id, "parent_run_id": run.parent_run_id, "host": run.host,
@@ -67,15 +66,16 @@ pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
 }
 
 fn table(runs: &[RunSummary]) -> Table {
-    let mut table =
-        columns::table(["RUN", "HOST", "STARTED", "LASTED", "ENDED", "CALLS", "ERRORS", "SAID"]);
+    let mut table = columns::table([
+        "RUN", "HOST", "STARTED", "DURATION", "OUTCOME", "CALLS", "ERRORS", "MESSAGES",
+    ]);
     for run in runs {
         table.add_row([
             one_line(run.run_id.as_str(), 80),
             one_line(&run.host, 20),
             local_time(run.started),
             duration(run.latest.since(run.started)),
-            end(run),
+            outcome(run),
             run.calls.to_string(),
             run.errors.to_string(),
             run.deliveries.to_string(),
@@ -84,11 +84,11 @@ fn table(runs: &[RunSummary]) -> Table {
     table
 }
 
-/// How a run ended, in a word.
-pub(super) fn end(run: &RunSummary) -> String {
+/// How a run ended, in a word or two.
+pub(super) fn outcome(run: &RunSummary) -> String {
     match (&run.ended, &run.outcome) {
         (Some(_), Some(outcome)) => one_line(outcome, 20),
         (Some(_), None) => "ended".to_owned(),
-        (None, _) => "not on record".to_owned(),
+        (None, _) => "no end".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Opening the user's store, and finding the run that was meant.
+//! Opens the user's store and finds runs in it.
 
 use std::io::IsTerminal as _;
 
@@ -8,88 +8,88 @@ use midcourse::{DataDir, RunId, RunSummary, Store, StoreError, StoreSettings, ha
 
 use crate::terminal::warn;
 
-/// The user's folder for data; one on a network filesystem is said.
-pub(super) fn home() -> Result<DataDir> {
-    let home = DataDir::of_user()?;
-    if let Some(filesystem) = home.network_filesystem() {
+/// The user's data directory. Warns if it is on a network filesystem.
+pub(super) fn data_dir() -> Result<DataDir> {
+    let data_dir = DataDir::of_user()?;
+    if let Some(filesystem) = data_dir.network_filesystem() {
         warn(&format!(
-            "{} is on {filesystem}: locks may not hold there, and records may be lost; set \
-             MIDCOURSE_HOME to a folder on a local disk",
-            home.path().display()
+            "{} is on a network filesystem ({filesystem}), where locks may fail and records may be \
+             lost; set MIDCOURSE_HOME to a directory on a local disk",
+            data_dir.path().display()
         ));
     }
-    Ok(home)
+    Ok(data_dir)
 }
 
-/// The user's store, for reading. Events that wait in the spill folder are taken in first.
+/// Opens the store for reading, after importing spilled events. Fails if there is no store.
 pub(super) fn to_read() -> Result<Store> {
-    if let Some(store) = if_any()? {
+    if let Some(store) = existing()? {
         return Ok(store);
     }
     bail!(
-        "there are no records in {}; they begin with the first run (or set MIDCOURSE_HOME to where \
-         they are)",
+        "no runs recorded in {}; record one with `midcourse run`, or set MIDCOURSE_HOME to another \
+         data directory",
         DataDir::of_user()?.path().display()
     )
 }
 
-/// The same; nothing, if there is no store yet.
-pub(super) fn if_any() -> Result<Option<Store>> {
-    let home = home()?;
-    if has_spilled(&home)
-        && let Err(error) = to_write_in(&home)
+/// Opens the store for reading, after importing spilled events; `None` if there is no store yet.
+pub(super) fn existing() -> Result<Option<Store>> {
+    let data_dir = data_dir()?;
+    if has_spilled(&data_dir)
+        && let Err(error) = to_write_in(&data_dir)
     {
-        warn(&format!("spilled events are not shown yet: {error:#}"));
+        warn(&format!("cannot import spilled events, so they are not shown: {error:#}"));
     }
-    Store::open_read_only(&home).with_context(|| home.path().display().to_string())
+    Store::open_read_only(&data_dir).with_context(|| data_dir.path().display().to_string())
 }
 
-/// The user's store, for writing.
+/// Opens the store for writing, after importing spilled events.
 pub(super) fn to_write() -> Result<Store> {
-    to_write_in(&home()?)
+    to_write_in(&data_dir()?)
 }
 
-fn to_write_in(home: &DataDir) -> Result<Store> {
-    let folder = || home.path().display().to_string();
-    let mut store = Store::open(home, StoreSettings::default()).with_context(folder)?;
-    while store.ingest_spilled().with_context(folder)? > 0 {}
+fn to_write_in(data_dir: &DataDir) -> Result<Store> {
+    let path = || data_dir.path().display().to_string();
+    let mut store = Store::open(data_dir, StoreSettings::default()).with_context(path)?;
+    while store.ingest_spilled().with_context(path)? > 0 {}
     Ok(store)
 }
 
-/// The run that was meant: by its id, by the beginning of it, or the latest.
-pub(super) fn find_run(store: &Store, meant: &str) -> Result<RunSummary> {
-    if meant == "latest" {
+/// Finds a run by its id, by the start of its id, or as `latest`.
+pub(super) fn find_run(store: &Store, name: &str) -> Result<RunSummary> {
+    if name == "latest" {
         let latest = store.runs(1)?.pop();
-        return latest.context("there are no runs yet");
+        return latest.context("no runs recorded yet; record one with `midcourse run`");
     }
-    if let Some(run) = store.run(meant)? {
+    if let Some(run) = store.run(name)? {
         return Ok(run);
     }
-    let found: Vec<RunId> = store.runs_like(meant, 6)?;
+    let found: Vec<RunId> = store.runs_like(name, 6)?;
     match found.as_slice() {
-        [] => bail!("there is no run {meant}; `midcourse list` shows those there are"),
-        [one] => store.run(one.as_str())?.context("the run was just removed"),
+        [] => bail!("no run `{name}`; `midcourse list --all` shows all runs"),
+        [one] => store.run(one.as_str())?.context("the run has just been removed"),
         several => {
             let names: Vec<&str> = several.iter().map(RunId::as_str).collect();
-            bail!("{meant} could be any of {}: say more of it", names.join(", "))
+            bail!("several runs start with `{name}`: {}; use more of the id", names.join(", "))
         }
     }
 }
 
-/// A progress bar on standard error, if a person watches it.
-pub(super) fn progress(length: u64, what: &'static str) -> ProgressBar {
+/// A progress bar on standard error; hidden if that is no terminal.
+pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta}");
-    let bar = ProgressBar::new(length).with_message(what);
+    let bar = ProgressBar::new(total).with_message(label);
     match style {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
 }
 
-/// Whether the store could not be read at all, as opposed to one run of it.
+/// Whether the database file itself is damaged, and not just one run in it.
 pub(super) const fn is_damage(error: &StoreError) -> bool {
     matches!(error, StoreError::Damaged(_))
 }

@@ -1,4 +1,4 @@
-//! `midcourse prune`: removing old runs, after saying which.
+//! `midcourse prune`: removes old runs, after showing which.
 
 use std::io::{Write as _, stdout};
 use std::time::Duration;
@@ -11,24 +11,26 @@ use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
 
-/// Runs listed before it is only counted.
-const SHOWN: usize = 20;
+/// Further runs are only counted.
+const MAX_SHOWN_RUNS: usize = 20;
 
-/// What is old, and whether it really goes.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Remove runs whose latest record is older than this, such as `30d` or `12h`. A run goes only
-    /// together with the runs it started.
-    #[arg(long, value_parser = parse_older_than)]
+    /// Remove runs that ended longer ago than this, such as `30d` or `12h`.
+    ///
+    /// The age of a run is that of its latest record. A run and its child runs are removed
+    /// together.
+    #[arg(long, value_name = "DURATION", value_parser = parse_older_than)]
     older_than: Duration,
-    /// Remove them, instead of saying what would be removed.
+    /// Remove the runs; without this, only show them.
     #[arg(long)]
     yes: bool,
-    /// Also give the room back to the disk. The store is locked meanwhile, and events of running
-    /// agents wait in the spill folder.
+    /// Shrink the database file afterwards.
+    ///
+    /// The store is locked meanwhile; events of running agents are spilled and imported later.
     #[arg(long, requires = "yes")]
     shrink: bool,
-    /// Print one JSON object a line.
+    /// Print JSON lines.
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let before = Timestamp::from_unix_ms(now().unix_ms().saturating_sub(age));
     let mut store = if arguments.yes { open::to_write()? } else { open::to_read()? };
     let old = store.runs_before(before)?;
-    let bar = open::progress(u64::try_from(old.len()).unwrap_or_default(), "removing");
+    let bar = open::progress(u64::try_from(old.len()).unwrap_or_default(), "pruning");
     let mut removed = 0_u64;
     let mut out = stdout().lock();
     for (index, run_id) in old.iter().enumerate() {
@@ -55,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             let line = json!({"run_id": run_id, "latest": rfc3339(run.latest), "records": run.records,
                               "removed": is_removed});
             writeln!(out, "{line}")?;
-        } else if index < SHOWN && !arguments.yes {
+        } else if index < MAX_SHOWN_RUNS && !arguments.yes {
             let name = one_line(run_id.as_str(), 80);
             writeln!(out, "{name}  {}  {} records", local_time(run.latest), run.records)?;
         }
@@ -69,13 +71,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     if !arguments.json {
         match (arguments.yes, old.len()) {
-            (_, 0) => writeln!(out, "No run is that old.")?,
-            (true, _) => writeln!(out, "{removed} runs removed.")?,
+            (_, 0) => writeln!(out, "No runs are that old.")?,
+            (true, _) => writeln!(out, "Removed {removed} runs.")?,
             (false, count) => {
-                if count > SHOWN {
-                    writeln!(out, "… and {} more", count - SHOWN)?;
+                if count > MAX_SHOWN_RUNS {
+                    writeln!(out, "and {} more", count - MAX_SHOWN_RUNS)?;
                 }
-                writeln!(out, "{count} runs would be removed; `--yes` removes them.")?;
+                writeln!(out, "{count} runs would be removed; add `--yes` to remove them.")?;
             }
         }
     }

@@ -1,114 +1,115 @@
-//! `midcourse record`: any program's events, one a line, durably.
+//! `midcourse record`: records events of any program, one JSON object per line.
 //!
-//! Each line is acknowledged on standard output after it is on disk, with what is to be said to
-//! the agent about it. What the store does not take in time waits in the spill folder.
+//! The reply to a line is printed once its event is on disk, with the messages for the agent. If
+//! the store is locked for too long, the event is spilled.
 
 use std::io::{BufRead as _, Write as _, stdin, stdout};
 use std::time::Duration;
 
-use crate::formats::records::{LineDefaults, read_line};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use midcourse::{
     Budget, DecisionPoint, Engine, Event, Ingested, RunId, RunIdentity, Source, StoreError,
-    StoreSettings, SyncedEngine, ingest, now,
+    StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
 };
 use serde_json::{Value, json};
 
 use super::open;
+use crate::formats::records::{LineDefaults, parse_line};
 use crate::terminal::sanitized;
 
-/// Where the events come from.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The run of events that name none.
-    #[arg(long)]
+    /// Use this run for events without a `run_id`.
+    #[arg(long, value_name = "ID")]
     run: Option<String>,
-    /// The host that reports them, for `list`.
-    #[arg(long, default_value = "custom")]
+    /// Record this name as the host of the run.
+    #[arg(long, value_name = "NAME", default_value = "custom")]
     host: String,
-    /// Milliseconds that a locked store is waited for before the event is spilled.
-    #[arg(long, default_value_t = 500)]
-    patience: u64,
+    /// Spill an event if the store is locked for this long.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 500)]
+    busy_timeout: u64,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let home = open::home()?;
-    let patience = Duration::from_millis(arguments.patience);
-    let settings = StoreSettings { busy_timeout: patience, ..StoreSettings::default() };
-    let mut watch = SyncedEngine::new(Engine::shipped(Budget::default()))?;
+    let data_dir = open::data_dir()?;
+    let busy_timeout = Duration::from_millis(arguments.busy_timeout);
+    let settings = StoreSettings { busy_timeout, ..StoreSettings::default() };
+    let mut engine = SyncedEngine::new(Engine::shipped(Budget::default()))?;
     let mut out = stdout().lock();
-    let mut lines = stdin().lock();
-    let mut bytes = Vec::new();
-    let (mut failed, mut is_heard) = (0_u64, true);
+    let mut input = stdin().lock();
+    let mut line = Vec::new();
+    let (mut failed, mut has_reader) = (0_u64, true);
     loop {
-        bytes.clear();
-        let read = lines.read_until(b'\n', &mut bytes).context("standard input cannot be read")?;
-        if read == 0 {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("cannot read standard input")? == 0 {
             break;
         }
-        if bytes.trim_ascii().is_empty() {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let mut answers = Vec::new();
-        match events(&bytes, arguments) {
-            Err(why) => {
-                answers.push(json!({"standing": "unread", "error": sanitized(&why)}));
+        let replies = match parse_events(&line, arguments) {
+            Err(error) => {
+                vec![json!({"status": "unreadable", "error": sanitized(&error), "deliveries": []})]
             }
-            Ok(events) => {
-                for mut event in events {
-                    event.decision_point.get_or_insert(DecisionPoint::PreToolSelection);
-                    answers.push(answer(ingest(&home, &settings, event, &mut watch)));
-                }
-            }
-        }
-        for answer in answers {
-            failed += u64::from(answer.get("error").is_some());
-            if is_heard && writeln!(out, "{answer}").and_then(|()| out.flush()).is_err() {
-                // Nobody listens any more; what they send is recorded all the same.
-                is_heard = false;
+            Ok(events) => events
+                .into_iter()
+                .map(|event| reply(ingest(&data_dir, &settings, event, &mut engine)))
+                .collect(),
+        };
+        for reply in replies {
+            failed += u64::from(reply.get("error").is_some());
+            if has_reader && writeln!(out, "{reply}").and_then(|()| out.flush()).is_err() {
+                // Events are recorded even if nobody reads the replies.
+                has_reader = false;
             }
         }
     }
-    anyhow::ensure!(failed == 0, "{failed} events could not be recorded; see the answers");
+    ensure!(failed == 0, "{failed} events could not be recorded; the replies contain the errors");
     Ok(())
 }
 
-/// The events of a line. One that cannot be read is kept as it came, if its run is known.
-fn events(bytes: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
+/// Parses a line into events. An invalid line becomes an unread event if `--run` names its run.
+fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
     let source = Source::new(&arguments.host, "record");
     let run_id = arguments.run.as_ref().map(RunId::from);
-    let defaults = LineDefaults { run_id: run_id.clone(), source: source.clone(), at: now() };
-    let read = std::str::from_utf8(bytes)
+    let defaults = LineDefaults {
+        run_id: run_id.clone(),
+        source: source.clone(),
+        at: now(),
+        schema_version: TRAJECTORY_SCHEMA_VERSION,
+        decision_point: Some(DecisionPoint::PreToolSelection),
+    };
+    let parsed = std::str::from_utf8(line)
         .map_err(|error| error.to_string())
-        .and_then(|line| read_line(line.trim(), &defaults).map_err(|error| error.to_string()));
-    match (read, run_id) {
-        (Ok(line), _) => Ok(line.events),
+        .and_then(|line| parse_line(line.trim(), &defaults).map_err(|error| error.to_string()));
+    match (parsed, run_id) {
+        (Ok(record), _) => Ok(record.events),
         (Err(_), Some(run_id)) => {
             let run = RunIdentity::root(run_id.as_str());
-            Ok(vec![Event::unread(run, source, now(), bytes.trim_ascii_end())])
+            Ok(vec![Event::unread(run, source, now(), line.trim_ascii_end())])
         }
-        (Err(why), None) => Err(why),
+        (Err(error), None) => Err(error),
     }
 }
 
-fn answer(taken: Result<Ingested, StoreError>) -> Value {
-    match taken {
+fn reply(ingested: Result<Ingested, StoreError>) -> Value {
+    match ingested {
         Ok(Ingested::Stored { recorded, step }) => {
-            let said: Vec<Value> = step
+            let deliveries: Vec<Value> = step
                 .deliveries
                 .iter()
                 .map(|delivery| {
-                    json!({"point": delivery.decision_point(), "provider": delivery.provider(),
-                           "text": delivery.text()})
+                    json!({"decision_point": delivery.decision_point(),
+                           "provider": delivery.provider(), "text": delivery.text()})
                 })
                 .collect();
             json!({"run_id": recorded.record.run_id, "seq": recorded.record.seq,
-                   "standing": recorded.status.as_str(), "said": said})
+                   "status": recorded.status.as_str(), "deliveries": deliveries})
         }
-        Ok(Ingested::Spilled { reason: why, .. }) => {
-            json!({"standing": "spilled", "why": why.to_string(), "said": []})
+        Ok(Ingested::Spilled { reason, .. }) => {
+            json!({"status": "spilled", "reason": reason.to_string(), "deliveries": []})
         }
-        Err(error) => json!({"standing": "lost", "error": error.to_string(),
-                             "hint": error.hint(), "said": []}),
+        Err(error) => json!({"status": "lost", "error": error.to_string(),
+                             "hint": error.hint(), "deliveries": []}),
     }
 }

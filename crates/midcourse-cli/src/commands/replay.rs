@@ -1,98 +1,85 @@
-//! `midcourse replay`: what would have been said about a recorded run.
+//! `midcourse replay`: replays one recorded run and shows what midcourse says about it.
 //!
-//! A run of a host is asked where the host was asked, with the configuration that is on record: so
-//! what is said is what was said then, unless this release judges differently.
+//! A monitored run is replayed at its recorded decision points, with its recorded configuration.
+//! The messages are the recorded ones, unless this release judges differently.
 
-use std::fs;
-use std::io::{Read, Write, stdin, stdout};
-use std::path::{Path, PathBuf};
+mod input;
 
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use midcourse::{DecisionPoint, Engine, OutcomeVerdict, Step, TrajectoryPayload, TrajectoryRecord};
+use serde_json::json;
+
+use super::step_json::{Position, step_lines};
 use crate::apis::Api;
 use crate::hosts::Host;
 use crate::launch::Launch;
-use anyhow::{Context, Result, bail};
-use midcourse::{
-    DecisionPoint, Delivery, Engine, OutcomeVerdict, Source, Step, TrajectoryPayload,
-    TrajectoryRecord, parse_notation,
-};
-use serde::Deserialize;
-use serde_json::json;
-
-use super::open;
 use crate::terminal::warn;
 use crate::terms::Terms;
+use input::InputRecord;
 
-/// Which run, and how it is shown.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The recorded run; standard input if left out or `-`.
+    /// Read the run from this file; `-` or nothing for standard input.
     #[arg(conflicts_with = "run")]
     file: Option<PathBuf>,
-    /// A run in the store: its id, the beginning of its id, or `latest`.
-    #[arg(long)]
+    /// Replay a stored run: its id, the start of its id, or `latest`.
+    #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Print one JSON object a line instead of text.
+    /// Print JSON lines.
     #[arg(long)]
     json: bool,
 }
 
-/// A record, and who reported it, where that is known.
-#[derive(Deserialize)]
-struct Told {
-    #[serde(flatten)]
-    record: TrajectoryRecord,
-    source: Option<Source>,
-    decision_point: Option<DecisionPoint>,
-}
-
-/// Replays a run of the store, a file, or standard input.
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let records = match &arguments.run {
-        Some(run) => stored(run)?,
-        None => given(arguments.file.as_deref())?,
+        Some(run) => input::read_stored(run)?,
+        None => input::read_file(arguments.file.as_deref())?,
     };
     let mut replay = Replay::new(&records);
     let mut out = stdout().lock();
-    let (mut said_now, mut said_then) = (Vec::new(), Vec::new());
-    for told in &records {
-        // What was said then is an opinion, and is formed anew.
-        if told.record.payload.is_opinion() {
-            said_then.extend(words_of(&told.record.payload));
+    let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
+    for input in &records {
+        // The engine's own records are its conclusions, which the replay draws again.
+        if input.record.payload.is_opinion() {
+            recorded.extend(message_of(&input.record.payload));
             continue;
         }
-        let seen = replay.watch(told)?;
-        said_now.extend(seen.deliveries.iter().map(Delivery::text));
+        let step = replay.step(input)?;
+        replayed.extend(step.deliveries.iter().map(|delivery| delivery.text()));
         if arguments.json {
-            print_json(&mut out, &replay.engine, &told.record, &seen)?;
+            print_json(&mut out, &replay.engine, &input.record, &step)?;
         } else {
-            print_text(&mut out, &replay.engine, &seen)?;
+            print_text(&mut out, &replay.engine, &step)?;
         }
     }
     let trajectory = replay.engine.trajectory();
     let (calls, errors) = (trajectory.tool_call_count(), trajectory.error_count());
     if arguments.json {
         let line = json!({"type": "run", "records": records.len(), "calls": calls,
-                          "errors": errors, "deliveries": said_now.len(),
-                          "as_then": said_now == said_then});
+                          "errors": errors, "deliveries": replayed.len(),
+                          "matches_recorded": replayed == recorded});
         writeln!(out, "{line}")?;
     } else {
-        let words = match said_now.len() {
-            0 => "nothing to say".to_owned(),
-            1 => "one thing said".to_owned(),
-            more => format!("{more} things said"),
+        let messages = match replayed.len() {
+            0 => "no messages".to_owned(),
+            1 => "1 message".to_owned(),
+            count => format!("{count} messages"),
         };
-        let then = match said_then.len() {
-            0 if said_now.is_empty() || !replay.is_live() => String::new(),
-            _ if said_now == said_then => ", the same as then".to_owned(),
-            others => format!(", and not what was said then ({others} things)"),
+        let comparison = match recorded.len() {
+            0 if replayed.is_empty() || !replay.was_monitored => String::new(),
+            _ if replayed == recorded => ", as recorded".to_owned(),
+            count => format!(", unlike the recorded run with {count}"),
         };
-        writeln!(out, "{calls} calls, {errors} of them failed; {words}{then}.")?;
+        writeln!(out, "{calls} calls, {errors} failed; {messages}{comparison}.")?;
     }
     Ok(())
 }
 
-/// The words of something that was said.
-fn words_of(payload: &TrajectoryPayload) -> Option<String> {
+/// The text of a recorded delivery.
+fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     match payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
         TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
@@ -102,141 +89,81 @@ fn words_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// The engine on the terms of the run.
+/// An engine with the configuration that was recorded in the run so far.
 struct Replay {
     engine: Engine,
+    /// The host whose limits apply.
     host: Option<Host>,
     is_child: bool,
-    /// Whether the engine was asked while the run was recorded; the records say where.
-    was_live: bool,
+    /// Whether an engine monitored the run; then the records say where it could deliver.
+    was_monitored: bool,
 }
 
 impl Replay {
-    fn new(records: &[Told]) -> Self {
-        let mut sources = records.iter().filter_map(|told| told.source.as_ref());
+    fn new(records: &[InputRecord]) -> Self {
+        let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| Api::way_of(source).is_some());
-        // What a proxy says does not stay, so it says as much as it has to.
+        // A host's limits exist because it keeps what hooks deliver; what a proxy delivers is in
+        // one request only.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
-        let is_child = records.iter().any(|told| told.record.parent_run_id.is_some());
+        let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
         let engine = Terms::shipped().engine(host, is_child);
-        let was_live = records.iter().any(|told| told.decision_point.is_some());
-        Self { engine, host, is_child, was_live }
+        let was_monitored = records.iter().any(|input| input.decision_point.is_some());
+        Self { engine, host, is_child, was_monitored }
     }
 
-    /// Whether something was said then.
-    const fn is_live(&self) -> bool {
-        self.was_live
-    }
-
-    fn watch(&mut self, told: &Told) -> Result<Step> {
-        let Told { record, source, decision_point } = told;
-        // What others call a configuration is a name of theirs.
+    fn step(&mut self, input: &InputRecord) -> Result<Step> {
+        let InputRecord { record, source, decision_point } = input;
+        // Other programs record configurations too, which mean nothing to this engine.
         let is_ours = source.as_ref().is_some_and(|source| source.way() == Launch::WAY);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
-            // From here on it is judged like this; what it has seen stays.
-            let so_far = self.engine.checkpoint()?;
+            // The new configuration applies from here on; the session goes on.
+            let checkpoint = self.engine.checkpoint()?;
             let terms = Terms::of_text(config);
-            terms.remarks().iter().for_each(|left_out| warn(left_out));
+            terms.remarks().iter().for_each(|problem| warn(problem));
             self.engine = terms.engine(self.host, self.is_child);
-            self.engine.restore(&so_far)?;
+            self.engine.restore(&checkpoint)?;
         }
-        let point = match self.was_live {
+        let decision_point = match self.was_monitored {
             true => *decision_point,
             false => Some(DecisionPoint::PreToolSelection),
         };
-        Ok(self.engine.step(record, point))
+        Ok(self.engine.step(record, decision_point))
     }
 }
 
-/// A run of the store.
-fn stored(meant: &str) -> Result<Vec<Told>> {
-    let store = open::to_read()?;
-    let run = open::find_run(&store, meant)?;
-    let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
-    let told = records.into_iter().map(|stored| {
-        let source = Some(Source::from(stored.source.as_str()));
-        let decision_point = stored.decision_point;
-        Told { record: stored.into_record(), source, decision_point }
-    });
-    Ok(told.collect())
-}
-
-/// A run from outside.
-fn given(file: Option<&Path>) -> Result<Vec<Told>> {
-    let (name, bytes) = read(file)?;
-    let text = String::from_utf8(bytes)
-        .with_context(|| format!("{name} is not text: give records as JSON lines, or notation"))?;
-    let records = if text.trim_start().starts_with('{') {
-        records_of(&text).with_context(|| name.clone())?
-    } else {
-        let records = parse_notation(&text).with_context(|| name.clone())?;
-        records
-            .into_iter()
-            .map(|record| Told { record, source: None, decision_point: None })
-            .collect()
-    };
-    if records.is_empty() {
-        bail!("{name} holds no records: give records as JSON lines, or notation");
-    }
-    Ok(records)
-}
-
-fn read(file: Option<&Path>) -> Result<(String, Vec<u8>)> {
-    match file {
-        Some(path) if path != Path::new("-") => {
-            let name = path.display().to_string();
-            let bytes = fs::read(path).with_context(|| format!("{name} cannot be read"))?;
-            Ok((name, bytes))
-        }
-        _ => {
-            let mut bytes = Vec::new();
-            stdin().read_to_end(&mut bytes).context("standard input cannot be read")?;
-            Ok(("standard input".to_owned(), bytes))
-        }
-    }
-}
-
-fn records_of(text: &str) -> Result<Vec<Told>> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(number, line)| {
-            serde_json::from_str(line)
-                .with_context(|| format!("line {number} is not a trajectory record"))
-        })
-        .collect()
-}
-
-fn print_text(out: &mut impl Write, engine: &Engine, seen: &Step) -> Result<()> {
+fn print_text(out: &mut impl Write, engine: &Engine, step: &Step) -> Result<()> {
     let call = engine.trajectory().tool_call_count();
-    for fault in &seen.faults {
-        writeln!(out, "call {call:>4}  fault     {fault}")?;
+    for fault in &step.faults {
+        writeln!(out, "call {call:>4}  fault    {fault}")?;
     }
-    for outcome in &seen.outcomes {
-        let words = match outcome.verdict {
-            OutcomeVerdict::Cleared => "it was gone after",
-            OutcomeVerdict::Ignored => "it was still there after",
-            OutcomeVerdict::RunEnded => "the run ended after",
+    for outcome in &step.outcomes {
+        let what = match outcome.verdict {
+            OutcomeVerdict::Cleared => "problem cleared",
+            OutcomeVerdict::Ignored => "problem still present",
+            OutcomeVerdict::RunEnded => "run ended",
         };
-        writeln!(out, "call {call:>4}  followed  {words} {} more calls", outcome.after_calls)?;
+        let calls = outcome.after_calls;
+        writeln!(out, "call {call:>4}  outcome  {what} {calls} calls after the message")?;
     }
-    for pattern in &seen.patterns {
+    for pattern in &step.patterns {
+        let evidence: Vec<String> = pattern.evidence().iter().map(u64::to_string).collect();
         writeln!(
             out,
-            "call {call:>4}  seen      {} (confidence {:.2}, records {:?})",
+            "call {call:>4}  pattern  {} (confidence {:.2}, records {})",
             pattern.pattern_type(),
             pattern.confidence().value(),
-            pattern.evidence(),
+            evidence.join(", "),
         )?;
     }
-    for delivery in &seen.deliveries {
-        let why = delivery.why();
-        let about = why.map_or_else(String::new, |why| {
-            format!(", about {}, rung {}", why.cause.kind(), why.rung.0)
+    for delivery in &step.deliveries {
+        let about = delivery.why().map_or_else(String::new, |why| {
+            format!(" about {}, rung {}", why.cause.kind(), why.rung.0)
         });
-        writeln!(out, "call {call:>4}  said      by {}{about}:", delivery.provider())?;
+        writeln!(out, "call {call:>4}  message  from {}{about}:", delivery.provider())?;
         for line in delivery.text().lines() {
-            writeln!(out, "{:20}  {line}", "")?;
+            writeln!(out, "{:20} {line}", "")?;
         }
     }
     Ok(())
@@ -246,56 +173,14 @@ fn print_json(
     out: &mut impl Write,
     engine: &Engine,
     record: &TrajectoryRecord,
-    seen: &Step,
+    step: &Step,
 ) -> Result<()> {
+    let run_id = engine.session().identity().map(|identity| identity.run_id.as_str());
+    let run_id = record.run_id.as_ref().map(|id| id.as_str()).or(run_id);
     let call = engine.trajectory().tool_call_count();
-    for fault in &seen.faults {
-        writeln!(
-            out,
-            "{}",
-            json!({"type": "fault", "seq": record.seq, "text": fault.to_string()})
-        )?;
-    }
-    for outcome in &seen.outcomes {
-        let line = json!({"type": "outcome", "seq": record.seq, "call": call,
-                          "delivery_seq": outcome.delivery_seq, "verdict": outcome.verdict,
-                          "after_calls": outcome.after_calls});
+    let position = Position { run_id, event: None, seq: record.seq, call };
+    for line in step_lines(position, step) {
         writeln!(out, "{line}")?;
-    }
-    for pattern in &seen.patterns {
-        let line = json!({"type": "pattern", "seq": record.seq, "call": call,
-                          "pattern": pattern.pattern_type().as_str(),
-                          "confidence": pattern.confidence(), "evidence": pattern.evidence()});
-        writeln!(out, "{line}")?;
-    }
-    for delivery in &seen.deliveries {
-        writeln!(out, "{}", delivery_line(delivery.decision_point(), delivery, record.seq, call))?;
     }
     Ok(())
-}
-
-fn delivery_line(
-    point: DecisionPoint,
-    delivery: &Delivery,
-    seq: u64,
-    call: u64,
-) -> serde_json::Value {
-    let (kind, confidence) = match delivery {
-        Delivery::Feedback { .. } => ("feedback", None),
-        Delivery::Guidance(guidance) => ("guidance", Some(guidance.classification.confidence())),
-    };
-    let why = delivery.why();
-    json!({
-        "type": "delivery",
-        "seq": seq,
-        "call": call,
-        "point": point,
-        "kind": kind,
-        "provider": delivery.provider(),
-        "pattern": why.map(|why| why.cause.kind()),
-        "rung": why.map(|why| why.rung),
-        "confidence": confidence,
-        "text": delivery.text(),
-        "evidence": why.map(|why| &why.evidence),
-    })
 }

@@ -1,4 +1,4 @@
-//! `midcourse search`: the records that hold some words.
+//! `midcourse search`: finds records by the words in them.
 
 use std::io::{Write as _, stdout};
 
@@ -9,16 +9,15 @@ use serde_json::json;
 use super::open;
 use crate::display::{escape_control_chars, one_line};
 
-/// What is searched for.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The words; a record has to hold all of them.
+    /// Find records that contain all of these words.
     #[arg(required = true)]
     words: Vec<String>,
-    /// Show this many records.
+    /// Show at most this many records.
     #[arg(long, short = 'n', default_value_t = 20)]
     count: usize,
-    /// Print one JSON object a line.
+    /// Print JSON lines.
     #[arg(long)]
     json: bool,
 }
@@ -27,9 +26,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     let mut index = SearchIndex::open(&store)?;
     let bar = open::progress(0, "indexing");
-    index.catch_up(&store, |left| {
-        bar.set_length(bar.length().unwrap_or(0).max(left));
-        bar.set_position(bar.length().unwrap_or(0).saturating_sub(left));
+    index.catch_up(&store, |remaining| {
+        bar.set_length(bar.length().unwrap_or(0).max(remaining));
+        bar.set_position(bar.length().unwrap_or(0).saturating_sub(remaining));
     })?;
     bar.finish_and_clear();
     let hits = index.search(&store, &arguments.words.join(" "), arguments.count)?;
@@ -51,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     if hits.is_empty() && !arguments.json {
-        writeln!(out, "No record holds these words.")?;
+        writeln!(out, "No record contains these words.")?;
     }
     Ok(())
 }

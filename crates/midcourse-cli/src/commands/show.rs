@@ -1,27 +1,26 @@
-//! `midcourse show`: one run, record by record.
+//! `midcourse show`: prints one run, record by record.
 
 use std::io::{Write, stdout};
 
 use anyhow::Result;
 use midcourse::{RunSummary, Store, TrajectoryPayload};
 
-use super::list::{as_json, end};
+use super::list::{as_json, outcome};
 use super::open;
 use crate::display::{describe, duration, escape_control_chars, local_time, one_line, record_line};
 use crate::terminal::warn;
 
-/// Records read at a time.
+/// Records read from the store at a time.
 const PAGE: usize = 64;
 
-/// Which run, and how it is shown.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The run: its id, the beginning of its id, or `latest`.
+    /// Show this run: its id, the start of its id, or `latest`.
     run: String,
-    /// Show texts whole.
+    /// Show the full text of every record.
     #[arg(long)]
     full: bool,
-    /// Print the run and then its records, one JSON object a line.
+    /// Print JSON lines: the run, then its records.
     #[arg(long)]
     json: bool,
 }
@@ -33,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         writeln!(out, "{}", as_json(&run))?;
     } else {
-        head(&mut out, &store, &run)?;
+        print_header(&mut out, &store, &run)?;
     }
     let (mut open_calls, mut damaged) = (Vec::new(), 0_u64);
     let mut from = 0;
@@ -46,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 Ok(stored) => stored,
                 Err(error) => {
                     damaged += 1;
-                    warn(&format!("record {seq} is left out: {error}"));
+                    warn(&format!("skipped record {seq}: {error}"));
                     continue;
                 }
             };
@@ -55,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 continue;
             }
             let record = stored.clone().into_record();
-            note_call(&mut open_calls, &record.payload);
+            update_open_calls(&mut open_calls, &record.payload);
             writeln!(out, "{}", record_line(stored, run.started, 100))?;
             if arguments.full {
                 for text in escape_control_chars(&describe(&record).1).lines() {
@@ -65,14 +64,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     if !arguments.json {
-        foot(&mut out, &run, &open_calls)?;
+        print_missing_end(&mut out, &run, &open_calls)?;
     }
     out.flush()?;
-    anyhow::ensure!(damaged == 0, "{damaged} records are damaged; `midcourse verify` says more");
+    anyhow::ensure!(
+        damaged == 0,
+        "{damaged} records are damaged; run `midcourse verify` for details"
+    );
     Ok(())
 }
 
-fn head(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result<()> {
+fn print_header(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result<()> {
     writeln!(out, "run      {}", one_line(run.run_id.as_str(), 200))?;
     if let Some(parent) = &run.parent_run_id {
         writeln!(out, "parent   {}", one_line(parent.as_str(), 200))?;
@@ -83,38 +85,38 @@ fn head(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result<()> {
     writeln!(out, "host     {}", one_line(&run.host, 80))?;
     writeln!(
         out,
-        "time     {}, {}, ended: {}",
+        "time     {}, {}",
         local_time(run.started),
         duration(run.latest.since(run.started)),
-        end(run)
     )?;
+    writeln!(out, "outcome  {}", outcome(run))?;
     writeln!(
         out,
-        "counts   records {}, calls {}, errors {}, said {}\n",
+        "counts   records {}, calls {}, errors {}, messages {}\n",
         run.records, run.calls, run.errors, run.deliveries
     )?;
     Ok(())
 }
 
-/// A run without an end always opens, and says so.
-fn foot(out: &mut impl Write, run: &RunSummary, open_calls: &[String]) -> Result<()> {
+/// Notes that a run has no recorded end, and which calls were open.
+fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[String]) -> Result<()> {
     if run.ended.is_some() {
         return Ok(());
     }
     writeln!(
         out,
-        "\nNo end is on record: the run is still going, or it was cut off after record {} ({}).",
+        "\nNo end recorded: the run is still active, or it was killed after record {} ({}).",
         run.records.saturating_sub(1),
         local_time(run.latest)
     )?;
     for call in open_calls {
-        writeln!(out, "This call has no end: {}", one_line(call, 100))?;
+        writeln!(out, "Call without a result: {}", one_line(call, 100))?;
     }
     Ok(())
 }
 
-/// Keeps the calls that have begun and not ended.
-fn note_call(open_calls: &mut Vec<String>, payload: &TrajectoryPayload) {
+/// Adds a call that starts and removes one that ends.
+fn update_open_calls(open_calls: &mut Vec<String>, payload: &TrajectoryPayload) {
     let name =
         |tool: &str| payload.call_id().map(|id| format!("{tool} ({id})")).unwrap_or_default();
     match payload {

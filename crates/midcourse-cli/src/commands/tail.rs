@@ -1,4 +1,4 @@
-//! `midcourse tail`: the latest records, as they come.
+//! `midcourse tail`: shows the latest records and follows new ones.
 
 use std::io::{Write as _, stdout};
 use std::thread;
@@ -10,24 +10,22 @@ use midcourse::RunId;
 use super::open;
 use crate::display::{describe, local_time, one_line};
 
-/// How often a followed store is looked at.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Records read at a time.
+/// Records read from the store at a time.
 const PAGE: usize = 256;
 
-/// Which records, and whether to wait for more.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Only this run: its id, the beginning of its id, or `latest`.
+    /// Show only this run: its id, the start of its id, or `latest`.
     run: Option<String>,
-    /// Begin with this many records.
-    #[arg(long, short = 'n', default_value_t = 20)]
+    /// Start with the latest N records.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     count: usize,
-    /// Go on showing records as they are recorded.
+    /// Keep running and show new records.
     #[arg(long, short = 'f')]
     follow: bool,
-    /// Print one JSON object a line.
+    /// Print JSON lines.
     #[arg(long)]
     json: bool,
 }
@@ -35,14 +33,14 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     let run: Option<RunId> = match &arguments.run {
-        Some(meant) => Some(open::find_run(&store, meant)?.run_id),
+        Some(run) => Some(open::find_run(&store, run)?.run_id),
         None => None,
     };
     let mut cursor = store.cursor(run.as_ref(), arguments.count)?;
-    let mut seen = None;
+    let mut seen_version = None;
     loop {
         let version = store.version_of_data()?;
-        if seen != Some(version) {
+        if seen_version != Some(version) {
             loop {
                 let (records, after) = store.records_after(cursor, run.as_ref(), PAGE)?;
                 cursor = after;
@@ -55,11 +53,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                         writeln!(out, "{}", stored.to_json())?;
                     } else {
                         let record = stored.into_record();
-                        let (word, text) = describe(&record);
+                        let (label, text) = describe(&record);
                         let run = record.run_id.as_ref().map_or("", |id| id.as_str());
                         writeln!(
                             out,
-                            "{}  {}:{}  {word:<9}  {}",
+                            "{}  {}:{}  {label:<9}  {}",
                             local_time(record.at()),
                             one_line(run, 36),
                             record.seq,
@@ -69,11 +67,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 }
                 out.flush()?;
             }
-            seen = Some(version);
+            seen_version = Some(version);
         }
         if !arguments.follow {
             return Ok(());
         }
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
 }

@@ -1,4 +1,4 @@
-//! `midcourse trust`: approving a project's configuration, after showing it.
+//! `midcourse trust`: approves a project's configuration, after showing it.
 
 use std::io::{BufRead, IsTerminal as _, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -9,18 +9,17 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{columns, open};
 use crate::display::escape_control_chars;
 
-/// Which file, and what becomes of its approval.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The file; by default the `midcourse.toml` of the project that the current folder belongs to.
+    /// Approve this file; by default the current project's `midcourse.toml`.
     file: Option<PathBuf>,
-    /// Approve it without asking.
+    /// Approve without asking.
     #[arg(long)]
     yes: bool,
-    /// Show the files that are approved, and whether each still says what it said then.
+    /// List approved files, and whether they have changed since.
     #[arg(long, conflicts_with_all = ["file", "yes"])]
     list: bool,
-    /// Take the approval of this file back.
+    /// Revoke the approval of this file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "yes", "list"])]
     revoke: Option<PathBuf>,
 }
@@ -35,68 +34,68 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let path = match &arguments.file {
         Some(path) => path.clone(),
         None => ProjectFile::find(Path::new(".")).context(
-            "there is no `midcourse.toml` here or above within the repository: name the file",
+            "no `midcourse.toml` in this directory or above it in the repository; name the file",
         )?,
     };
     approve(&path, arguments.yes)
 }
 
-fn approve(path: &Path, without_asking: bool) -> Result<()> {
+fn approve(path: &Path, skip_question: bool) -> Result<()> {
     let file = ProjectFile::read(path)?;
-    // What is approved says what it seems to say: nothing that is not understood.
+    // Only a valid file can be approved, so nothing in it is ignored silently.
     file.config()?;
-    let home = open::home()?;
-    let place = file.path().display().to_string();
-    let place = escape_control_chars(&place);
+    let data_dir = open::data_dir()?;
+    let path = file.path().display().to_string();
+    let path = escape_control_chars(&path);
     let mut out = stdout().lock();
-    if Trusted::read(&home)?.has(&file) {
-        writeln!(out, "{place} is approved already.")?;
+    if Trusted::read(&data_dir)?.has(&file) {
+        writeln!(out, "{path} is already approved.")?;
         return Ok(());
     }
     let lines = file.text().lines().count();
-    writeln!(out, "{place}, {lines} {}:\n", if lines == 1 { "line" } else { "lines" })?;
+    writeln!(out, "{path}, {lines} {}:\n", if lines == 1 { "line" } else { "lines" })?;
     for line in file.text().lines() {
         writeln!(out, "  | {}", escape_control_chars(line))?;
     }
     writeln!(out)?;
-    if !without_asking {
+    if !skip_question {
         ensure!(
             stdin().is_terminal(),
-            "there is no terminal to ask on, and nothing is approved: look at the file, then add \
+            "cannot ask without a terminal, so nothing was approved; read the file, then add \
              `--yes`"
         );
-        write!(out, "Shall it count for runs in this project? [y/N] ")?;
+        write!(out, "Apply this configuration to runs in this project? [y/N] ")?;
         out.flush()?;
-        if !agrees(&mut stdin().lock())? {
-            bail!("nothing is approved");
+        if !reads_yes(&mut stdin().lock())? {
+            bail!("nothing was approved");
         }
     }
-    Trusted::approve(&home, &file)?;
-    writeln!(out, "Approved. Any change to the file ends that.")?;
+    Trusted::approve(&data_dir, &file)?;
+    writeln!(out, "Approved. After any change to the file you have to approve it again.")?;
     Ok(())
 }
 
-/// Whether the answer is a yes; no answer is none.
-fn agrees(input: &mut impl BufRead) -> Result<bool> {
-    let mut answer = String::new();
-    input.read_line(&mut answer)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+/// Reads a line; `y` and `yes` are the only consent.
+fn reads_yes(input: &mut impl BufRead) -> Result<bool> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    Ok(["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str()))
 }
 
 fn list() -> Result<()> {
-    let trusted = Trusted::read(&open::home()?)?;
-    let mut table = columns::table(["STANDS", "FILE"]);
+    let trusted = Trusted::read(&open::data_dir()?)?;
+    let mut table = columns::table(["STATUS", "FILE"]);
     for (path, approval) in trusted.files() {
-        let stands = match approval {
+        let status = match approval {
             Approval::Holds => "approved",
-            Approval::Changed => "changed, does not count",
-            Approval::Gone => "gone",
+            Approval::Changed => "changed, not applied",
+            Approval::Gone => "deleted",
         };
-        table.add_row([stands, &escape_control_chars(&path.display().to_string())]);
+        table.add_row([status, &escape_control_chars(&path.display().to_string())]);
     }
     let mut out = stdout().lock();
     if table.is_empty() {
-        writeln!(out, "No file is approved.")?;
+        writeln!(out, "No files are approved.")?;
         return Ok(());
     }
     columns::print(&mut out, table, [])
@@ -104,21 +103,21 @@ fn list() -> Result<()> {
 
 fn revoke(path: &Path) -> Result<()> {
     ensure!(
-        Trusted::revoke(&open::home()?, path)?,
-        "{} is not approved; `midcourse trust --list` shows what is",
+        Trusted::revoke(&open::data_dir()?, path)?,
+        "{} is not approved; `midcourse trust --list` shows the approved files",
         path.display()
     );
-    writeln!(stdout().lock(), "It does not count any more.")?;
+    writeln!(stdout().lock(), "Approval revoked.")?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::agrees;
+    use super::reads_yes;
 
     #[test]
-    fn only_a_yes_is_one() {
-        for (answer, is_yes) in [
+    fn only_y_and_yes_are_consent() {
+        for (line, is_yes) in [
             ("y\n", true),
             ("Yes\r\n", true),
             ("n\n", false),
@@ -126,7 +125,7 @@ mod tests {
             ("", false),
             ("yesterday\n", false),
         ] {
-            assert_eq!(agrees(&mut answer.as_bytes()).unwrap(), is_yes, "{answer:?}");
+            assert_eq!(reads_yes(&mut line.as_bytes()).unwrap(), is_yes, "{line:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `midcourse verify`: whether what is stored is what was recorded.
+//! `midcourse verify`: checks that stored runs are complete and unchanged.
 
 use std::io::{Write as _, stdout};
 
@@ -9,22 +9,21 @@ use serde_json::json;
 use super::open;
 use crate::display::one_line;
 
-/// What is checked.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Only this run: its id, the beginning of its id, or `latest`.
+    /// Check only this run: its id, the start of its id, or `latest`.
     run: Option<String>,
-    /// Print one JSON object a line: the findings, then a summary.
+    /// Print JSON lines: the problems, then a summary.
     #[arg(long)]
     json: bool,
 }
 
-/// Checks, tells, and returns whether all is well.
+/// Checks, prints, and returns whether there are no problems.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = open::to_read()?;
     let mut findings = Vec::new();
     let runs = match &arguments.run {
-        Some(meant) => vec![open::find_run(&store, meant)?],
+        Some(run) => vec![open::find_run(&store, run)?],
         None => {
             findings.extend(store.verify_file()?);
             match store.runs(usize::MAX) {
@@ -38,48 +37,52 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
         }
     };
     let records: u64 = runs.iter().map(|run| run.records).sum();
-    let unended = runs.iter().filter(|run| run.ended.is_none()).count();
+    let without_end = runs.iter().filter(|run| run.ended.is_none()).count();
     let bar = open::progress(records, "verifying");
     for run in &runs {
         findings.extend(store.verify_run(&run.run_id)?);
         bar.inc(run.records);
     }
     bar.finish_and_clear();
-    // Whoever does not listen to the end still gets the verdict, by the exit code.
-    match tell(arguments, &findings, runs.len(), records, unended) {
+    // The exit code is right even if the reader of the output stops early.
+    match print(arguments, &findings, runs.len(), records, without_end) {
         Err(error) if !super::is_broken_pipe(&error) => Err(error),
         _ => Ok(findings.is_empty()),
     }
 }
 
-fn tell(
+fn print(
     arguments: &Arguments,
     findings: &[Finding],
     runs: usize,
     records: u64,
-    unended: usize,
+    without_end: usize,
 ) -> Result<()> {
     let mut out = stdout().lock();
     if arguments.json {
-        for Finding { run_id, description: what } in findings {
-            writeln!(out, "{}", json!({"type": "finding", "run_id": run_id, "what": what}))?;
+        for Finding { run_id, description } in findings {
+            writeln!(
+                out,
+                "{}",
+                json!({"type": "problem", "run_id": run_id, "problem": description})
+            )?;
         }
         let summary = json!({"type": "summary", "runs": runs, "records": records,
-                             "unended": unended, "findings": findings.len()});
+                             "runs_without_end": without_end, "problems": findings.len()});
         writeln!(out, "{summary}")?;
         return Ok(());
     }
     for finding in findings {
         writeln!(out, "{}", one_line(&finding.to_string(), 500))?;
     }
-    let found = match findings.len() {
-        0 => "all whole".to_owned(),
-        1 => "one finding".to_owned(),
-        more => format!("{more} findings"),
+    let problems = match findings.len() {
+        0 => "no problems".to_owned(),
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
     };
-    write!(out, "{runs} runs, {records} records: {found}.")?;
-    if unended > 0 {
-        write!(out, " {unended} without an end on record.")?;
+    write!(out, "{runs} runs, {records} records: {problems}.")?;
+    if without_end > 0 {
+        write!(out, " Runs without a recorded end: {without_end}.")?;
     }
     writeln!(out)?;
     Ok(())

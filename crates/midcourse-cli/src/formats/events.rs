@@ -1,9 +1,9 @@
-//! `events`, the neutral format: one run a line, whatever the agent.
+//! `events`, the neutral format: one run per line, from any agent.
 //!
-//! A line is `{run_id, source?, success?, deadline?, meta?, events: […]}`; an event is a tool call
-//! with its result, a word of the person or of the model, a compaction or a resumption. Reading
-//! never refuses: a torn line gives what stands before the tear, an event that makes no sense is
-//! left out, and both are counted.
+//! A line is `{run_id, source?, success?, deadline?, meta?, events: […]}`. An event is a tool call
+//! with its result, a message of the user or the model, a compaction or a resume. Parsing never
+//! fails: of an invalid line everything before the error is kept, an invalid event is skipped, and
+//! both are counted.
 
 use std::borrow::Cow;
 
@@ -19,74 +19,70 @@ use serde_json::value::RawValue;
 use midcourse::{Event, ForeignRecord, Source};
 
 mod line;
-mod moment;
 mod text;
+mod time;
 
 use line::LineParts;
-use moment::Moment;
 use text::{AnyText, Arguments, RawWire};
+use time::EventTime;
 
-/// A run that was recorded elsewhere.
+/// A run parsed from one line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForeignRun {
-    /// The run, with its deadline.
+pub struct ParsedRun {
     pub identity: RunIdentity,
-    /// Where it comes from, in a word.
+    /// The dataset or agent that the run comes from.
     pub source: Option<String>,
-    /// Whether it did what it was to do, where that is known.
+    /// Whether the agent solved its task, if the line says so.
     pub success: Option<bool>,
-    /// When it began.
-    pub started: Timestamp,
-    /// What happened, in order.
-    pub events: Vec<ForeignEvent>,
-    /// Events that could not be read.
-    pub unread: usize,
-    /// What is wrong with the line, if it is torn.
-    pub torn: Option<String>,
+    pub started_at: Timestamp,
+    pub events: Vec<ParsedEvent>,
+    pub skipped_events: usize,
+    /// Why parsing stopped before the end of the line.
+    pub parse_error: Option<String>,
 }
 
-impl ForeignRun {
-    /// Whether the line was no run at all.
-    pub fn is_nothing(&self) -> bool {
-        self.events.is_empty() && self.torn.is_some()
+/// One event of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParsedEvent {
+    /// Position in the list of the line, from 1; skipped events count.
+    pub position: usize,
+    pub at: Timestamp,
+    /// What is recorded of the event: for a tool call its start and its end.
+    pub payloads: Vec<TrajectoryPayload>,
+}
+
+impl ParsedRun {
+    /// Whether the line contained no run at all.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.parse_error.is_some()
     }
 
-    /// The run as records for a store. Each is known the next time by its place in the list, or by
-    /// its call.
+    /// Converts the run to records for a store. Their keys (call id or position) make a second
+    /// import find them again.
     pub fn into_records(self) -> Vec<ForeignRecord> {
         let source = Source::new(self.source.as_deref().unwrap_or("import"), "events");
-        let record = |at: Timestamp, fact: String, payload: TrajectoryPayload| {
+        let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
             let mut event = Event::new(self.identity.clone(), source.clone(), at, payload);
-            event.fact.get_or_insert_with(|| fact.into());
+            event.fact.get_or_insert_with(|| key.into());
             ForeignRecord { seq: None, redactions: 0, events: vec![event] }
         };
-        let begins = TrajectoryPayload::RunStarted { identity: self.identity.clone() };
-        let mut records = vec![record(self.started, String::new(), begins)];
-        let mut ended = self.started;
+        let start = TrajectoryPayload::RunStarted { identity: self.identity.clone() };
+        let mut records = vec![record(self.started_at, String::new(), start)];
+        let mut ended_at = self.started_at;
         for event in &self.events {
-            ended = ended.max(event.at);
-            for fact in &event.facts {
-                records.push(record(event.at, format!("event:{}", event.position), fact.clone()));
+            ended_at = ended_at.max(event.at);
+            for payload in &event.payloads {
+                let key = format!("event:{}", event.position);
+                records.push(record(event.at, key, payload.clone()));
             }
         }
         if let Some(success) = self.success {
             let outcome = if success { RunOutcome::Completed } else { RunOutcome::Failed };
-            let ends = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
-            records.push(record(ended, "event:end".to_owned(), ends));
+            let end = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
+            records.push(record(ended_at, "event:end".to_owned(), end));
         }
         records
     }
-}
-
-/// One event of the list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ForeignEvent {
-    /// Its place in the list, from 1.
-    pub position: usize,
-    /// When it happened.
-    pub at: Timestamp,
-    /// The facts it stands for, in order.
-    pub facts: Vec<TrajectoryPayload>,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +98,7 @@ struct EventWire<'a> {
     #[serde(default)]
     is_error: Option<bool>,
     #[serde(borrow, default)]
-    t: Option<Moment<'a>>,
+    t: Option<EventTime<'a>>,
     #[serde(borrow, default)]
     round: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -112,8 +108,7 @@ struct EventWire<'a> {
 }
 
 impl<'a> EventWire<'a> {
-    /// Reads an event; nothing, if it is none.
-    fn read(raw: &'a str) -> Option<Self> {
+    fn parse(raw: &'a str) -> Option<Self> {
         let mut event: Self = serde_json::from_str(raw).ok()?;
         let is_other = |field: &Option<AnyText<'_>>| matches!(field, Some(AnyText::Other));
         if is_other(&event.result) || is_other(&event.text) {
@@ -128,84 +123,81 @@ impl<'a> EventWire<'a> {
     }
 }
 
-/// A text that is there; of the owned ones without a copy.
-fn owned(text: Option<AnyText<'_>>) -> String {
+fn into_string(text: Option<AnyText<'_>>) -> String {
     match text {
         Some(AnyText::Text(text)) => text.into_owned(),
         Some(AnyText::Other) | None => String::new(),
     }
 }
 
-/// Reads one line. `now` is when a run began that does not say so, and `number` names one that
-/// has no name.
-pub fn read_run(line: &[u8], now: Timestamp, number: u64) -> ForeignRun {
-    // Nearly every line is whole text, and checking that is much faster than mending it.
+/// Parses one line. `now` is the start of a run without dates; `line_number` names a run without an
+/// id.
+pub fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
+    // Nearly every line is valid UTF-8, and validating is much faster than replacing.
     let line = match std::str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(line),
     };
-    let LineParts { run_id, source, success, deadline, started_at, events, torn } =
+    let LineParts { run_id, source, success, deadline, started_at, events: raw_events, error } =
         LineParts::read(&line);
-    let run_id = run_id.map_or_else(|| format!("line-{number}").into(), RunId::from);
-    // A run that does not say when it began, but has dates, began with the first of them.
+    let run_id = run_id.map_or_else(|| format!("line-{line_number}").into(), RunId::from);
+    // Without a start time, the first date in the events is the start.
     let first_date = || {
-        let timed = events.iter().map(|raw| raw.get()).filter(|raw| raw.contains("\"t\""));
-        let first = timed.filter_map(EventWire::read).find_map(|event| event.t);
-        first.and_then(|t| t.date())
+        let timed = raw_events.iter().map(|raw| raw.get()).filter(|raw| raw.contains("\"t\""));
+        timed.filter_map(EventWire::parse).find_map(|event| event.t).and_then(|t| t.date())
     };
-    let started = started_at.as_ref().and_then(Moment::absolute);
-    let started = started.or_else(first_date).unwrap_or(now);
+    let started_at = started_at.as_ref().and_then(EventTime::absolute);
+    let started_at = started_at.or_else(first_date).unwrap_or(now);
     let mut identity = RunIdentity::root(run_id.as_str());
-    identity.deadline_unix_ms = deadline.and_then(|deadline| deadline.from(started));
-    let mut telling = Telling { at: started, round: None, calls: 0 };
-    let (mut told, mut unread) = (Vec::with_capacity(events.len()), 0);
-    for (position, raw) in (1..).zip(&events) {
-        match EventWire::read(raw.get()).and_then(|event| telling.tell(event, started)) {
-            Some((at, facts)) => told.push(ForeignEvent { position, at, facts }),
-            None => unread += 1,
+    identity.deadline_unix_ms = deadline.and_then(|deadline| deadline.resolve(started_at));
+    let mut converter = EventConverter { started_at, latest: started_at, round: None, calls: 0 };
+    let (mut events, mut skipped_events) = (Vec::with_capacity(raw_events.len()), 0);
+    for (position, raw) in (1..).zip(&raw_events) {
+        match EventWire::parse(raw.get()).and_then(|event| converter.convert(event)) {
+            Some((at, payloads)) => events.push(ParsedEvent { position, at, payloads }),
+            None => skipped_events += 1,
         }
     }
     let source = source.map(Cow::into_owned);
-    ForeignRun { identity, source, success, started, events: told, unread, torn }
+    ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error: error }
 }
 
-/// What has to be known of the events before one.
-struct Telling<'a> {
-    at: Timestamp,
+/// Turns events into payloads, in order: turns and call ids depend on the events before.
+struct EventConverter<'a> {
+    started_at: Timestamp,
+    /// The time of the previous event, for events without one.
+    latest: Timestamp,
     round: Option<&'a str>,
     calls: u64,
 }
 
-impl<'a> Telling<'a> {
-    /// The facts of an event; nothing, if it is none that is known.
-    fn tell(
-        &mut self,
-        event: EventWire<'a>,
-        started: Timestamp,
-    ) -> Option<(Timestamp, Vec<TrajectoryPayload>)> {
-        let at = event.t.as_ref().and_then(|t| t.from(started)).unwrap_or(self.at);
-        let facts = match &*event.kind {
-            "tool" => self.call(event)?,
+impl<'a> EventConverter<'a> {
+    /// `None` for an event of an unknown kind, or a tool call without a tool.
+    fn convert(&mut self, event: EventWire<'a>) -> Option<(Timestamp, Vec<TrajectoryPayload>)> {
+        let at = event.t.as_ref().and_then(|t| t.resolve(self.started_at)).unwrap_or(self.latest);
+        let payloads = match &*event.kind {
+            "tool" => self.convert_call(event)?,
             "assistant" => vec![TrajectoryPayload::MessageAppended {
-                message: AgentMessage::assistant(owned(event.text)),
+                message: AgentMessage::assistant(into_string(event.text)),
             }],
             "user" => vec![TrajectoryPayload::MessageAppended {
-                message: AgentMessage::user(owned(event.text)),
+                message: AgentMessage::user(into_string(event.text)),
             }],
             "compaction" => vec![TrajectoryPayload::ContextCompacted { trigger: None }],
             "resume" => vec![TrajectoryPayload::Resumed],
             _ => return None,
         };
-        self.at = at;
-        Some((at, facts))
+        self.latest = at;
+        Some((at, payloads))
     }
 
-    fn call(&mut self, event: EventWire<'a>) -> Option<Vec<TrajectoryPayload>> {
+    fn convert_call(&mut self, event: EventWire<'a>) -> Option<Vec<TrajectoryPayload>> {
         let tool_name: CompactString = event.tool?.to_compact_string();
         let round = event.round.map(RawValue::get).filter(|round| *round != "null");
-        let mut facts = Vec::with_capacity(3);
+        let mut payloads = Vec::with_capacity(3);
+        // Calls with the same `round` belong to one turn.
         if round.is_none() || round != self.round {
-            facts.push(TrajectoryPayload::TurnStarted);
+            payloads.push(TrajectoryPayload::TurnStarted);
         }
         self.round = round;
         self.calls += 1;
@@ -214,20 +206,20 @@ impl<'a> Telling<'a> {
             _ => format!("call-{}", self.calls).into(),
         };
         let args = event.args.map_or(Value::Null, |Arguments(args)| args);
-        facts.push(TrajectoryPayload::ToolStarted {
+        payloads.push(TrajectoryPayload::ToolStarted {
             tool_call_id: Clone::clone(&tool_call_id),
             tool_name: tool_name.clone(),
             args,
         });
-        let result = owned(event.result);
+        let result = into_string(event.result);
         let is_error = event.is_error.unwrap_or_else(|| looks_failed(&result));
-        facts.push(TrajectoryPayload::ToolEnded {
+        payloads.push(TrajectoryPayload::ToolEnded {
             tool_call_id,
             tool_name,
             result: ToolResult { is_error, ..ToolResult::text(result) },
             is_error,
         });
-        Some(facts)
+        Some(payloads)
     }
 }
 
@@ -235,17 +227,18 @@ impl<'a> Telling<'a> {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> ForeignRun {
-        read_run(line.as_bytes(), Timestamp::from_unix_ms(1_000), 7)
+    fn run(line: &str) -> ParsedRun {
+        parse_run(line.as_bytes(), Timestamp::from_unix_ms(1_000), 7)
     }
 
-    fn kinds(run: &ForeignRun) -> Vec<(usize, Vec<&'static str>)> {
-        let kind = |event: &ForeignEvent| event.facts.iter().map(TrajectoryPayload::kind).collect();
+    fn kinds(run: &ParsedRun) -> Vec<(usize, Vec<&'static str>)> {
+        let kind =
+            |event: &ParsedEvent| event.payloads.iter().map(TrajectoryPayload::kind).collect();
         run.events.iter().map(|event| (event.position, kind(event))).collect()
     }
 
     #[test]
-    fn every_kind_of_event() {
+    fn every_kind_of_event_is_converted() {
         let run = run(r#"{"run_id":"r","source":"s","success":null,"deadline":60,"events":[
             {"kind":"user","text":"go","t":0},
             {"kind":"tool","tool":"bash","args":{"command":"ls"},"result":"a.rs","t":1.5,"round":1},
@@ -264,58 +257,62 @@ mod tests {
             ]
         );
         assert_eq!(run.identity.deadline_unix_ms, Some(Timestamp::from_unix_ms(61_000)));
-        assert_eq!(run.events[5].at, Timestamp::from_unix_ms(2_500), "as late as the one before");
-        let TrajectoryPayload::ToolStarted { args, tool_call_id, .. } = &run.events[2].facts[0]
+        assert_eq!(
+            run.events[5].at,
+            Timestamp::from_unix_ms(2_500),
+            "an event without a time has the time of the one before"
+        );
+        let TrajectoryPayload::ToolStarted { args, tool_call_id, .. } = &run.events[2].payloads[0]
         else {
             unreachable!()
         };
         assert_eq!((args["path"].as_str(), tool_call_id.as_str()), (Some("a.rs"), "x"));
-        let TrajectoryPayload::ToolEnded { result, .. } = &run.events[2].facts[1] else {
+        let TrajectoryPayload::ToolEnded { result, .. } = &run.events[2].payloads[1] else {
             unreachable!()
         };
         assert_eq!(result.comparable_text(), r#"{"n":1}"#);
-        assert_eq!((run.unread, run.torn), (0, None));
+        assert_eq!((run.skipped_events, run.parse_error), (0, None));
     }
 
     #[test]
-    fn times_may_be_dates() {
+    fn times_are_seconds_or_dates() {
         let run = run(r#"{"run_id":"r","meta":{"started_at":"2026-01-01T00:00:00Z"},
             "deadline":"2026-01-01T02:00:00Z","events":[
             {"kind":"user","text":"a","t":"2026-01-01T00:01:00+00:00"},{"kind":"user","text":"b","t":90}]}"#);
         let seconds: Vec<_> =
-            run.events.iter().map(|event| event.at.since(run.started).as_secs()).collect();
+            run.events.iter().map(|event| event.at.since(run.started_at).as_secs()).collect();
         assert_eq!(seconds, [60, 90]);
         let deadline = run.identity.deadline_unix_ms.unwrap();
-        assert_eq!(deadline.since(run.started).as_secs(), 7_200);
+        assert_eq!(deadline.since(run.started_at).as_secs(), 7_200);
     }
 
     #[test]
-    fn a_run_with_dates_began_with_the_first() {
+    fn the_first_date_is_the_start_of_a_run_without_one() {
         let run = run(r#"{"run_id":"r","events":[{"kind":"user","text":"a"},
             {"kind":"user","text":"b","t":"2026-01-01T00:01:00Z"}]}"#);
-        assert_eq!(run.events[0].at, run.started);
-        assert_eq!(run.events[1].at, run.started);
+        assert_eq!(run.events[0].at, run.started_at);
+        assert_eq!(run.events[1].at, run.started_at);
     }
 
     #[test]
-    fn a_torn_line_gives_what_stands_before_the_tear() {
+    fn a_truncated_line_keeps_the_events_before_the_end() {
         let whole =
             r#"{"run_id":"r","events":[{"kind":"user","text":"a"},{"kind":"user","text":"b"}]}"#;
         for end in 0..whole.len() {
             let run = run(whole.get(..end).unwrap());
-            assert!(run.torn.is_some());
+            assert!(run.parse_error.is_some());
             assert!(run.events.len() <= 2);
         }
-        let torn = run(r#"{"run_id":"r","events":[{"kind":"user","text":"a"},{"kind":"us"#);
-        assert_eq!((torn.events.len(), torn.identity.run_id.as_str()), (1, "r"));
+        let truncated = run(r#"{"run_id":"r","events":[{"kind":"user","text":"a"},{"kind":"us"#);
+        assert_eq!((truncated.events.len(), truncated.identity.run_id.as_str()), (1, "r"));
         assert_eq!(run("what?").identity.run_id.as_str(), "line-7");
     }
 
     #[test]
-    fn what_makes_no_sense_is_left_out_and_counted() {
+    fn invalid_events_are_skipped_and_counted() {
         let run = run(r#"{"run_id":"r","events":[{"kind":"dance"},{"kind":"tool"},7,
             {"kind":"tool","tool":"bash","t":"noon"},{"kind":"user","text":"a"}],"more":{}}"#);
-        assert_eq!((run.events.len(), run.unread), (2, 3), "an odd time is no time");
-        assert_eq!(run.torn, None);
+        assert_eq!((run.events.len(), run.skipped_events), (2, 3), "an invalid time is ignored");
+        assert_eq!(run.parse_error, None);
     }
 }

@@ -1,41 +1,39 @@
-//! Trajectory records, one JSON object a line: what `midcourse export` writes, and what
-//! `clark-agent` and other tools of its family write.
+//! Trajectory records, one JSON object per line: what `midcourse export` and `clark-agent` write.
 //!
-//! A line needs a payload; everything else has a default. A payload of a kind that this release
-//! does not know is kept as it came.
+//! Only the payload is required; everything else has a default. A payload of an unknown kind is
+//! kept unread, with its bytes.
 
 use midcourse::{DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use midcourse::{Event, FactKey, ForeignRecord, Source};
 
-/// What a line leaves out is taken from here.
+/// Values for fields that a line leaves out.
 #[derive(Debug, Clone)]
 pub struct LineDefaults {
-    /// The run of lines that name none.
     pub run_id: Option<RunId>,
-    /// Who reports it.
     pub source: Source,
-    /// When.
     pub at: Timestamp,
+    pub schema_version: u32,
+    /// `None` for records that nobody monitors while they are read.
+    pub decision_point: Option<DecisionPoint>,
 }
 
-/// A line that is no record.
+/// Why a line is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is not JSON, or not the right JSON.
-    #[error("it is not a trajectory record: {0}")]
+    /// The JSON is invalid, or a field has another type.
+    #[error("not a trajectory record: {0}")]
     Json(#[from] serde_json::Error),
-    /// It belongs to no run.
-    #[error("it names no run")]
-    NoRun,
+    /// Neither the line nor the defaults name a run.
+    #[error("the record has no `run_id`")]
+    NoRunId,
 }
 
 #[derive(Deserialize)]
 struct LineWire {
-    #[serde(default)]
-    schema_version: u32,
+    schema_version: Option<u32>,
     seq: Option<u64>,
     run_id: Option<RunId>,
     parent_run_id: Option<RunId>,
@@ -45,17 +43,24 @@ struct LineWire {
     payload: Value,
     source: Option<Source>,
     fact: Option<FactKey>,
-    decision_point: Option<DecisionPoint>,
+    /// `null` means that nothing can be delivered.
+    #[serde(default, deserialize_with = "present")]
+    decision_point: Option<Option<DecisionPoint>>,
     #[serde(default)]
     redactions: u32,
     #[serde(default)]
     diverged: Vec<Value>,
 }
 
-/// Reads one line.
-pub fn read_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
+/// Distinguishes `null` from a field that is missing.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<DecisionPoint>>, D::Error> {
+    Option::deserialize(value).map(Some)
+}
+
+/// Parses one line.
+pub fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
-    let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRun)?;
+    let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;
     let source = wire.source.unwrap_or_else(|| defaults.source.clone());
     let at = wire.recorded_at_unix_ms.unwrap_or(defaults.at);
     let mut run = RunIdentity::root(run_id.as_str());
@@ -63,15 +68,15 @@ pub fn read_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, L
     run.depth = wire.depth;
     let mut events = Vec::new();
     for payload in std::iter::once(wire.payload).chain(wire.diverged) {
-        let payload = read_payload(payload, &source, line)?;
+        let payload = parse_payload(payload, &source, line)?;
         if let TrajectoryPayload::RunStarted { identity } = &payload
             && identity.run_id == run.run_id
         {
             run = identity.clone();
         }
         let mut event = Event::new(run.clone(), source.clone(), at, payload);
-        event.schema_version = wire.schema_version;
-        event.decision_point = wire.decision_point;
+        event.schema_version = wire.schema_version.unwrap_or(defaults.schema_version);
+        event.decision_point = wire.decision_point.unwrap_or(defaults.decision_point);
         if let Some(fact) = &wire.fact {
             event.fact = Some(fact.clone());
         }
@@ -80,54 +85,73 @@ pub fn read_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, L
     Ok(ForeignRecord { seq: wire.seq, redactions: wire.redactions, events })
 }
 
-/// A payload; one of a kind that is not known is kept unread, a known kind that is wrong is an
-/// error.
-fn read_payload(
+/// Deserializes a payload. One of an unknown kind is kept unread; an invalid payload of a known kind
+/// is an error.
+fn parse_payload(
     payload: Value,
     source: &Source,
     line: &str,
 ) -> Result<TrajectoryPayload, serde_json::Error> {
     match TrajectoryPayload::deserialize(&payload) {
-        Err(_) if is_of_another_release(&payload) => {
+        Err(_) if has_unknown_kind(&payload) => {
             let host = source.host().to_owned();
             Ok(TrajectoryPayload::Unread { host, raw: line.to_owned() })
         }
-        read => read,
+        parsed => parsed,
     }
 }
 
-/// Whether the payload has a kind, and one that is not known here.
-fn is_of_another_release(payload: &Value) -> bool {
+/// Whether a newer release may have written the payload.
+fn has_unknown_kind(payload: &Value) -> bool {
     let kind = payload.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| !TrajectoryPayload::KINDS.contains(&kind))
 }
 
 #[cfg(test)]
 mod tests {
-    use midcourse::{Timestamp, TrajectoryPayload};
+    use midcourse::{DecisionPoint, Timestamp, TrajectoryPayload};
 
-    use super::{LineDefaults, LineError, read_line};
+    use super::{LineDefaults, LineError, parse_line};
 
     fn defaults() -> LineDefaults {
-        LineDefaults { run_id: None, source: "x/y".into(), at: Timestamp::from_unix_ms(9) }
+        LineDefaults {
+            run_id: None,
+            source: "x/y".into(),
+            at: Timestamp::from_unix_ms(9),
+            schema_version: 1,
+            decision_point: Some(DecisionPoint::PreToolSelection),
+        }
     }
 
     #[test]
-    fn a_line_needs_a_run_and_a_payload() {
+    fn only_the_run_and_the_payload_are_required() {
         let line = r#"{"run_id":"r","payload":{"kind":"turn_started"}}"#;
-        let event = read_line(line, &defaults()).unwrap().events.remove(0);
+        let event = parse_line(line, &defaults()).unwrap().events.remove(0);
         assert_eq!((event.run.run_id.as_str(), event.at.unix_ms()), ("r", 9));
         assert_eq!(event.payload, TrajectoryPayload::TurnStarted);
-        let error = read_line(r#"{"payload":{"kind":"turn_started"}}"#, &defaults());
-        assert!(matches!(error, Err(LineError::NoRun)));
-        let error = read_line(r#"{"run_id":"r"}"#, &defaults());
+        let error = parse_line(r#"{"payload":{"kind":"turn_started"}}"#, &defaults());
+        assert!(matches!(error, Err(LineError::NoRunId)));
+        let error = parse_line(r#"{"run_id":"r"}"#, &defaults());
         assert!(matches!(error, Err(LineError::Json(_))));
     }
 
     #[test]
-    fn a_kind_of_a_newer_release_is_kept() {
+    fn a_line_may_state_its_decision_point_and_schema_version() {
+        let parse = |fields: &str| {
+            let line = format!(r#"{{"run_id":"r",{fields}"payload":{{"kind":"turn_started"}}}}"#);
+            let event = parse_line(&line, &defaults()).unwrap().events.remove(0);
+            (event.decision_point, event.schema_version)
+        };
+        assert_eq!(parse(""), (Some(DecisionPoint::PreToolSelection), 1));
+        assert_eq!(parse(r#""decision_point":null,"schema_version":0,"#), (None, 0));
+        let post = parse(r#""decision_point":"post_tool_result","#);
+        assert_eq!(post, (Some(DecisionPoint::PostToolResult), 1));
+    }
+
+    #[test]
+    fn a_payload_of_an_unknown_kind_is_kept_unread() {
         let line = r#"{"run_id":"r","payload":{"kind":"mood_changed","to":"blue"}}"#;
-        let event = read_line(line, &defaults()).unwrap().events.remove(0);
+        let event = parse_line(line, &defaults()).unwrap().events.remove(0);
         let TrajectoryPayload::Unread { raw, .. } = event.payload else { unreachable!() };
         assert_eq!(raw, line);
     }

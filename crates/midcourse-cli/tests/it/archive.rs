@@ -4,8 +4,10 @@
 //! unused bodies.
 
 use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
-use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine, now};
-use midcourse_cli::formats::records::{LineDefaults, read_line};
+use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -15,25 +17,45 @@ fn synced_engine() -> SyncedEngine {
     SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
-fn export(store: &Store) -> Vec<Value> {
-    let mut lines = Vec::new();
-    let mut runs = store.runs(usize::MAX).unwrap();
-    runs.sort_by(|a, b| a.run_id.cmp(&b.run_id));
-    for run in runs {
-        let records = store.records(run.run_id.as_str(), 0, usize::MAX).unwrap();
-        lines.extend(records.iter().map(|record| record.to_json()));
-    }
-    lines
+/// Runs the command and returns its JSON lines.
+fn midcourse(place: &Place, args: &[&str], input: &str) -> Vec<Value> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
+        .args(args)
+        .env("MIDCOURSE_HOME", place.home().path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn import(store: &mut Store, lines: &[Value]) -> midcourse::Imported {
-    let defaults = LineDefaults { run_id: None, source: "import/records".into(), at: now() };
-    let lines = lines.iter().map(|line| read_line(&line.to_string(), &defaults).unwrap());
-    store.import(lines.collect()).unwrap()
+/// The records of all runs.
+fn export(place: &Place) -> Vec<Value> {
+    let runs = midcourse(place, &["list", "--json"], "");
+    let mut runs: Vec<&str> = runs.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    runs.sort_unstable();
+    runs.iter().flat_map(|run| midcourse(place, &["export", run], "")).collect()
 }
 
-/// A run with a bit of everything: a child run, bodies, secrets, merged and conflicting reports,
-/// deliveries, and a record of an old schema.
+/// Imports some records and returns the counts.
+fn import(place: &Place, lines: &[Value]) -> Value {
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    midcourse(place, &["import", "-", "--json"], &lines).remove(0)
+}
+
+/// Checks the counts of an import: new, duplicate, merged, conflict, renumbered.
+#[track_caller]
+fn check_counts(counts: &Value, expected: [u64; 5]) {
+    let names = ["new", "duplicate", "merged", "conflict", "renumbered"];
+    assert_eq!(names.map(|name| counts[name].as_u64().unwrap()), expected, "{counts}");
+}
+
+/// Two runs with everything that a store can contain: a child run, long texts, secrets, merged and
+/// conflicting reports, deliveries, and an older schema.
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
@@ -70,46 +92,40 @@ pub(crate) fn everything(store: &mut Store) {
 
 #[test]
 fn an_export_imports_without_loss_any_number_of_times() {
-    let (from, to) = (Place::new(), Place::new());
-    let mut store = from.open();
-    everything(&mut store);
-    let lines = export(&store);
-    let mut copy = to.open();
-    assert_eq!(import(&mut copy, &lines).duplicates, 0);
+    let (original, copy) = (Place::new(), Place::new());
+    everything(&mut original.open());
+    let lines = export(&original);
+    let count = u64::try_from(lines.len()).unwrap();
+    check_counts(&import(&copy, &lines), [count, 0, 0, 1, 0]);
     assert_eq!(export(&copy), lines);
-    let again = import(&mut copy, &lines);
-    assert_eq!((again.new, again.merged, again.renumbered), (0, 0, 0));
-    assert_eq!(again.conflicts, 1, "the conflict in the exported records");
+    // The one conflicting report is in the file again.
+    check_counts(&import(&copy, &lines), [0, count, 0, 1, 0]);
     assert_eq!(export(&copy), lines);
-    // Importing into the store that it came from changes nothing either.
-    let original = import(&mut store, &lines);
-    assert_eq!((original.new, original.conflicts), (0, 1));
-    assert_eq!(export(&store), lines);
-    // A live run can continue an imported one, and the file can be imported again.
-    copy.append(said("r", "continue")).unwrap();
-    assert_eq!(import(&mut copy, &lines).new, 0);
-    for store in [&store, &copy] {
-        assert_eq!(findings(store), [""; 0]);
+    check_counts(&import(&original, &lines), [0, count, 0, 1, 0]);
+    assert_eq!(export(&original), lines);
+    // An imported run may go on, and the file be imported once more.
+    copy.open().append(said("r", "one more")).unwrap();
+    assert_eq!(import(&copy, &lines)["new"], 0);
+    for place in [&original, &copy] {
+        assert_eq!(place.findings(), [""; 0]);
     }
-    let summary = |store: &Store| store.run("r").unwrap().unwrap();
-    assert_eq!(summary(&store).calls, summary(&copy).calls);
+    let summary = |place: &Place| place.open().run("r").unwrap().unwrap();
+    assert_eq!(summary(&original).calls, summary(&copy).calls);
 }
 
 #[test]
 fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
     let place = Place::new();
-    let mut store = place.open();
     let line = |seq: u64, text: &str| {
         json!({"seq": seq, "run_id": "r", "recorded_at_unix_ms": 5,
                "payload": {"kind": "message_appended", "message": {"role": "user", "content": text}}})
     };
     let lines = [line(0, "a"), line(4, "b"), line(9, "b")];
-    let first = import(&mut store, &lines);
-    assert_eq!((first.new, first.renumbered), (3, 2));
-    let again = import(&mut store, &lines);
-    assert_eq!((again.new, again.duplicates), (0, 3));
-    assert_eq!(store.trajectory("r").unwrap().len(), 3);
-    assert_eq!(findings(&store), [""; 0]);
+    check_counts(&import(&place, &lines), [3, 0, 0, 0, 2]);
+    let again = import(&place, &lines);
+    assert_eq!((again["new"].as_u64(), again["duplicate"].as_u64()), (Some(0), Some(3)));
+    assert_eq!(export(&place).len(), 3);
+    assert_eq!(place.findings(), [""; 0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The `midcourse` command as a user meets it: what it prints, and how it fails.
+//! `midcourse demo` and `midcourse replay`: what they print, and how they fail.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,7 +6,6 @@ use std::process::{Command, Output, Stdio};
 
 use crate::events::Place;
 
-/// Runs the command with this standard input.
 fn midcourse(args: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
         .args(args)
@@ -23,30 +22,29 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The demo, with a folder for its data.
 fn demo(home: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.arg("demo").env("MIDCOURSE_HOME", home).output().unwrap()
 }
 
 #[test]
-fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
+fn the_demo_agent_loops_gets_a_message_through_its_hooks_and_recovers() {
     let place = Place::new();
     let output = demo(place.home().path());
-    let (shown, beside) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{shown}{beside}");
-    for words in [
-        "the hook of UserPromptSubmit answers:",
+    let (shown, summary) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}{summary}");
+    for expected in [
+        "the UserPromptSubmit hook replies:",
         "There is a deadline: 10 minutes remaining.",
-        "the hook of PostToolUseFailure answers:",
+        "the PostToolUseFailure hook replies:",
         "Repeating it will not help",
         "built for release",
         "The agent: The build passes.",
     ] {
-        assert!(shown.contains(words), "{words}: {shown}");
+        assert!(shown.contains(expected), "{expected}: {shown}");
     }
-    assert!(beside.contains("6 calls, 3 failed or refused"), "{beside}");
-    assert!(beside.contains("(repeated_error; it was gone after 3 calls)"), "{beside}");
+    assert!(summary.contains("6 calls, 3 failed or refused"), "{summary}");
+    assert!(summary.contains("(repeated_error; it was gone after 3 calls)"), "{summary}");
 
     let store = place.open();
     let run = store.runs(9).unwrap().remove(0);
@@ -59,31 +57,31 @@ fn the_demo_goes_in_circles_is_told_through_its_hooks_and_recovers() {
 }
 
 #[test]
-fn a_demo_that_nobody_can_help_says_where_to_look() {
+fn a_demo_without_a_store_fails_and_names_the_log() {
     let folder = tempfile::tempdir().unwrap();
-    let no_folder = folder.path().join("a file");
-    std::fs::write(&no_folder, "").unwrap();
-    let output = demo(&no_folder);
-    let beside = text(&output.stderr);
+    let file = folder.path().join("a file");
+    std::fs::write(&file, "").unwrap();
+    let output = demo(&file);
+    let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("The agent: I give up."));
-    assert!(beside.contains("was not brought back on course"), "{beside}");
+    assert!(errors.contains("the agent did not recover; see "), "{errors}");
 }
 
 #[test]
-fn a_replay_of_a_trajectory_in_notation() {
+fn replay_reads_notation() {
     let output = midcourse(&["replay"], "4x bash make !! error: no rule\n");
     insta::assert_snapshot!(text(&output.stdout), @r"
-    call    3  seen      doom_loop (confidence 0.90, records [2, 5, 8])
-    call    3  seen      repeated_error (confidence 0.85, records [2, 5, 8])
-    call    3  said      by course_correction, about repeated_error, rung 1:
-                          You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
-    4 calls, 4 of them failed; one thing said.
+    call    3  pattern  doom_loop (confidence 0.90, records 2, 5, 8)
+    call    3  pattern  repeated_error (confidence 0.85, records 2, 5, 8)
+    call    3  message  from course_correction about repeated_error, rung 1:
+                         You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
+    4 calls, 4 failed; 1 message.
     ");
 }
 
 #[test]
-fn a_replay_of_records_says_the_same() {
+fn replay_of_records_and_of_notation_print_the_same() {
     let notation = "user: go\n4x bash make !! error: no rule\nbash make -> built all of it\n";
     let records = midcourse::parse_notation(notation).unwrap();
     let lines: String =
@@ -102,12 +100,12 @@ fn a_replay_of_records_says_the_same() {
 }
 
 #[test]
-fn errors_say_what_to_do_and_exit_with_one() {
+fn errors_are_on_standard_error_with_exit_code_1() {
     for (args, input, expected) in [
         (
             vec!["replay", "no/such/file"],
             "",
-            "midcourse: no/such/file cannot be read: No such file or directory (os error 2)\n",
+            "midcourse: cannot read no/such/file: No such file or directory (os error 2)\n",
         ),
         (
             vec!["replay"],
@@ -124,7 +122,8 @@ fn errors_say_what_to_do_and_exit_with_one() {
         (
             vec!["replay"],
             "# nothing\n",
-            "midcourse: standard input holds no records: give records as JSON lines, or notation\n",
+            "midcourse: standard input contains no records; expected records as JSON lines, or \
+             notation\n",
         ),
     ] {
         let output = midcourse(&args, input);

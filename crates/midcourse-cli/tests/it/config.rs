@@ -6,7 +6,7 @@ use std::process::Command;
 
 use midcourse::{DeliveryPolicy, Mode, ToolSetting};
 use midcourse_cli::config::Config;
-use midcourse_cli::scenario::{judge, read_scenarios};
+use midcourse_cli::scenario::{evaluate, parse_scenarios};
 
 fn page() -> Vec<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
@@ -173,10 +173,10 @@ fn any_place_in_any_text_can_be_shown() {
 #[test]
 fn an_engine_speaks_as_the_file_says() {
     let scenario = "=== one\nexpect: quiet\n8x bash make !! error: no rule";
-    let scenario = &read_scenarios(scenario).unwrap()[0];
+    let scenario = &parse_scenarios(scenario).unwrap()[0];
     let words = |text: &str| {
         let mut engine = Config::parse(text).unwrap().engine();
-        judge(scenario, &mut engine).words.iter().map(|word| word.event).collect::<Vec<_>>()
+        evaluate(scenario, &mut engine).deliveries().map(|it| it.event).collect::<Vec<_>>()
     };
     assert_eq!(words("")[..2], [3, 6]);
     assert_eq!(words("[speaking]\ncool_down_calls = 4")[..2], [3, 7]);
@@ -188,12 +188,12 @@ fn an_engine_speaks_as_the_file_says() {
 #[test]
 fn providers_speak_as_their_tables_say() {
     let scenario = "=== one\nexpect: quiet\n8x bash make !! error: no rule";
-    let scenario = &read_scenarios(scenario).unwrap()[0];
+    let scenario = &parse_scenarios(scenario).unwrap()[0];
     let first = |text: &str| {
         let text = format!("[providers.course_correction]\nenabled = false\n{text}");
         let mut engine = Config::parse(&text).unwrap().engine();
-        let words = judge(scenario, &mut engine).words;
-        words.first().map(|word| (word.event, word.delivery.provider().to_owned()))
+        let result = evaluate(scenario, &mut engine);
+        result.deliveries().next().map(|it| (it.event, it.delivery.provider().to_owned()))
     };
     let by = |event: usize, provider: &str| Some((event, provider.to_owned()));
     assert_eq!(first(""), None);

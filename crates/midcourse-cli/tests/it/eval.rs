@@ -1,17 +1,14 @@
-//! Labelled scenarios through the command: the score, the list, the lines that are to be held.
+//! `midcourse eval`: the score, the list of scenarios, and the thresholds.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use midcourse::{Budget, Engine};
-use midcourse_cli::scenario::{judge, read_scenarios};
-
-/// One scenario for each verdict, and one word about something else. A call that fails three times
-/// in the same way is spoken of with the third.
+/// One scenario for each verdict, and one with another cause. The engine reports the third of equal
+/// failures.
 const LOOPS: &str = "\
-# what a word is due about
+# scenarios that expect a message
 === in-time
 why: the third equal failure says enough
 expect: repeated_error 4..5
@@ -26,7 +23,7 @@ user: go
 expect: repeated_error 2..3
 user: go
 4x bash make !! error: no rule
-=== about-something-else
+=== other-cause
 expect: monologue 3..4
 user: go
 4x bash make !! error: no rule
@@ -42,7 +39,7 @@ read b -> two
 expect: quiet
 bash ls -> a b
 read a -> one
-=== speaks
+=== false-alarm
 expect: quiet
 3x bash make !! error: no rule
 ";
@@ -72,56 +69,56 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_score_and_what_went_wrong() {
+fn the_score_and_the_unexpected_results_are_printed() {
     let output = eval(&scenarios(), &["."]);
     assert!(output.status.success());
     let shown = text(&output.stdout);
-    // What exactly is said is not the business of this command.
+    // The texts of the messages are tested elsewhere.
     let (score, list) = shown.split_once("\n\nNot as expected:\n").unwrap();
     insta::assert_snapshot!(score, @r"
-    PATTERN         SCENARIOS  IN TIME  NAMED OTHERWISE  TOO EARLY  LATE  MISSED  RECALL  PRECISION  EVENTS AFTER FIRST
-    doom_loop               2        0                0          1     0       1     0 %          –                   –
-    monologue               1        1                1          0     0       0   100 %          –                   1
-    repeated_error          3        1                0          1     1       0    33 %       40 %                   2
+    PATTERN         SCENARIOS  IN TIME  OTHER CAUSE  TOO EARLY  LATE  MISSED  RECALL  PRECISION  MEDIAN DELAY
+    doom_loop               2        0            0          1     0       1     0 %          –             –
+    monologue               1        1            1          0     0       0   100 %          –             1
+    repeated_error          3        1            0          1     1       0    33 %       40 %             2
 
-    2 of 5 caught in time (40 %; 1 of them with a word about something else), 1 too early, 1 late, 1 missed; 1 of 2 quiet ones spoken to (50 %).
+    2 of 5 caught in time (40 %; 1 of them with another cause), 1 too early, 1 late, 1 missed; 1 false alarms in 2 quiet scenarios (50 %).
     ");
     let lines: Vec<&str> =
         list.lines().map(|line| line.split(": ").next().unwrap().trim()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
     ./loops.txt:8  too-early  too early
-    expected  repeated_error|doom_loop 5..5
-    came      event 4, repeated_error
+    expected   repeated_error|doom_loop 5..5
+    delivered  event 4, repeated_error
     ./loops.txt:12  late  late
-    expected  repeated_error 2..3
-    came      event 4, repeated_error
-    ./loops.txt:16  about-something-else  in time, about something else
-    expected  monologue 3..4
-    came      event 4, repeated_error
+    expected   repeated_error 2..3
+    delivered  event 4, repeated_error
+    ./loops.txt:16  other-cause  in time, other cause
+    expected   monologue 3..4
+    delivered  event 4, repeated_error
     ./more/others.txt:1  missed  missed
-    expected  doom_loop 2..3
-    came      nothing
-    ./more/others.txt:10  speaks  spoken to
-    expected  quiet
-    came      event 3, repeated_error
+    expected   doom_loop 2..3
+    delivered  nothing
+    ./more/others.txt:10  false-alarm  false alarm
+    expected   quiet
+    delivered  event 3, repeated_error
     ");
 }
 
 #[test]
-fn all_scenarios_are_listed_when_asked_for() {
+fn all_lists_the_expected_results_too() {
     let folder = scenarios();
     let all = text(&eval(&folder, &[".", "--all"]).stdout);
     for name in ["in-time  in time", "stays-quiet  quiet", "missed  missed"] {
         assert!(all.contains(name), "{all}");
     }
-    let right = "=== stays-quiet\nexpect: quiet\nbash ls -> a b\n";
-    std::fs::write(folder.path().join("right.txt"), right).unwrap();
+    let as_expected = "=== stays-quiet\nexpect: quiet\nbash ls -> a b\n";
+    std::fs::write(folder.path().join("right.txt"), as_expected).unwrap();
     let shown = text(&eval(&folder, &["right.txt"]).stdout);
-    insta::assert_snapshot!(shown, @"0 of 0 caught in time (–), 0 too early, 0 late, 0 missed; 0 of 1 quiet ones spoken to (0 %).");
+    insta::assert_snapshot!(shown, @"0 of 0 caught in time (–), 0 too early, 0 late, 0 missed; 0 false alarms in 1 quiet scenarios (0 %).");
 }
 
 #[test]
-fn as_lines_of_json() {
+fn json_lines_contain_every_scenario_and_a_summary() {
     let output = eval(&scenarios(), &["loops.txt", "more", "--json"]);
     assert!(output.status.success());
     let lines: Vec<Value> = text(&output.stdout)
@@ -130,7 +127,7 @@ fn as_lines_of_json() {
         .collect();
     let (summary, scenarios) = lines.split_last().unwrap();
     let verdicts: Vec<_> = scenarios.iter().map(|line| line["verdict"].as_str().unwrap()).collect();
-    let expected = ["in_time", "too_early", "late", "in_time", "missed", "quiet", "spoken"];
+    let expected = ["in_time", "too_early", "late", "in_time", "missed", "quiet", "false_alarm"];
     assert_eq!(verdicts, expected);
     let early = &scenarios[1];
     assert_eq!((&early["type"], &early["name"]), (&"scenario".into(), &"too-early".into()));
@@ -139,87 +136,94 @@ fn as_lines_of_json() {
         early["expect"],
         json!({"patterns": ["repeated_error", "doom_loop"], "first": 5, "last": 5})
     );
-    let word = &early["words"][0];
-    assert_eq!((&word["event"], &word["pattern"]), (&4.into(), &"repeated_error".into()));
-    assert_eq!(word["rung"], 1);
-    assert!(word["text"].as_str().unwrap().len() > 20);
-    assert_eq!(scenarios[3]["named_as_expected"], false);
+    let delivery = &early["deliveries"][0];
+    let fields = ["event", "call", "cause", "rung"].map(|name| &delivery[name]);
+    assert_eq!(fields, [&json!(4), &json!(3), &json!("repeated_error"), &json!(1)]);
+    assert!(delivery["text"].as_str().unwrap().len() > 20);
+    assert_eq!(scenarios[3]["cause_as_expected"], false);
     assert_eq!(scenarios[5]["expect"], "quiet");
     assert_eq!(summary["type"], "summary");
     for (key, value) in [
         ("scenarios", 7),
-        ("expect_word", 5),
+        ("expect_message", 5),
         ("in_time", 2),
         ("too_early", 1),
         ("late", 1),
         ("missed", 1),
-        ("named_otherwise", 1),
+        ("other_cause", 1),
         ("expect_quiet", 2),
-        ("spoken", 1),
+        ("false_alarms", 1),
     ] {
         assert_eq!(summary[key], value, "{key}");
     }
     assert_eq!(
-        (&summary["caught_percent"], &summary["spoken_percent"]),
+        (&summary["caught_percent"], &summary["false_alarm_percent"]),
         (&json!(40.0), &json!(50.0))
     );
 }
 
 #[test]
-fn a_line_can_be_held() {
+fn a_missed_threshold_fails() {
     let folder = scenarios();
-    let held = ["--min-caught", "40", "--max-early", "1", "--max-spoken", "50"];
-    let output = eval(&folder, &[&["."], held.as_slice()].concat());
+    let thresholds = ["--min-caught", "40", "--max-early", "1", "--max-false-alarms", "50"];
+    let output = eval(&folder, &[&["."], thresholds.as_slice()].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for (flag, value, told) in [
+    for (flag, value, problem) in [
         ("--min-caught", "40.1", "40.0 % were caught in time, less than 40.1 %"),
         ("--max-early", "0", "1 came too early, more than 0"),
-        ("--max-spoken", "49", "50.0 % of the quiet ones were spoken to, more than 49 %"),
+        ("--max-false-alarms", "49", "50.0 % of the quiet scenarios got a message, more than 49 %"),
     ] {
         let output = eval(&folder, &[".", flag, value]);
         assert_eq!(output.status.code(), Some(1), "{flag}");
-        assert_eq!(text(&output.stderr), format!("midcourse: {told}\n"));
-        assert!(text(&output.stdout).contains("caught in time"), "the score is told all the same");
+        assert_eq!(text(&output.stderr), format!("midcourse: {flag}: {problem}\n"));
+        assert!(
+            text(&output.stdout).contains("caught in time"),
+            "the score is printed all the same"
+        );
     }
     let quiet = "=== q\nexpect: quiet\nbash ls -> a b\n";
     std::fs::write(folder.path().join("quiet.txt"), quiet).unwrap();
     let output = eval(&folder, &["quiet.txt", "--min-caught", "1"]);
-    assert_eq!(output.status.code(), Some(1), "what measures nothing holds no line");
+    assert_eq!(output.status.code(), Some(1), "a threshold that nothing measures is missed");
     assert_eq!(eval(&folder, &[".", "--min-caught", "101"]).status.code(), Some(2));
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line() {
+fn errors_name_the_file_and_the_line() {
     let folder = scenarios();
-    for (file, wrong, told) in [
-        ("a.txt", "=== a\nexpect: loop 1..2\nbash a -> b", "a.txt:2: \"loop\" is no pattern: give"),
+    for (file, text_of_file, problem) in [
+        (
+            "a.txt",
+            "=== a\nexpect: loop 1..2\nbash a -> b",
+            "a.txt:2: unknown pattern \"loop\"; use one of",
+        ),
         ("b.txt", "=== a\nexpect: quiet\n\nbash a", "b.txt:4: a call needs ` -> result`"),
-        ("c.txt", "# nothing\n", "there are no scenarios in these files"),
+        ("c.txt", "# nothing\n", "these files contain no scenarios"),
         (
             "d.txt",
             "\n=== late\nexpect: quiet\nbash a -> b",
-            "d.txt:2: loops.txt:12 has a scenario late too: rename one",
+            "d.txt:2: loops.txt:12 has a scenario `late` too; rename one",
         ),
     ] {
-        std::fs::write(folder.path().join(file), wrong).unwrap();
+        std::fs::write(folder.path().join(file), text_of_file).unwrap();
         let args = if file == "d.txt" { vec!["loops.txt", file] } else { vec![file] };
         let output = eval(&folder, &args);
         assert_eq!(output.status.code(), Some(1), "{file}");
         let shown = text(&output.stderr);
-        assert!(shown.starts_with(&format!("midcourse: {told}")), "{shown}");
+        assert!(shown.starts_with(&format!("midcourse: {problem}")), "{shown}");
     }
     assert_eq!(eval(&folder, &["missing.txt"]).status.code(), Some(1));
 }
 
 #[test]
-fn the_example_of_the_documentation_is_as_expected() {
+fn the_example_in_the_documentation_is_as_expected() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
     let page = std::fs::read_to_string(page).unwrap();
     let example = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    let scenarios = read_scenarios(example).unwrap();
-    assert_eq!(scenarios.len(), 2);
-    for scenario in scenarios {
-        let judged = judge(&scenario, &mut Engine::shipped(Budget::default()));
-        assert!(judged.is_right(), "{}: {judged:?}", scenario.name);
-    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("example.txt"), example).unwrap();
+    let shown = text(&eval(&folder, &["example.txt"]).stdout);
+    assert!(shown.contains("1 of 1 caught in time"), "{shown}");
+    assert!(shown.contains("0 false alarms in 1 quiet scenarios"), "{shown}");
+    assert!(!shown.contains("Not as expected"), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! The commands over stored runs, as a person and as a program meets them.
+//! The commands that work on stored runs: what they print for people and for programs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -32,19 +32,19 @@ impl User {
         self.command(args).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// What it prints, when all is well.
-    fn tell(&self, args: &[&str]) -> String {
+    /// Standard output of a command that succeeds.
+    fn output(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn lines(&self, args: &[&str]) -> Vec<Value> {
-        self.tell(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        self.output(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What it says when it fails.
-    fn complain(&self, args: &[&str]) -> String {
+    /// Standard error of a command that fails.
+    fn error(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
@@ -52,32 +52,33 @@ impl User {
 }
 
 #[test]
-fn a_list_for_people_and_for_programs() {
+fn list_prints_a_table_or_json_lines() {
     let user = User::new();
-    assert_eq!(user.tell(&["list"]), "No runs yet.\n");
-    assert_eq!(user.tell(&["list", "--json"]), "");
+    assert_eq!(user.output(&["list"]), "No runs recorded yet.\n");
+    assert_eq!(user.output(&["list", "--json"]), "");
     everything(&mut user.place.open());
-    insta::assert_snapshot!(user.tell(&["list"]), @r"
-    RUN       HOST  STARTED                 LASTED  ENDED          CALLS  ERRORS  SAID
-    r.worker  test  2026-09-21 14:13:21       0 ms  not on record      0       0     0
-    r         test  2026-09-21 14:13:20  1 min 0 s  failed             7       4     1
+    insta::assert_snapshot!(user.output(&["list"]), @r"
+    RUN       HOST  STARTED               DURATION  OUTCOME  CALLS  ERRORS  MESSAGES
+    r.worker  test  2026-09-21 14:13:21       0 ms  no end       0       0         0
+    r         test  2026-09-21 14:13:20  1 min 0 s  failed       7       4         1
     ");
-    insta::assert_snapshot!(user.tell(&["list", "--json"]), @r#"
+    insta::assert_snapshot!(user.output(&["list", "--json"]), @r#"
     {"run_id":"r.worker","parent_run_id":"r","host":"test","started":"2026-09-21T14:13:21.000Z","ended":null,"outcome":null,"calls":0,"errors":0,"deliveries":0}
     {"run_id":"r","parent_run_id":null,"host":"test","started":"2026-09-21T14:13:20.000Z","ended":"2026-09-21T14:14:20.000Z","outcome":"failed","calls":7,"errors":4,"deliveries":1}
     "#);
 }
 
 #[test]
-fn a_run_record_by_record() {
+fn show_prints_a_run_record_by_record() {
     let user = User::new();
     everything(&mut user.place.open());
-    insta::assert_snapshot!(user.tell(&["show", "r"]), @r"
+    insta::assert_snapshot!(user.output(&["show", "r"]), @r"
     run      r
     child    r.worker (0 calls)
     host     test
-    time     2026-09-21 14:13:20, 1 min 0 s, ended: failed
-    counts   records 12, calls 7, errors 4, said 1
+    time     2026-09-21 14:13:20, 1 min 0 s
+    outcome  failed
+    counts   records 12, calls 7, errors 4, messages 1
 
          0           1 s  started
          1          0 ms  user       make it build
@@ -98,21 +99,20 @@ fn a_run_record_by_record() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_opens_and_says_so() {
+fn show_says_that_a_run_has_no_end() {
     let user = User::new();
     user.place.open().append(crate::events::started("cut", "c")).unwrap();
-    let shown = user.tell(&["show", "latest"]);
+    let shown = user.output(&["show", "latest"]);
     assert!(
-        shown.contains(
-            "No end is on record: the run is still going, or it was cut off after record 0"
-        )
+        shown.contains("No end recorded: the run is still active, or it was killed after record 0"),
+        "{shown}"
     );
-    assert!(shown.contains("This call has no end: bash (c)"), "{shown}");
-    assert!(user.tell(&["verify"]).contains("1 without an end on record"));
+    assert!(shown.contains("Call without a result: bash (c)"), "{shown}");
+    assert!(user.output(&["verify"]).contains("Runs without a recorded end: 1."));
 }
 
 #[test]
-fn what_agents_wrote_cannot_play_with_the_terminal() {
+fn recorded_text_cannot_control_the_terminal() {
     let user = User::new();
     let evil = "\x1b]0;owned\x07\u{202e}txt";
     user.place.open().append(ended(evil, evil, evil)).unwrap();
@@ -126,25 +126,29 @@ fn what_agents_wrote_cannot_play_with_the_terminal() {
         vec!["verify"],
         vec!["prune", "--older-than", "0s"],
     ] {
-        let shown = user.tell(&args);
+        let shown = user.output(&args);
         assert!(!shown.contains(['\x1b', '\x07', '\u{202e}']), "{args:?}: {shown:?}");
     }
 }
 
 #[test]
-fn an_export_is_imported_elsewhere_as_it_was() {
+fn an_export_imports_into_another_store_unchanged() {
     let (user, other) = (User::new(), User::new());
     everything(&mut user.place.open());
-    let exported = user.tell(&["export", "r", "--tree", "--to", "jsonl"]);
+    let exported = user.output(&["export", "r", "--tree"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &exported).unwrap();
     let path = file.path().to_str().unwrap();
-    let told = other.tell(&["import", path]);
-    assert!(told.starts_with("13 records imported, 0 were known.\n"), "{told}");
-    assert_eq!(other.tell(&["export", "r", "--tree"]), exported);
-    assert!(other.tell(&["import", path]).starts_with("0 records imported, 13 were known.\n"));
-    assert!(other.tell(&["verify"]).contains("all whole"));
-    // A torn or foreign line is left out and said; the rest comes in.
+    let counts = other.output(&["import", path]);
+    assert!(counts.starts_with("Imported 13 records; 0 were already stored.\n"), "{counts}");
+    assert_eq!(other.output(&["export", "r", "--tree"]), exported);
+    assert!(
+        other
+            .output(&["import", path])
+            .starts_with("Imported 0 records; 13 were already stored.\n")
+    );
+    assert!(other.output(&["verify"]).contains("no problems"));
+    // Invalid lines are skipped and counted; the rest is imported.
     std::fs::write(
         file.path(),
         format!("what?\n\n{}\n{{\"seq\":", exported.lines().next().unwrap()),
@@ -153,48 +157,55 @@ fn an_export_is_imported_elsewhere_as_it_was() {
     let output = User::new().run(&["import", path, "--json"]);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
-        "{\"new\":1,\"known\":0,\"filled\":0,\"diverged\":0,\"renumbered\":0,\"unread\":2}\n"
+        "{\"new\":1,\"duplicate\":0,\"merged\":0,\"conflict\":0,\"renumbered\":0,\"unreadable\":2}\n"
     );
-    assert!(String::from_utf8(output.stderr).unwrap().contains("line 1 is left out"));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().contains(":1: skipped: not a trajectory record")
+    );
 }
 
 #[test]
-fn verify_exits_with_one_on_a_finding() {
+fn verify_fails_on_a_changed_record() {
     let user = User::new();
     everything(&mut user.place.open());
-    assert!(user.tell(&["verify"]).ends_with("all whole. 1 without an end on record.\n"));
+    assert!(user.output(&["verify"]).ends_with("no problems. Runs without a recorded end: 1.\n"));
     let other = rusqlite::Connection::open(user.home().store_file()).unwrap();
     other.execute("UPDATE records SET at = at + 1 WHERE seq = 3", []).unwrap();
     let output = user.run(&["verify"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("r: record 3 was changed after it was stored"), "{told}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("r: record 3 was changed after it was stored"), "{shown}");
     assert_eq!(user.run(&["verify", "r.worker"]).status.code(), Some(0));
     let output = user.run(&["verify", "--json"]);
     let lines = String::from_utf8(output.stdout).unwrap();
     let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["type"], &last["findings"]), (&"summary".into(), &1.into()));
+    assert_eq!((&last["type"], &last["problems"]), (&"summary".into(), &1.into()));
 }
 
 #[test]
-fn prune_says_what_it_would_do_and_does_it_only_when_told() {
+fn prune_removes_runs_only_with_yes() {
     let user = User::new();
     everything(&mut user.place.open());
-    let told = user.tell(&["prune", "--older-than", "1d"]);
-    assert!(told.ends_with("2 runs would be removed; `--yes` removes them.\n"), "{told}");
+    let shown = user.output(&["prune", "--older-than", "1d"]);
+    assert!(shown.ends_with("2 runs would be removed; add `--yes` to remove them.\n"), "{shown}");
     assert_eq!(user.lines(&["list", "--json"]).len(), 2);
-    assert_eq!(user.tell(&["prune", "--older-than", "10000d", "--yes"]), "No run is that old.\n");
     assert_eq!(
-        user.tell(&["prune", "--older-than", "1d", "--yes", "--shrink"]),
-        "2 runs removed.\n"
+        user.output(&["prune", "--older-than", "10000d", "--yes"]),
+        "No runs are that old.\n"
     );
-    assert_eq!(user.tell(&["list"]), "No runs yet.\n");
+    assert_eq!(
+        user.output(&["prune", "--older-than", "1d", "--yes", "--shrink"]),
+        "Removed 2 runs.\n"
+    );
+    assert_eq!(user.output(&["list"]), "No runs recorded yet.\n");
     let output = user.run(&["prune", "--older-than", "soon"]);
     assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("invalid duration `soon`; try `30d` or `12h`"), "{error}");
 }
 
 #[test]
-fn tail_follows_what_is_recorded() {
+fn tail_follows_new_records() {
     let user = User::new();
     user.place.open().append(said("r", "before")).unwrap();
     let mut child = user.command(&["tail", "-f", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -208,19 +219,19 @@ fn tail_follows_what_is_recorded() {
 }
 
 #[test]
-fn spilled_events_are_shown_and_kept() {
+fn spilled_events_are_imported_before_they_are_shown() {
     let user = User::new();
     user.place.open().append(said("r", "first")).unwrap();
     midcourse::spill_event(&user.home(), said("r", "spilled"), &crate::events::quick()).unwrap();
-    assert!(user.tell(&["show", "r"]).contains("spilled"));
-    // One that cannot be read is a finding, and stays.
+    assert!(user.output(&["show", "r"]).contains("spilled"));
+    // One that cannot be read is a problem, and is kept.
     std::fs::write(user.home().spill_folder().join("x.json"), "{").unwrap();
     assert_eq!(user.run(&["verify"]).status.code(), Some(1));
     assert!(user.home().spill_folder().join("x.unread").exists());
 }
 
 #[test]
-fn nobody_has_to_listen_to_be_recorded() {
+fn record_works_without_a_reader_of_its_replies() {
     let user = User::new();
     let mut child = user
         .command(&["record", "--run", "r"])
@@ -239,7 +250,7 @@ fn nobody_has_to_listen_to_be_recorded() {
 }
 
 #[test]
-fn a_damaged_record_does_not_hide_the_others() {
+fn records_after_a_damaged_one_are_shown() {
     let user = User::new();
     everything(&mut user.place.open());
     let other = rusqlite::Connection::open(user.home().store_file()).unwrap();
@@ -250,13 +261,13 @@ fn a_damaged_record_does_not_hide_the_others() {
         let output = user.run(&args);
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8(output.stdout).unwrap().lines().count() > 10);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains("1 records are damaged"), "{told}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("1 records are damaged"), "{errors}");
     }
 }
 
 #[test]
-fn lines_without_numbers_are_known_the_next_time() {
+fn importing_records_without_seqs_twice_stores_them_once() {
     let user = User::new();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(
@@ -265,29 +276,30 @@ fn lines_without_numbers_are_known_the_next_time() {
     )
     .unwrap();
     let path = file.path().to_str().unwrap();
-    assert_eq!(user.tell(&["import", path]), "3 records imported, 0 were known.\n");
-    assert_eq!(user.tell(&["import", path]), "0 records imported, 3 were known.\n");
+    assert_eq!(user.output(&["import", path]), "Imported 3 records; 0 were already stored.\n");
+    assert_eq!(user.output(&["import", path]), "Imported 0 records; 3 were already stored.\n");
     std::fs::write(file.path(), "nothing of ours\n").unwrap();
-    assert!(user.complain(&["import", path]).contains("none of the 1 lines could be read"));
+    assert!(user.error(&["import", path]).contains("none of the 1 lines could be read"));
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_say_what_to_do_next() {
     let user = User::new();
-    let said = user.complain(&["show", "r"]);
-    assert!(said.contains("there are no records in") && said.contains("MIDCOURSE_HOME"), "{said}");
+    let error = user.error(&["show", "r"]);
+    assert!(error.contains("no runs recorded in") && error.contains("MIDCOURSE_HOME"), "{error}");
     everything(&mut user.place.open());
     assert_eq!(
-        user.complain(&["show", "nothing"]),
-        "midcourse: there is no run nothing; `midcourse list` shows those there are\n"
+        user.error(&["show", "nothing"]),
+        "midcourse: no run `nothing`; `midcourse list --all` shows all runs\n"
     );
     user.place.open().append(crate::events::said("r.other", "x")).unwrap();
-    let said = user.complain(&["show", "r."]);
-    assert!(said.contains("r. could be any of") && said.contains("r.worker"), "{said}");
+    let error = user.error(&["show", "r."]);
+    assert!(error.contains("several runs start with `r.`: "), "{error}");
+    assert!(error.contains("r.other") && error.contains("r.worker"), "{error}");
 }
 
 #[test]
-fn a_program_records_any_line_it_is_given() {
+fn record_keeps_lines_that_it_cannot_read() {
     let user = User::new();
     let mut child = user
         .command(&["record", "--run", "mine", "--host", "shell"])

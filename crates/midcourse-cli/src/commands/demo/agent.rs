@@ -1,8 +1,8 @@
-//! The agent of the demo: a program with one habit and no insight. It runs the build again until
-//! somebody tells it that this leads nowhere; then it looks before it acts.
+//! The agent of the demo. It runs the failing build again and again until it gets guidance; then it
+//! reads the script and fixes the cause.
 //!
-//! It is a host like any other: it reports each step to `midcourse hook demo`, in the form in which
-//! Claude Code does, and reads the words in the answer. It knows nothing else of midcourse.
+//! It reports each step to `midcourse hook demo`, in the payloads of Claude Code, and reads the
+//! message in the reply. It uses nothing else of midcourse.
 
 use std::io::{Write as _, stdout};
 use std::path::Path;
@@ -14,15 +14,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The agent gives up after this many calls; without a word from outside it gets there.
-const PATIENCE: usize = 20;
+/// The agent gives up after this many builds, which happens if it gets no guidance.
+const MAX_BUILDS: usize = 20;
 
-/// On a slow machine the demo waits longer for its hooks than an agent at work would.
+/// Longer than the default, so that the demo works on a slow machine.
 const HOOK_TIMEOUT_MS: &str = "10000";
 
-pub(super) fn run(folder: &Path) -> Result<ExitCode> {
-    let mut agent = Agent { folder, session: format!("demo-{}", Uuid::now_v7()), calls: 0 };
-    agent.tell("An agent is asked to get `sh build.sh` to pass. It has one habit: try again.\n")?;
+pub(super) fn run(directory: &Path) -> Result<ExitCode> {
+    let mut agent = Agent { directory, session: format!("demo-{}", Uuid::now_v7()), calls: 0 };
+    agent.print("An agent is asked to get `sh build.sh` to pass. It just keeps trying.\n")?;
     agent.report("SessionStart", json!({"source": "startup"}))?;
     agent.report("UserPromptSubmit", json!({"prompt": "Get `sh build.sh` to pass."}))?;
     let passed = agent.work()?;
@@ -31,27 +31,26 @@ pub(super) fn run(folder: &Path) -> Result<ExitCode> {
     } else {
         ("I give up.", ExitCode::FAILURE)
     };
-    agent.tell(&format!("\nThe agent: {last}\n"))?;
+    agent.print(&format!("\nThe agent: {last}\n"))?;
     agent.report("Stop", json!({"last_assistant_message": last}))?;
     agent.report("SessionEnd", json!({"reason": "other"}))?;
     Ok(code)
 }
 
 struct Agent<'a> {
-    folder: &'a Path,
+    directory: &'a Path,
     session: String,
     calls: usize,
 }
 
-/// What the agent gets back from a call.
-struct Answer {
+struct CallResult {
     passed: bool,
     output: String,
-    /// What it was told beside it.
-    advice: String,
+    /// The messages in the replies of the hooks.
+    messages: String,
 }
 
-/// The answer of a hook, as far as an agent reads it.
+/// The part of a hook's reply that the agent reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct HookWire {
@@ -65,18 +64,19 @@ struct OutputWire {
 }
 
 impl Agent<'_> {
-    /// Repeats itself until it is told that this will not change anything.
+    /// Repeats the build until it passes, and looks for the cause once it gets guidance.
     fn work(&mut self) -> Result<bool> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_BUILDS {
             let build = self.call("sh build.sh")?;
             if build.passed {
                 return Ok(true);
             }
-            if build.advice.contains("[Guidance]") {
-                // "A different source might": read the script instead of running it again.
+            if build.messages.contains("[Guidance]") {
+                // The guidance suggests another source of information: the script itself.
                 let script = self.call("cat build.sh")?;
-                let missing = script.output.split_whitespace().find(|word| word.ends_with(".conf"));
-                if let Some(file) = missing {
+                let missing_file =
+                    script.output.split_whitespace().find(|word| word.ends_with(".conf"));
+                if let Some(file) = missing_file {
                     self.call(&format!("echo 'TARGET=release' > {file}"))?;
                 }
             }
@@ -84,51 +84,51 @@ impl Agent<'_> {
         Ok(false)
     }
 
-    fn call(&mut self, command: &str) -> Result<Answer> {
+    fn call(&mut self, command: &str) -> Result<CallResult> {
         self.calls += 1;
         let id = format!("{}-call-{}", self.session, self.calls);
-        let about = |rest: Value| {
+        let fields_with = |more: Value| {
             let mut fields = json!({"tool_use_id": id, "tool_name": "Bash",
                                     "tool_input": {"command": command}});
-            if let (Value::Object(fields), Value::Object(rest)) = (&mut fields, rest) {
-                fields.extend(rest);
+            if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+                fields.extend(more);
             }
             fields
         };
-        self.report("PreToolUse", about(json!({})))?;
-        let ran = Command::new("sh")
+        self.report("PreToolUse", fields_with(json!({})))?;
+        let output = Command::new("sh")
             .args(["-c", command])
-            .current_dir(self.folder)
+            .current_dir(self.directory)
             .output()
-            .context("the demo runs commands with `sh`, which cannot be started")?;
+            .context("cannot start `sh`, which the demo needs")?;
         let (out, err) =
-            (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        let passed = ran.status.success();
-        let output = format!("{out}{err}");
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (status, passed) = (output.status, output.status.success());
+        let text = format!("{out}{err}");
         let mark = if passed { "ok    " } else { "failed" };
-        let shown = output.lines().next().unwrap_or("(no output)");
-        self.tell(&format!(
+        let shown = text.lines().next().unwrap_or("(no output)");
+        self.print(&format!(
             "  call {:>2}  {mark}  {command}\n                   {shown}\n",
             self.calls
         ))?;
-        let mut advice = if passed {
+        let mut messages = if passed {
             self.report(
                 "PostToolUse",
-                about(json!({"tool_response": {"stdout": out, "stderr": err}})),
+                fields_with(json!({"tool_response": {"stdout": out, "stderr": err}})),
             )?
         } else {
-            let code = ran.status.code().unwrap_or(-1);
-            let error = format!("Exit code {code}\n{output}");
-            self.report("PostToolUseFailure", about(json!({"error": error})))?
+            let code = status.code().unwrap_or(-1);
+            let error = format!("Exit code {code}\n{text}");
+            self.report("PostToolUseFailure", fields_with(json!({"error": error})))?
         };
-        let batch = json!({"tool_calls": [about(json!({"tool_response": output}))]});
-        advice.push_str(&self.report("PostToolBatch", batch)?);
-        Ok(Answer { passed, output, advice })
+        let batch = json!({"tool_calls": [fields_with(json!({"tool_response": text}))]});
+        messages.push_str(&self.report("PostToolBatch", batch)?);
+        Ok(CallResult { passed, output: text, messages })
     }
 
-    /// Runs the hook for an event, and returns what it says.
+    /// Runs the hook for an event and returns the message in its reply.
     fn report(&self, event: &str, fields: Value) -> Result<String> {
-        let mut payload = json!({"session_id": self.session, "cwd": self.folder,
+        let mut payload = json!({"session_id": self.session, "cwd": self.directory,
                                  "hook_event_name": event});
         if let (Value::Object(payload), Value::Object(fields)) = (&mut payload, fields) {
             payload.extend(fields);
@@ -139,25 +139,25 @@ impl Agent<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("the hook of the demo cannot be started")?;
+            .context("cannot start the hook of the demo")?;
         if let Some(mut input) = hook.stdin.take() {
             input.write_all(payload.to_string().as_bytes())?;
         }
-        let answer = hook.wait_with_output()?.stdout;
-        let said: Result<HookWire, _> = serde_json::from_slice(&answer);
-        let Ok(HookWire { hook_specific_output }) = said else { return Ok(String::new()) };
-        self.tell(&format!("\n  the hook of {event} answers:\n"))?;
-        let words = hook_specific_output.additional_context;
-        for line in words.lines().filter(|line| !line.is_empty()) {
-            self.tell(&format!("    | {line}\n"))?;
+        let reply = hook.wait_with_output()?.stdout;
+        let reply: Result<HookWire, _> = serde_json::from_slice(&reply);
+        let Ok(HookWire { hook_specific_output }) = reply else { return Ok(String::new()) };
+        self.print(&format!("\n  the {event} hook replies:\n"))?;
+        let message = hook_specific_output.additional_context;
+        for line in message.lines().filter(|line| !line.is_empty()) {
+            self.print(&format!("    | {line}\n"))?;
         }
-        self.tell("\n")?;
-        Ok(words)
+        self.print("\n")?;
+        Ok(message)
     }
 
-    fn tell(&self, words: &str) -> Result<()> {
+    fn print(&self, text: &str) -> Result<()> {
         let mut out = stdout().lock();
-        out.write_all(words.as_bytes())?;
+        out.write_all(text.as_bytes())?;
         Ok(out.flush()?)
     }
 }

@@ -1,20 +1,21 @@
-//! The score: per pattern and in all, how often the word came in time, and how often it was right.
+//! The score: for each pattern and in total, how many messages came in time, and how many were
+//! right.
 //!
-//! A scenario that expects one of several patterns counts in the row of each, and once in all.
+//! A scenario that expects one of several patterns counts in the row of each, and once in the total.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use crate::scenario::{Expected, ScenarioVerdict};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::Judged;
+use super::Evaluated;
 use crate::commands::columns;
-use crate::commands::figures::{Share, median, percent, share, share_of};
+use crate::commands::stats::{Share, format_share, median, percent, share_of};
 use crate::display::one_line;
+use crate::scenario::{Expected, ScenarioVerdict};
 
-/// What is counted of scenarios that expect a word.
+/// Counts over scenarios that expect a message.
 #[derive(Default)]
 struct Row {
     scenarios: usize,
@@ -22,33 +23,33 @@ struct Row {
     too_early: usize,
     late: usize,
     missed: usize,
-    /// In time, about something else.
-    otherwise: usize,
-    /// Events from the earliest right one to the word, where it did not come before it.
-    lateness: Vec<usize>,
-    /// First words that name this pattern, anywhere.
-    named: usize,
-    /// Those of them that came where they were expected, and not too early.
-    named_rightly: usize,
+    /// In time, but with another cause than expected.
+    other_cause: usize,
+    /// Events between the earliest allowed one and the first delivery; not counted if too early.
+    delays: Vec<usize>,
+    /// First deliveries with this cause, in all scenarios.
+    delivered: usize,
+    /// Those of them that were expected and not too early.
+    delivered_as_expected: usize,
 }
 
 impl Row {
-    fn add(&mut self, judged: &Judged) {
-        let Judged { scenario, judgement, .. } = judged;
+    fn add(&mut self, evaluated: &Evaluated) {
+        let Evaluated { scenario, result, .. } = evaluated;
         self.scenarios += 1;
-        match judgement.verdict {
+        match result.verdict {
             ScenarioVerdict::InTime => self.in_time += 1,
             ScenarioVerdict::TooEarly => self.too_early += 1,
             ScenarioVerdict::Late => self.late += 1,
             ScenarioVerdict::Missed => self.missed += 1,
-            ScenarioVerdict::Quiet | ScenarioVerdict::Spoken => {}
+            ScenarioVerdict::Quiet | ScenarioVerdict::FalseAlarm => {}
         }
-        let is_in_time = judgement.verdict == ScenarioVerdict::InTime;
-        self.otherwise += usize::from(is_in_time && judgement.named_as_expected == Some(false));
-        if let (Expected::Word { first, .. }, Some(word)) =
-            (&scenario.expected, judgement.words.first())
+        let is_in_time = result.verdict == ScenarioVerdict::InTime;
+        self.other_cause += usize::from(is_in_time && result.cause_as_expected == Some(false));
+        if let (Expected::Message { first, .. }, Some(delivery)) =
+            (&scenario.expected, result.deliveries().next())
         {
-            self.lateness.extend(word.event.checked_sub(*first));
+            self.delays.extend(delivery.event.checked_sub(*first));
         }
     }
 
@@ -57,63 +58,63 @@ impl Row {
     }
 
     const fn precision(&self) -> Option<Share> {
-        share_of(self.named_rightly, self.named)
+        share_of(self.delivered_as_expected, self.delivered)
     }
 }
 
-/// What all scenarios gave.
 #[derive(Default)]
 pub(super) struct Score {
     patterns: BTreeMap<String, Row>,
-    all: Row,
+    total: Row,
+    /// Scenarios that expect no message.
     quiet: usize,
-    spoken: usize,
+    false_alarms: usize,
 }
 
 impl Score {
-    pub(super) fn of(judged: &[Judged]) -> Self {
+    pub(super) fn of(evaluated: &[Evaluated]) -> Self {
         let mut score = Self::default();
-        for one in judged {
+        for one in evaluated {
             score.add(one);
         }
         score
     }
 
-    fn add(&mut self, judged: &Judged) {
-        let Judged { scenario, judgement, .. } = judged;
+    fn add(&mut self, evaluated: &Evaluated) {
+        let Evaluated { scenario, result, .. } = evaluated;
         match &scenario.expected {
             Expected::Quiet => {
                 self.quiet += 1;
-                self.spoken += usize::from(judgement.verdict == ScenarioVerdict::Spoken);
+                self.false_alarms += usize::from(result.verdict == ScenarioVerdict::FalseAlarm);
             }
-            Expected::Word { patterns, .. } => {
-                self.all.add(judged);
+            Expected::Message { patterns, .. } => {
+                self.total.add(evaluated);
                 for pattern in patterns {
-                    self.patterns.entry(pattern.to_string()).or_default().add(judged);
+                    self.patterns.entry(pattern.to_string()).or_default().add(evaluated);
                 }
             }
         }
-        if let Some(word) = judgement.words.first() {
-            let row = self.patterns.entry(word.about().to_owned()).or_default();
-            row.named += 1;
-            let is_right = judgement.named_as_expected == Some(true)
-                && judgement.verdict != ScenarioVerdict::TooEarly;
-            row.named_rightly += usize::from(is_right);
+        if let Some(first) = result.deliveries().next() {
+            let row = self.patterns.entry(first.cause_name().to_owned()).or_default();
+            row.delivered += 1;
+            let is_as_expected = result.cause_as_expected == Some(true)
+                && result.verdict != ScenarioVerdict::TooEarly;
+            row.delivered_as_expected += usize::from(is_as_expected);
         }
     }
 
-    /// Of the scenarios that expect a word, those that got it in time.
+    /// The scenarios that got an expected message in time.
     pub(super) const fn caught(&self) -> Option<Share> {
-        self.all.recall()
+        self.total.recall()
     }
 
     pub(super) const fn too_early(&self) -> usize {
-        self.all.too_early
+        self.total.too_early
     }
 
-    /// Of the quiet scenarios, those that were spoken to.
-    pub(super) const fn spoken(&self) -> Option<Share> {
-        share_of(self.spoken, self.quiet)
+    /// The quiet scenarios that got a message.
+    pub(super) const fn false_alarms(&self) -> Option<Share> {
+        share_of(self.false_alarms, self.quiet)
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
@@ -121,51 +122,52 @@ impl Score {
             "PATTERN",
             "SCENARIOS",
             "IN TIME",
-            "NAMED OTHERWISE",
+            "OTHER CAUSE",
             "TOO EARLY",
             "LATE",
             "MISSED",
             "RECALL",
             "PRECISION",
-            "EVENTS AFTER FIRST",
+            "MEDIAN DELAY",
         ]);
         for (pattern, row) in &self.patterns {
-            let lateness = median(row.lateness.clone());
+            let delay = median(row.delays.clone());
             table.add_row([
                 one_line(pattern, 40),
                 row.scenarios.to_string(),
                 row.in_time.to_string(),
-                row.otherwise.to_string(),
+                row.other_cause.to_string(),
                 row.too_early.to_string(),
                 row.late.to_string(),
                 row.missed.to_string(),
-                share(row.recall()),
-                share(row.precision()),
-                lateness.map_or_else(|| "–".to_owned(), |events| events.to_string()),
+                format_share(row.recall()),
+                format_share(row.precision()),
+                delay.map_or_else(|| "–".to_owned(), |events| events.to_string()),
             ]);
         }
         if !self.patterns.is_empty() {
             columns::print(out, table, 1..10)?;
             writeln!(out)?;
         }
-        let Row { scenarios, in_time, too_early, late, missed, otherwise, .. } = &self.all;
-        let otherwise = match otherwise {
+        let Row { scenarios, in_time, too_early, late, missed, other_cause, .. } = &self.total;
+        let other_cause = match other_cause {
             0 => String::new(),
-            some => format!("; {some} of them with a word about something else"),
+            count => format!("; {count} of them with another cause"),
         };
         writeln!(
             out,
-            "{in_time} of {scenarios} caught in time ({}{otherwise}), {too_early} too early, \
-             {late} late, {missed} missed; {} of {} quiet ones spoken to ({}).",
-            share(self.caught()),
-            self.spoken,
+            "{in_time} of {scenarios} caught in time ({}{other_cause}), {too_early} too early, \
+             {late} late, {missed} missed; {} false alarms in {} quiet scenarios ({}).",
+            format_share(self.caught()),
+            self.false_alarms,
             self.quiet,
-            share(self.spoken()),
+            format_share(self.false_alarms()),
         )?;
         Ok(())
     }
 
-    pub(super) fn summary(&self) -> Value {
+    /// The score as a JSON line.
+    pub(super) fn line(&self) -> Value {
         let patterns: Vec<Value> = self
             .patterns
             .iter()
@@ -173,22 +175,22 @@ impl Score {
                 json!({
                     "pattern": pattern, "scenarios": row.scenarios, "in_time": row.in_time,
                     "too_early": row.too_early, "late": row.late, "missed": row.missed,
-                    "named_otherwise": row.otherwise,
+                    "other_cause": row.other_cause,
                     "recall_percent": row.recall().map(percent),
                     "precision_percent": row.precision().map(percent),
-                    "median_events_after_first": median(row.lateness.clone()),
+                    "median_delay_events": median(row.delays.clone()),
                 })
             })
             .collect();
         json!({
-            "type": "summary", "scenarios": self.all.scenarios + self.quiet,
-            "expect_word": self.all.scenarios, "in_time": self.all.in_time,
-            "too_early": self.all.too_early, "late": self.all.late, "missed": self.all.missed,
-            "named_otherwise": self.all.otherwise,
+            "type": "summary", "scenarios": self.total.scenarios + self.quiet,
+            "expect_message": self.total.scenarios, "in_time": self.total.in_time,
+            "too_early": self.total.too_early, "late": self.total.late, "missed": self.total.missed,
+            "other_cause": self.total.other_cause,
             "caught_percent": self.caught().map(percent),
-            "median_events_after_first": median(self.all.lateness.clone()),
-            "expect_quiet": self.quiet, "spoken": self.spoken,
-            "spoken_percent": self.spoken().map(percent), "patterns": patterns,
+            "median_delay_events": median(self.total.delays.clone()),
+            "expect_quiet": self.quiet, "false_alarms": self.false_alarms,
+            "false_alarm_percent": self.false_alarms().map(percent), "patterns": patterns,
         })
     }
 }

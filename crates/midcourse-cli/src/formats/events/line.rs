@@ -1,4 +1,5 @@
-//! The parts of a line, kept as far as it can be read.
+//! Parses the fields of an `events` line. If the line ends early or breaks off, the fields and
+//! events before the error are kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,30 +8,31 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::moment::Moment;
+use super::time::EventTime;
 
-/// The most events of one run: a line of small ones would take many times its own room.
-const EVENTS_MAX: usize = 500_000;
+/// Limits memory: a list of small events takes many times the bytes of its line.
+const MAX_EVENTS: usize = 500_000;
 
-/// What a line says, its events still unread.
+/// The fields of a line; the events are not parsed yet.
 #[derive(Default)]
 pub(super) struct LineParts<'a> {
     pub(super) run_id: Option<Cow<'a, str>>,
     pub(super) source: Option<Cow<'a, str>>,
     pub(super) success: Option<bool>,
-    pub(super) deadline: Option<Moment<'a>>,
-    pub(super) started_at: Option<Moment<'a>>,
+    pub(super) deadline: Option<EventTime<'a>>,
+    pub(super) started_at: Option<EventTime<'a>>,
     pub(super) events: Vec<&'a RawValue>,
-    pub(super) torn: Option<String>,
+    /// The JSON error that ended parsing.
+    pub(super) error: Option<String>,
 }
 
 impl<'a> LineParts<'a> {
     pub(super) fn read(line: &'a str) -> Self {
         let mut parts = Self::default();
         let mut deserializer = serde_json::Deserializer::from_str(line);
-        let read = Parts(&mut parts).deserialize(&mut deserializer);
-        if let Err(error) = read.and_then(|()| deserializer.end()) {
-            parts.torn = Some(error.to_string());
+        let parsed = PartsSeed(&mut parts).deserialize(&mut deserializer);
+        if let Err(error) = parsed.and_then(|()| deserializer.end()) {
+            parts.error = Some(error.to_string());
         }
         parts
     }
@@ -39,13 +41,13 @@ impl<'a> LineParts<'a> {
 #[derive(Deserialize)]
 struct MetaWire<'a> {
     #[serde(borrow, default)]
-    started_at: Option<Moment<'a>>,
+    started_at: Option<EventTime<'a>>,
 }
 
-/// Puts what is read into parts that outlive an error.
-struct Parts<'p, 'a>(&'p mut LineParts<'a>);
+/// Fills in the fields as they are parsed, so that they survive an error.
+struct PartsSeed<'p, 'a>(&'p mut LineParts<'a>);
 
-impl<'de> DeserializeSeed<'de> for Parts<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for PartsSeed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -53,7 +55,7 @@ impl<'de> DeserializeSeed<'de> for Parts<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Parts<'_, 'de> {
+impl<'de> Visitor<'de> for PartsSeed<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,13 +65,13 @@ impl<'de> Visitor<'de> for Parts<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match &*key {
-                "events" => map.next_value_seed(Events(&mut self.0.events))?,
-                "run_id" => self.0.run_id = name(map.next_value()?),
-                "source" => self.0.source = read(map.next_value()?),
-                "success" => self.0.success = read(map.next_value()?),
-                "deadline" => self.0.deadline = read(map.next_value()?),
+                "events" => map.next_value_seed(EventsSeed(&mut self.0.events))?,
+                "run_id" => self.0.run_id = id(map.next_value()?),
+                "source" => self.0.source = value_of(map.next_value()?),
+                "success" => self.0.success = value_of(map.next_value()?),
+                "deadline" => self.0.deadline = value_of(map.next_value()?),
                 "meta" => {
-                    let meta: Option<MetaWire<'de>> = read(map.next_value()?);
+                    let meta: Option<MetaWire<'de>> = value_of(map.next_value()?);
                     self.0.started_at = meta.and_then(|meta| meta.started_at);
                 }
                 _ => {
@@ -81,22 +83,22 @@ impl<'de> Visitor<'de> for Parts<'_, 'de> {
     }
 }
 
-/// A name; a number is one too.
-fn name(raw: &RawValue) -> Option<Cow<'_, str>> {
+/// Reads an id, which may be a string or a number.
+fn id(raw: &RawValue) -> Option<Cow<'_, str>> {
     match raw.get().starts_with(|c: char| c.is_ascii_digit()) {
         true => Some(Cow::Borrowed(raw.get())),
-        false => read(raw),
+        false => value_of(raw),
     }
 }
 
-/// A value of the right shape; one of another shape is as if it were not there.
-fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+/// Deserializes a value; one of another type counts as missing.
+fn value_of<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str::<Option<T>>(raw.get()).ok().flatten()
 }
 
-struct Events<'p, 'a>(&'p mut Vec<&'a RawValue>);
+struct EventsSeed<'p, 'a>(&'p mut Vec<&'a RawValue>);
 
-impl<'de> DeserializeSeed<'de> for Events<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for EventsSeed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -104,7 +106,7 @@ impl<'de> DeserializeSeed<'de> for Events<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Events<'_, 'de> {
+impl<'de> Visitor<'de> for EventsSeed<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,14 +118,14 @@ impl<'de> Visitor<'de> for Events<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while self.0.len() < EVENTS_MAX {
+        while self.0.len() < MAX_EVENTS {
             match list.next_element()? {
                 Some(event) => self.0.push(event),
                 None => return Ok(()),
             }
         }
         match list.next_element::<IgnoredAny>()? {
-            Some(_) => Err(A::Error::custom(format_args!("a run has at most {EVENTS_MAX} events"))),
+            Some(_) => Err(A::Error::custom(format_args!("a run has at most {MAX_EVENTS} events"))),
             None => Ok(()),
         }
     }

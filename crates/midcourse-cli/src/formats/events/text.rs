@@ -1,4 +1,4 @@
-//! Values that are text, whatever JSON they are.
+//! Fields that hold text but may be any JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,20 +8,19 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A text, if it is one: nearly every result is, and is read in one pass. Any other JSON is its own
-/// text, which has to be looked up in the event.
+/// A field that is nearly always a string, which one pass reads. For any other JSON value the text
+/// is its source, which a second pass takes from the event ([`RawWire`]).
 #[derive(Debug, Clone)]
 pub(super) enum AnyText<'a> {
-    /// A string.
     Text(Cow<'a, str>),
-    /// Something else that is not null.
+    /// Any other value except null.
     Other,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
+        struct AnyTextVisitor;
+        impl<'de> Visitor<'de> for AnyTextVisitor {
             type Value = AnyText<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,11 +59,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
                 IgnoredAny.visit_seq(list).map(|_| AnyText::Other)
             }
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(AnyTextVisitor)
     }
 }
 
-/// The fields of an event that may be any JSON, as they stand there.
+/// The source of those fields of an event that may be any JSON.
 #[derive(Deserialize)]
 pub(super) struct RawWire<'a> {
     #[serde(borrow, default)]
@@ -73,7 +72,7 @@ pub(super) struct RawWire<'a> {
     pub(super) text: Option<&'a RawValue>,
 }
 
-/// What a tool was asked. Some hosts write the arguments as a string of JSON.
+/// The arguments of a tool call. Some hosts write them as a string that contains JSON.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments(pub(super) Value);
 

@@ -1,0 +1,39 @@
+//! Finds the input files of a command: files named directly, and files inside named directories.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// Returns the named files, and the files with this extension inside the named directories, in
+/// order of their paths.
+pub(super) fn find_files(paths: &[PathBuf], extension: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let context = || format!("cannot read {}", path.display());
+        if path.metadata().with_context(context)?.is_dir() {
+            search(path, extension, &mut files).with_context(context)?;
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn search(directory: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let mut entries: Vec<(PathBuf, bool)> = std::fs::read_dir(directory)?
+        .map(|entry| {
+            let entry = entry?;
+            // Symbolic links to directories are not followed: they may form a cycle.
+            Ok((entry.path(), entry.file_type()?.is_dir()))
+        })
+        .collect::<std::io::Result<_>>()?;
+    entries.sort_unstable();
+    for (path, is_directory) in entries {
+        if is_directory {
+            search(&path, extension, files)?;
+        } else if path.extension().is_some_and(|found| found == extension) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Reads the run to replay: from the store, from JSON lines, or from notation.
+
+use std::fs;
+use std::io::{Read, stdin};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use midcourse::{DecisionPoint, Source, TrajectoryRecord, parse_notation};
+use serde::Deserialize;
+
+use crate::commands::open;
+
+/// A record with its provenance, as far as the input has it.
+#[derive(Deserialize)]
+pub(super) struct InputRecord {
+    #[serde(flatten)]
+    pub(super) record: TrajectoryRecord,
+    pub(super) source: Option<Source>,
+    pub(super) decision_point: Option<DecisionPoint>,
+}
+
+/// Reads a run from the store.
+pub(super) fn read_stored(run: &str) -> Result<Vec<InputRecord>> {
+    let store = open::to_read()?;
+    let run = open::find_run(&store, run)?;
+    let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
+    let records = records.into_iter().map(|stored| {
+        let source = Some(Source::from(stored.source.as_str()));
+        let decision_point = stored.decision_point;
+        InputRecord { record: stored.into_record(), source, decision_point }
+    });
+    Ok(records.collect())
+}
+
+/// Reads a run from a file or from standard input. Text that starts with a brace is JSON lines,
+/// other text is notation.
+pub(super) fn read_file(file: Option<&Path>) -> Result<Vec<InputRecord>> {
+    let (name, bytes) = read_bytes(file)?;
+    let expected = "expected records as JSON lines, or notation";
+    let text =
+        String::from_utf8(bytes).with_context(|| format!("{name} is no text; {expected}"))?;
+    let records = if text.trim_start().starts_with('{') {
+        parse_records(&text).with_context(|| name.clone())?
+    } else {
+        let records = parse_notation(&text).with_context(|| name.clone())?;
+        let without_source = |record| InputRecord { record, source: None, decision_point: None };
+        records.into_iter().map(without_source).collect()
+    };
+    if records.is_empty() {
+        bail!("{name} contains no records; {expected}");
+    }
+    Ok(records)
+}
+
+fn read_bytes(file: Option<&Path>) -> Result<(String, Vec<u8>)> {
+    match file {
+        Some(path) if path != Path::new("-") => {
+            let name = path.display().to_string();
+            let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+            Ok((name, bytes))
+        }
+        _ => {
+            let mut bytes = Vec::new();
+            stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+            Ok(("standard input".to_owned(), bytes))
+        }
+    }
+}
+
+fn parse_records(text: &str) -> Result<Vec<InputRecord>> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            serde_json::from_str(line)
+                .with_context(|| format!("line {number} is not a trajectory record"))
+        })
+        .collect()
+}

@@ -1,0 +1,29 @@
+//! Shares and medians for tables and JSON.
+
+/// A part and the total that it is part of.
+pub(super) type Share = (usize, usize);
+
+/// Formats a share in whole percent.
+pub(super) fn format_share(share: Option<Share>) -> String {
+    match share {
+        None => "–".to_owned(),
+        Some((part, total)) => format!("{} %", (part * 100 + total / 2) / total.max(1)),
+    }
+}
+
+/// `None` if the total is zero.
+pub(super) const fn share_of(part: usize, total: usize) -> Option<Share> {
+    if total > 0 { Some((part, total)) } else { None }
+}
+
+/// The share in percent, unrounded.
+#[expect(clippy::cast_precision_loss, reason = "counts of runs and scenarios are far below 2^52")]
+pub(super) fn percent((part, total): Share) -> f64 {
+    part as f64 * 100.0 / total.max(1) as f64
+}
+
+/// The middle value; of an even number of values the larger middle one.
+pub(super) fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}

@@ -1,0 +1,69 @@
+//! The JSON lines of one step of the engine, the same for `replay --json` and `backtest --json`.
+//!
+//! Every line names its position: the run, the event (in a file of events), the record after which
+//! it comes (`seq`), and the number of tool calls that had ended by then (`call`).
+
+use midcourse::{Delivery, Fault, Outcome, Step, TrajectoryPattern};
+use serde_json::{Value, json};
+
+/// Where in a run a step happened.
+#[derive(Clone, Copy)]
+pub(super) struct Position<'a> {
+    pub(super) run_id: Option<&'a str>,
+    /// Position in the list of events, from 1; `None` for a run of records.
+    pub(super) event: Option<usize>,
+    pub(super) seq: u64,
+    pub(super) call: u64,
+}
+
+/// All lines of a step: faults, outcomes, patterns, deliveries.
+pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
+    let faults = step.faults.iter().map(|fault| ("fault", fault_fields(fault)));
+    let outcomes = step.outcomes.iter().map(|outcome| ("outcome", outcome_fields(outcome)));
+    let patterns = step.patterns.iter().map(|pattern| ("pattern", pattern_fields(pattern)));
+    // The records of a step are those of its outcomes, then those of its deliveries.
+    let delivery_seqs = step.records.iter().skip(step.outcomes.len()).map(|record| record.seq);
+    let deliveries = step.deliveries.iter().zip(delivery_seqs);
+    let deliveries = deliveries.map(|(it, seq)| ("delivery", delivery_fields(it, seq)));
+    let lines = faults.chain(outcomes).chain(patterns).chain(deliveries);
+    lines.map(|(kind, fields)| line(kind, position, fields)).collect()
+}
+
+fn line(kind: &str, position: Position<'_>, fields: Value) -> Value {
+    let Position { run_id, event, seq, call } = position;
+    let mut line =
+        json!({"type": kind, "run_id": run_id, "event": event, "seq": seq, "call": call});
+    if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+        line.extend(fields);
+    }
+    line
+}
+
+fn fault_fields(fault: &Fault) -> Value {
+    json!({"text": fault.to_string()})
+}
+
+fn outcome_fields(outcome: &Outcome) -> Value {
+    json!({"delivery_seq": outcome.delivery_seq, "verdict": outcome.verdict,
+           "after_calls": outcome.after_calls})
+}
+
+fn pattern_fields(pattern: &TrajectoryPattern) -> Value {
+    json!({"pattern": pattern.pattern_type().as_str(), "confidence": pattern.confidence(),
+           "evidence": pattern.evidence()})
+}
+
+/// `delivery_seq` is the seq of the delivery's own record, which its outcome line refers to.
+fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
+    let (kind, confidence) = match delivery {
+        Delivery::Feedback { .. } => ("feedback", None),
+        Delivery::Guidance(guidance) => ("guidance", Some(guidance.classification.confidence())),
+    };
+    let why = delivery.why();
+    json!({
+        "delivery_seq": delivery_seq, "decision_point": delivery.decision_point(), "kind": kind,
+        "provider": delivery.provider(), "cause": why.map(|why| why.cause.kind()),
+        "rung": why.map(|why| why.rung), "confidence": confidence, "text": delivery.text(),
+        "evidence": why.map(|why| &why.evidence),
+    })
+}

@@ -1,0 +1,172 @@
+//! Evaluates a scenario: which messages the engine delivers in it, and whether that is expected.
+//!
+//! The first delivery decides: a message that comes too early is wrong, whatever follows. Messages
+//! about a deadline or a budget report a limit and no problem, and do not count.
+
+use midcourse::{Engine, RunIdentity, Why};
+
+use super::{Expected, Scenario};
+use crate::backtest::{BacktestDelivery, BacktestStep, deliveries, step_events};
+
+/// How the first delivery compares with the expectation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScenarioVerdict {
+    InTime,
+    TooEarly,
+    Late,
+    Missed,
+    /// No message was expected, and none came.
+    Quiet,
+    /// No message was expected, and one came.
+    FalseAlarm,
+}
+
+impl ScenarioVerdict {
+    /// The stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InTime => "in_time",
+            Self::TooEarly => "too_early",
+            Self::Late => "late",
+            Self::Missed => "missed",
+            Self::Quiet => "quiet",
+            Self::FalseAlarm => "false_alarm",
+        }
+    }
+
+    fn of(expected: &Expected, first_delivery: Option<usize>) -> Self {
+        match (expected, first_delivery) {
+            (Expected::Quiet, None) => Self::Quiet,
+            (Expected::Quiet, Some(_)) => Self::FalseAlarm,
+            (Expected::Message { .. }, None) => Self::Missed,
+            (Expected::Message { first, .. }, Some(event)) if event < *first => Self::TooEarly,
+            (Expected::Message { last, .. }, Some(event)) if event > *last => Self::Late,
+            (Expected::Message { .. }, Some(_)) => Self::InTime,
+        }
+    }
+}
+
+/// The result of one scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScenarioResult {
+    /// Compares only the time of the first delivery, not its cause.
+    pub verdict: ScenarioVerdict,
+    /// Whether the first delivery has an expected cause; `None` if no message came or none was
+    /// expected.
+    pub cause_as_expected: Option<bool>,
+    steps: Vec<BacktestStep>,
+}
+
+impl ScenarioResult {
+    /// Whether both time and cause are as expected.
+    pub fn is_as_expected(&self) -> bool {
+        match self.verdict {
+            ScenarioVerdict::InTime => self.cause_as_expected == Some(true),
+            ScenarioVerdict::Quiet => true,
+            _ => false,
+        }
+    }
+
+    /// The deliveries that count, in order.
+    pub fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
+        deliveries(&self.steps)
+    }
+}
+
+/// Replays a scenario through a new engine and compares the deliveries with the expectation.
+pub fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResult {
+    let Scenario { name, expected, events, .. } = scenario;
+    let started_at = events.iter().flatten().next().map(|record| record.at()).unwrap_or_default();
+    let events = (1..).zip(events.iter().map(|records| {
+        // The seqs are assigned anew, because the engine's own records take some.
+        records.iter().map(|record| (record.at(), record.payload.clone()))
+    }));
+    let mut steps = step_events(engine, &RunIdentity::root(name.as_str()), started_at, events);
+    for step in &mut steps {
+        let counts = |why: Option<&Why>| why.is_none_or(|why| !why.cause.is_limit());
+        step.step.deliveries.retain(|delivery| counts(delivery.why()));
+    }
+    let first = deliveries(&steps).next();
+    let verdict = ScenarioVerdict::of(expected, first.map(|delivery| delivery.event));
+    let cause_as_expected = match expected {
+        Expected::Quiet => None,
+        Expected::Message { .. } => first.map(|delivery| expected.includes(delivery.cause_name())),
+    };
+    ScenarioResult { verdict, cause_as_expected, steps }
+}
+
+#[cfg(test)]
+mod tests {
+    use midcourse::Budget;
+
+    use super::super::parse_scenarios;
+    use super::*;
+
+    /// The engine reports the third of equal failures, which is event 4 here.
+    #[track_caller]
+    fn check(
+        expect: &str,
+        run: &str,
+        verdict: ScenarioVerdict,
+        cause_as_expected: Option<bool>,
+        deliveries: usize,
+    ) {
+        let text = format!("=== one\nexpect: {expect}\n{run}");
+        let scenarios = parse_scenarios(&text).unwrap();
+        let result = evaluate(&scenarios[0], &mut Engine::shipped(Budget::default()));
+        let judged = (result.verdict, result.cause_as_expected);
+        assert_eq!(judged, (verdict, cause_as_expected), "{result:?}");
+        assert_eq!(result.deliveries().count(), deliveries, "{result:?}");
+        let is_in_time = matches!(verdict, ScenarioVerdict::InTime | ScenarioVerdict::Quiet);
+        assert_eq!(result.is_as_expected(), is_in_time && cause_as_expected != Some(false));
+    }
+
+    const STUCK: &str = "user: go\n4x bash make !! error: no rule";
+    const FINE: &str = "user: go\nbash ls -> a b\nread a -> one\nread b -> two\nbash make -> built";
+
+    #[test]
+    fn the_first_delivery_decides() {
+        check("repeated_error 4..5", STUCK, ScenarioVerdict::InTime, Some(true), 1);
+        check("stagnation|repeated_error 2..4", STUCK, ScenarioVerdict::InTime, Some(true), 1);
+        check("repeated_error 5..5", STUCK, ScenarioVerdict::TooEarly, Some(true), 1);
+        check("repeated_error 2..3", STUCK, ScenarioVerdict::Late, Some(true), 1);
+        check("repeated_error 2..3", FINE, ScenarioVerdict::Missed, None, 0);
+        check("quiet", FINE, ScenarioVerdict::Quiet, None, 0);
+        check("quiet", STUCK, ScenarioVerdict::FalseAlarm, None, 1);
+    }
+
+    #[test]
+    fn a_message_in_time_with_another_cause_is_not_as_expected() {
+        check("monologue 4..5", STUCK, ScenarioVerdict::InTime, Some(false), 1);
+    }
+
+    #[test]
+    fn a_message_after_the_last_event_counts() {
+        let run = "user: go\n3x bash make !! error: no rule";
+        check("repeated_error 4..4", run, ScenarioVerdict::InTime, Some(true), 1);
+    }
+
+    #[test]
+    fn a_message_about_a_deadline_does_not_count() {
+        let run = format!("deadline 1m\n{FINE}");
+        check("quiet", &run, ScenarioVerdict::Quiet, None, 0);
+        let scenarios = parse_scenarios(&format!("=== one\nexpect: quiet\n{run}")).unwrap();
+        let mut engine = Engine::shipped(Budget::default());
+        evaluate(&scenarios[0], &mut engine);
+        assert!(
+            engine.session().delivery_totals().deliveries > 0,
+            "the deadline message was delivered"
+        );
+    }
+
+    #[test]
+    fn records_keep_their_times() {
+        let run = "~90s bash make -> built\n+2m bash make test -> passed";
+        let scenarios = parse_scenarios(&format!("=== one\nexpect: quiet\n{run}")).unwrap();
+        let mut engine = Engine::shipped(Budget::default());
+        evaluate(&scenarios[0], &mut engine);
+        let (first, last) =
+            (&scenarios[0].events[0][0], engine.call_just_ended().unwrap().ended_at());
+        assert_eq!(last.since(first.at()).as_secs(), 210);
+    }
+}

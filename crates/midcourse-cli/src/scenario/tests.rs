@@ -1,0 +1,135 @@
+//! The same run brings the same messages, however the engine gets it: at once, restored from a
+//! checkpoint before every record, through the store, or replayed from the store.
+
+use std::path::{Path, PathBuf};
+
+use midcourse::{
+    Budget, Checkpoint, DataDir, DecisionPoint, Delivery, Durability, Engine, Event, RunIdentity,
+    Source, Store, StoreSettings, SyncedEngine, TrajectoryPayload, TrajectoryRecord,
+};
+
+use super::{Expected, Scenario, evaluate, parse_scenarios};
+
+/// The event that a message followed, and its text.
+type Message = (usize, String);
+
+fn scenarios() -> Vec<Scenario> {
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/scenarios");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(suite).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort_unstable();
+    files
+        .iter()
+        .flat_map(|file| parse_scenarios(&std::fs::read_to_string(file).unwrap()).unwrap())
+        .collect()
+}
+
+fn engine() -> Engine {
+    Engine::shipped(Budget::default())
+}
+
+/// Adds the messages that count in a scenario: those about a problem, not about a limit.
+fn add_messages<'a>(
+    messages: &mut Vec<Message>,
+    event: usize,
+    deliveries: impl IntoIterator<Item = &'a Delivery>,
+) {
+    let counts = |it: &&Delivery| it.why().is_none_or(|why| !why.cause.is_limit());
+    let deliveries = deliveries.into_iter().filter(counts);
+    messages.extend(deliveries.map(|delivery| (event, delivery.text())));
+}
+
+fn at_once(scenario: &Scenario) -> Vec<Message> {
+    let result = evaluate(scenario, &mut engine());
+    result.deliveries().map(|it| (it.event, it.delivery.text())).collect()
+}
+
+/// The records of a scenario, the start of the run included, each with its event and its decision
+/// point.
+fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<DecisionPoint>)> {
+    let identity = RunIdentity::root(scenario.name.as_str());
+    let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
+    let started_at = scenario.events.iter().flatten().next().unwrap().at();
+    let start = TrajectoryRecord::new(0, started_at, start).in_run(&identity);
+    let mut records = vec![(0, start, None)];
+    for (event, of_event) in (1..).zip(&scenario.events) {
+        for (index, record) in of_event.iter().enumerate() {
+            let is_last = index + 1 == of_event.len();
+            let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
+            records.push((event, record.clone().in_run(&identity), decision_point));
+        }
+    }
+    records
+}
+
+/// A new engine is restored from a checkpoint before every record.
+fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
+    let (mut messages, mut seq) = (Vec::new(), 0);
+    let mut checkpoint: Option<Vec<u8>> = None;
+    for (event, record, decision_point) in records(scenario) {
+        let mut engine = engine();
+        if let Some(bytes) = &checkpoint {
+            engine.restore(&Checkpoint::from(bytes.clone())).unwrap();
+        }
+        let step = engine.step(&TrajectoryRecord { seq, ..record }, decision_point);
+        seq = step.records.last().map_or(seq, |record| record.seq) + 1;
+        add_messages(&mut messages, event, &step.deliveries);
+        checkpoint = Some(engine.checkpoint().unwrap().as_bytes().to_vec());
+    }
+    messages
+}
+
+/// Every record goes through the store with a new engine, as in a hook.
+fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for (event, record, decision_point) in records(scenario) {
+        let mut engine = SyncedEngine::new(engine()).unwrap();
+        let (run, at) = (RunIdentity::root(scenario.name.as_str()), record.at());
+        let mut reported = Event::new(run, Source::new("test", "hook"), at, record.payload);
+        reported.decision_point = decision_point;
+        let (_, step) = store.step(reported, &mut engine).unwrap();
+        add_messages(&mut messages, event, &step.deliveries);
+    }
+    messages
+}
+
+/// The stored records are replayed, without the records of the engine.
+fn replayed_from_the_store(scenario: &Scenario, store: &Store) -> Vec<Message> {
+    let (mut engine, mut messages) = (engine(), Vec::new());
+    let stored = store.records(&scenario.name, 0, usize::MAX).unwrap();
+    let stored = stored.into_iter().map(|stored| (stored.decision_point, stored.into_record()));
+    let stored = stored.filter(|(_, record)| !record.payload.is_opinion());
+    for ((decision_point, record), (event, ..)) in stored.zip(records(scenario)) {
+        add_messages(&mut messages, event, &engine.step(&record, decision_point).deliveries);
+    }
+    messages
+}
+
+#[test]
+fn the_suite_has_enough_scenarios_of_both_kinds() {
+    let all = scenarios();
+    let with_message = all.iter().filter(|one| one.expected != Expected::Quiet).count();
+    let quiet = all.len() - with_message;
+    assert!(with_message >= 60 && quiet >= 60, "{with_message} with a message, {quiet} quiet");
+    assert!(all.iter().all(|one| one.why.is_some()), "every scenario has a reason");
+}
+
+#[test]
+fn a_run_restored_from_checkpoints_brings_the_same_messages() {
+    for scenario in scenarios() {
+        assert_eq!(at_once(&scenario), from_checkpoints(&scenario), "{}", scenario.name);
+    }
+}
+
+#[test]
+fn a_run_through_the_store_brings_the_same_messages_live_and_in_a_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = DataDir::at(folder.path().join("data"));
+    let settings = StoreSettings { durability: Durability::Normal, ..StoreSettings::default() };
+    let mut store = Store::open(&data_dir, settings).unwrap();
+    for scenario in scenarios().into_iter().step_by(3) {
+        let expected = at_once(&scenario);
+        assert_eq!(expected, through_the_store(&scenario, &mut store), "{}", scenario.name);
+        assert_eq!(expected, replayed_from_the_store(&scenario, &store), "{}", scenario.name);
+    }
+}
