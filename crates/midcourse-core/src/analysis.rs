@@ -1,8 +1,8 @@
-//! Analysis: the incremental fold over a run's records that every opinion is made from.
+//! The analysis of a trajectory: the incremental fold over a run's records.
 //!
-//! [`TrajectoryAnalysis`] takes one record at a time and keeps a bounded window of calls and exact
-//! counters; `detect` adds the detectors, which look at it after each record. Taking a
-//! record in costs the same at the first and the millionth, cannot fail, and asks no clock.
+//! [`TrajectoryAnalysis`] applies one record at a time and keeps a bounded window of calls and exact
+//! counters; detectors, providers and classifiers read it. Applying a record costs the same however
+//! long the run is, cannot fail, and reads no clock.
 
 mod call;
 mod config;
@@ -12,7 +12,7 @@ mod frequency;
 mod open_call;
 mod pattern;
 mod progress;
-mod speech;
+mod responses;
 mod tools;
 
 pub use call::{CallStatus, ToolInvoked};
@@ -21,7 +21,7 @@ pub use frequency::{ErrorCount, Frequency, MAX_COUNTED_NAMES};
 pub(crate) use open_call::OpenCall;
 pub use open_call::PendingToolCall;
 pub use pattern::{PatternDetail, PatternType, TrajectoryPattern};
-use tools::KnownNames;
+use tools::ToolNameCache;
 pub use tools::{ToolSetting, ToolSettings};
 
 use std::collections::VecDeque;
@@ -33,46 +33,40 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{CallId, RunOutcome, Usage};
-use crate::text::Excerpt;
 use crate::time::Timestamp;
-use frequency::ErrorMemory;
+use frequency::ErrorFrequency;
+use responses::Responses;
 
-/// The most calls that are known to be running at once; beyond it the oldest is forgotten.
+/// The most calls that can be open (started and not ended) at once; the oldest is dropped.
 pub const MAX_OPEN_CALLS: usize = 16;
 
-/// The latest calls whose ids are known, so that a call reported twice counts once.
+/// The latest call ids that are remembered, so that a call reported twice counts once.
 pub const MAX_REMEMBERED_CALL_IDS: usize = 64;
 
-/// The longest id of a call that is kept, in bytes.
-pub(crate) const CALL_ID_MAX: usize = 128;
+/// The longest call id that is kept, in bytes.
+pub(crate) const MAX_CALL_ID_BYTES: usize = 128;
 
-/// Texts of the model that are compared with its latest one.
-const TEXTS_MAX: usize = 8;
-
-/// How alike the beginnings of two messages are that say the same.
-const SAME_WORDS: f64 = 0.9;
-
-/// What is known of a run so far.
+/// Everything that is known about a run so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryAnalysis {
     #[serde(skip)]
     config: Arc<TrajectoryAnalysisConfig>,
     #[serde(skip)]
     scratch: Scratch,
-    /// The call that the latest record ended is the newest of the window.
+    /// The latest record ended a call, which is the newest in the window.
     #[serde(skip)]
     call_just_ended: bool,
-    /// A call has ended, and nothing has happened since that feedback on it would come too late
-    /// for. Saved: a host may ask in another process.
+    /// A call has ended, and feedback can still be attached to its result. Saved, because a host
+    /// may ask for the feedback in another process.
     awaits_feedback: bool,
-    /// The call that ended last, unless its id is longer than ids are.
+    /// The id of the call that ended last, unless it is too long to keep.
     last_call: Option<CallId>,
-    /// The latest record is a word of the person.
+    /// The latest record is a message of the user.
     #[serde(skip)]
     user_just_spoke: bool,
-    /// The latest record is a word of the model.
+    /// The latest record is a response of the model with text.
     #[serde(skip)]
-    model_just_spoke: bool,
+    model_just_responded: bool,
     started_at: Option<Timestamp>,
     latest_at: Timestamp,
     latest_seq: u64,
@@ -82,22 +76,22 @@ pub struct TrajectoryAnalysis {
     open: Vec<OpenCall>,
     call_ids: VecDeque<Digest>,
     tool_frequency: Frequency,
-    errors: ErrorMemory,
-    progress: ProgressMark,
-    speech: Speech,
+    errors: ErrorFrequency,
+    progress: LatestProgress,
+    responses: Responses,
     usage: Usage,
     cost: Option<MicroUsd>,
     patterns: Vec<TrajectoryPattern>,
     ended: Option<RunOutcome>,
 }
 
-/// Buffers that are reused from record to record and mean nothing between two.
+/// Buffers that are reused from record to record; their content has no meaning in between.
 #[derive(Debug, Clone, Default)]
 struct Scratch {
     text: Vec<u8>,
     plain: Vec<u8>,
     stripped: Vec<u8>,
-    names: KnownNames,
+    tool_names: ToolNameCache,
 }
 
 impl PartialEq for Scratch {
@@ -106,24 +100,25 @@ impl PartialEq for Scratch {
     }
 }
 
-/// Where the run is in its turns.
+/// The state of the current turn, and of turns so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Turns {
     count: u64,
-    /// A `turn_started` without its `turn_ended` yet.
+    /// The host has reported the turn's start and not yet its end.
     is_open: bool,
     /// Calls started in the current turn.
     calls_in_turn: u32,
-    /// Turns in a row with one call each.
+    /// Consecutive turns with exactly one call.
     single_call_turns: u32,
-    /// The assistant's message of this turn was taken in: a turn's end repeats it.
-    has_answer: bool,
-    /// What the person last said asks for the same several times.
-    asked_to_repeat: bool,
-    /// Calls up to this one were made before a person last spoke.
-    spoken_to_at_call: u64,
-    /// Calls up to this one are no longer in the agent's context, but for a summary.
-    compacted_at_call: u64,
+    /// The response of this turn has been applied; the turn's end reports it again.
+    has_response: bool,
+    /// The latest user message asks for repeated runs.
+    user_asked_to_repeat: bool,
+    /// The number of calls at the latest user message.
+    calls_at_user_message: u64,
+    /// The number of calls at the latest compaction; earlier results are only summarized in the
+    /// agent's context.
+    calls_at_compaction: u64,
 }
 
 /// Counters over the whole run.
@@ -135,50 +130,32 @@ struct Totals {
     consecutive_errors: u64,
     consecutive_failures: u64,
     compactions: u64,
-    answers: u64,
+    responses: u64,
     lost_records: u64,
     unread: u64,
 }
 
-/// The last sign that the run is getting somewhere.
+/// When the run last made progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct ProgressMark {
-    call: u64,
+struct LatestProgress {
+    /// The number of calls at that time.
+    calls: u64,
     at: Option<Timestamp>,
     seq: u64,
 }
 
-/// What the model says when it calls no tool.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Speech {
-    /// Answers without a tool call, since the last call or word of a person.
-    without_call: u32,
-    /// How often the latest text has come since then, in nearly the same words.
-    same_text: u32,
-    /// Announcements in a row of something that a call would do.
-    announcements: u32,
-    /// The latest texts since then.
-    recent: VecDeque<Digest>,
-    /// The latest text repeats itself over and over.
-    #[serde(skip)]
-    is_chant: bool,
-    text: Option<Digest>,
-    excerpt: Excerpt,
-    tools_offered: bool,
-}
-
 impl TrajectoryAnalysis {
-    /// The analysis of a run that has not begun.
+    /// The analysis of a run without records.
     pub fn new(config: Arc<TrajectoryAnalysisConfig>) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// How the run is looked at.
+    /// The configuration of the analysis.
     pub fn config(&self) -> &TrajectoryAnalysisConfig {
         &self.config
     }
 
-    /// Turns so far: model answers with the results that belong to them.
+    /// Turns so far, the current one included. A turn is a model response and its tool results.
     pub const fn turn_count(&self) -> u64 {
         self.turns.count
     }
@@ -203,7 +180,8 @@ impl TrajectoryAnalysis {
         self.totals.consecutive_errors
     }
 
-    /// The same, where a failing exit that brought new output counts as output.
+    /// Like [`Self::consecutive_errors`], but a failing exit code with new output does not count if
+    /// the configuration says so, and a user message resets the count.
     pub fn consecutive_failures(&self) -> u64 {
         if self.config.failing_exit_is_output {
             self.totals.consecutive_failures
@@ -232,7 +210,7 @@ impl TrajectoryAnalysis {
         &self.tool_frequency
     }
 
-    /// How often each error came, by signature, the most frequent first.
+    /// How often each error occurred, by signature, the most frequent first.
     pub fn error_frequency(&self) -> Vec<ErrorCount> {
         self.errors.by_count()
     }
@@ -242,17 +220,17 @@ impl TrajectoryAnalysis {
         self.tool_frequency.count(name) > 0
     }
 
-    /// From the first record to the latest.
+    /// The time from the first record to the latest.
     pub fn duration(&self) -> Duration {
         self.started_at.map_or(Duration::ZERO, |start| self.latest_at.since(start))
     }
 
-    /// When the run began.
+    /// The time of the first record.
     pub const fn started_at(&self) -> Option<Timestamp> {
         self.started_at
     }
 
-    /// The latest moment any record told.
+    /// The latest time of any record.
     pub const fn latest_at(&self) -> Timestamp {
         self.latest_at
     }
@@ -262,17 +240,17 @@ impl TrajectoryAnalysis {
         self.latest_seq
     }
 
-    /// The calls that are kept, oldest first.
+    /// The calls in the window, oldest first.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ToolInvoked> + ExactSizeIterator {
         self.calls.iter()
     }
 
-    /// The last `n` calls of those that are kept, oldest first.
+    /// The last `n` calls in the window, oldest first.
     pub fn recent_tool_calls(&self, n: usize) -> impl DoubleEndedIterator<Item = &ToolInvoked> {
         self.calls.iter().skip(self.calls.len().saturating_sub(n))
     }
 
-    /// The last `n` failed calls of those that are kept, newest first.
+    /// The last `n` failed calls in the window, newest first.
     pub fn recent_errors(&self, n: usize) -> impl Iterator<Item = &ToolInvoked> {
         self.calls.iter().rev().filter(|call| call.is_error()).take(n)
     }
@@ -287,74 +265,74 @@ impl TrajectoryAnalysis {
         self.calls.back().filter(|_| self.call_just_ended)
     }
 
-    /// Whether feedback on the latest call would still come right behind its result.
+    /// Whether feedback can still be attached to the result of the latest call.
     pub const fn awaits_feedback(&self) -> bool {
         self.awaits_feedback
     }
 
-    /// The call that feedback would come behind, where its id is known.
+    /// The id of the call to whose result feedback would be attached, if it is known.
     pub fn call_awaiting_feedback(&self) -> Option<&CallId> {
         self.last_call.as_ref().filter(|_| self.awaits_feedback)
     }
 
-    /// The call that the latest record ended, unless it repeats a sibling of its own round: asking twice at once is not asking
-    /// again.
+    /// The call that the latest record ended, unless its turn contains an equal call: two equal
+    /// calls at once are not a repetition.
     pub fn distinct_call_just_ended(&self) -> Option<&ToolInvoked> {
         self.call_just_ended().filter(|call| !call.is_duplicate())
     }
 
-    /// Whether the latest record is a word of the person, which begins things anew.
+    /// Whether the latest record is a user message. Detectors start over then.
     pub const fn user_just_spoke(&self) -> bool {
         self.user_just_spoke
     }
 
-    /// Whether the person's last word asks for the same several times, so that repeating it is work.
+    /// Whether the latest user message asks for repeated runs, so that repetition is not a loop.
     pub const fn user_asked_to_repeat(&self) -> bool {
-        self.turns.asked_to_repeat
+        self.turns.user_asked_to_repeat
     }
 
-    /// Whether the latest record is something that was done or said.
+    /// Whether the latest record ended a call or is a message.
     pub(crate) const fn has_news(&self) -> bool {
-        self.call_just_ended || self.user_just_spoke || self.model_just_spoke
+        self.call_just_ended || self.user_just_spoke || self.model_just_responded
     }
 
-    /// The kept calls since a person last spoke, newest first.
+    /// The calls in the window since the latest user message, newest first.
     pub fn calls_since_user_message(&self) -> impl Iterator<Item = &ToolInvoked> {
-        self.calls.iter().rev().take_while(|call| call.call_index > self.turns.spoken_to_at_call)
+        let calls_before = self.turns.calls_at_user_message;
+        self.calls.iter().rev().take_while(move |call| call.call_index > calls_before)
     }
 
-    /// The kept calls since a person last spoke, without the latest one and without repeats
-    /// within a round, newest first.
+    /// Like [`Self::calls_since_user_message`], without the latest call and without duplicates
+    /// within a turn.
     pub fn earlier_distinct_calls(&self) -> impl Iterator<Item = &ToolInvoked> {
         self.calls_since_user_message().skip(1).filter(|call| !call.is_duplicate())
     }
 
-    /// Calls that have begun and not ended.
+    /// Calls that have started and not ended.
     pub fn pending_tool_calls(&self) -> impl ExactSizeIterator<Item = PendingToolCall<'_>> {
         self.open.iter().map(OpenCall::pending)
     }
 
-    /// Calls since something last moved: a change landed, an answer or an error was new, a person
-    /// spoke.
+    /// Calls since the latest progress: a change landed, a result, target or error was new, or the
+    /// user sent a message.
     pub const fn calls_since_progress(&self) -> u64 {
-        self.totals.calls.saturating_sub(self.progress.call)
+        self.totals.calls.saturating_sub(self.progress.calls)
     }
 
-    /// Time since something last moved.
+    /// Time since the latest progress.
     pub fn time_since_progress(&self) -> Duration {
         self.progress
             .at
             .or(self.started_at)
-            .map_or(Duration::ZERO, |moved| self.latest_at.since(moved))
+            .map_or(Duration::ZERO, |progress| self.latest_at.since(progress))
     }
 
-    /// The record with which something last moved.
+    /// The seq of the record with the latest progress.
     pub const fn progress_seq(&self) -> u64 {
         self.progress.seq
     }
 
-    /// Turns in a row that called exactly one tool, the current one included once its call has
-    /// ended.
+    /// Consecutive turns with exactly one call, the current one included once its call has ended.
     pub fn single_call_turns(&self) -> u32 {
         match self.turns.calls_in_turn {
             0 => self.turns.single_call_turns,
@@ -363,47 +341,48 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Answers of the model without a tool call, since the last call or word of a person.
+    /// Responses without a tool call since the latest call or user message.
     pub const fn responses_without_call(&self) -> u32 {
-        self.speech.without_call
+        self.responses.without_call
     }
 
-    /// Answers of the model with text, over the whole run.
+    /// Responses with text, over the whole run.
     pub const fn response_count(&self) -> u64 {
-        self.totals.answers
+        self.totals.responses
     }
 
-    /// How often the model has said nearly the same thing without calling a tool in between.
+    /// Responses with nearly the same text as the latest one, itself included, since the latest call
+    /// or user message.
     pub const fn repeated_response_count(&self) -> u32 {
-        self.speech.same_text
+        self.responses.same_text
     }
 
-    /// How often in a row the model has announced what it would do, and called no tool.
+    /// Consecutive responses that only announce an action and call no tool.
     pub const fn announcement_count(&self) -> u32 {
-        self.speech.announcements
+        self.responses.announcements
     }
 
-    /// Whether the model's latest message repeats itself over and over.
+    /// Whether the latest response repeats one piece of text over and over.
     pub const fn response_repeats_itself(&self) -> bool {
-        self.speech.is_chant
+        self.responses.repeats_itself
     }
 
-    /// The beginning of what the model said last.
+    /// The beginning of the latest response. Untrusted: never put it in a message.
     pub fn last_response(&self) -> Option<&str> {
-        self.speech.text.map(|_| self.speech.excerpt.as_str())
+        self.responses.last()
     }
 
     /// Whether the model is known to have tools.
     pub const fn has_tools(&self) -> bool {
-        self.speech.tools_offered || self.totals.calls > 0
+        self.responses.tools_offered || self.totals.calls > 0
     }
 
-    /// Tokens so far, where the host reports them.
+    /// Tokens so far, if the host reports them.
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Tokens sent and received so far, the cache's included.
+    /// Tokens sent and received so far, including those written to and read from the cache.
     pub fn tokens(&self) -> u64 {
         let all = [
             self.usage.input_tokens,
@@ -414,7 +393,7 @@ impl TrajectoryAnalysis {
         all.into_iter().map(|part| u64::try_from(part).unwrap_or(0)).fold(0, u64::saturating_add)
     }
 
-    /// Money spent so far, where the host reports it.
+    /// Money spent so far, if the host reports it.
     pub const fn cost(&self) -> Option<MicroUsd> {
         self.cost
     }
@@ -424,19 +403,19 @@ impl TrajectoryAnalysis {
         self.ended.as_ref()
     }
 
-    /// The patterns that hold now.
+    /// The patterns that are present.
     pub fn patterns(&self) -> &[TrajectoryPattern] {
         &self.patterns
     }
 
-    /// The pattern of a type that holds now.
+    /// The pattern of this type, if it is present.
     pub fn pattern(&self, kind: &PatternType) -> Option<&TrajectoryPattern> {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
     }
 
-    /// Whether what happened last shows a pattern: the latest turn's calls, or what was said since.
+    /// Whether the calls of the latest turn, or a later record, are evidence of a pattern.
     ///
-    /// A pattern may hold while the agent has already turned to something else.
+    /// A pattern can still be present when the agent has already turned to something else.
     pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {
         let turn = self.latest_call().map(ToolInvoked::turn);
         let latest = self.calls.iter().rev().take_while(|call| Some(call.turn()) == turn);
@@ -444,7 +423,7 @@ impl TrajectoryAnalysis {
         pattern.evidence().last().is_none_or(|seq| *seq >= since)
     }
 
-    /// Whether a pattern of a type holds now.
+    /// Whether a pattern of this type is present.
     pub fn has_pattern(&self, kind: &PatternType) -> bool {
         self.pattern(kind).is_some()
     }

@@ -1,8 +1,9 @@
-//! One tool call: what is kept of it, and what it is compared by.
+//! A tool call that has ended, as kept in the window.
 //!
-//! A kept call holds names, digests and short excerpts, never a whole argument or result. Three
-//! digests tell calls apart: `raw` is tool and arguments to the letter, `question` and `answer` are
-//! arguments and result without what changes by itself, and an error has its signature.
+//! It keeps names, digests and short excerpts, never whole arguments or results. Calls are compared
+//! by three digests: `exact_digest` covers the tool and its exact arguments, `call_digest` the tool
+//! and its normalized arguments, `result_digest` the normalized result. An error is compared by its
+//! signature.
 
 use std::time::Duration;
 
@@ -20,16 +21,16 @@ use crate::time::Timestamp;
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallStatus {
-    /// It worked.
+    /// The call succeeded.
     Ok,
-    /// It failed.
+    /// The call failed.
     Error(ErrorSignature),
-    /// It was refused before it ran.
+    /// The call was refused.
     Denied(ErrorSignature),
 }
 
 impl CallStatus {
-    /// The error, if it failed or was refused.
+    /// The error of a call that failed or was refused.
     pub const fn error(self) -> Option<ErrorSignature> {
         match self {
             Self::Ok => None,
@@ -38,11 +39,12 @@ impl CallStatus {
     }
 }
 
-/// Yes-or-no facts about a call, as bits, because fifty calls are saved at every hook.
+/// Boolean properties of a call, as bits to keep checkpoints small: every hook saves all calls of
+/// the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Marks(u32);
+pub(super) struct CallFlags(u32);
 
-impl Marks {
+impl CallFlags {
     pub(super) const WRITES: Self = Self(1);
     pub(super) const WAITS: Self = Self(1 << 1);
     pub(super) const SHELL: Self = Self(1 << 2);
@@ -50,54 +52,55 @@ impl Marks {
     pub(super) const REPEATS: Self = Self(1 << 4);
     pub(super) const BARE: Self = Self(1 << 5);
     pub(super) const NEW_TARGET: Self = Self(1 << 6);
-    pub(super) const NEW_ANSWER: Self = Self(1 << 7);
+    pub(super) const NEW_RESULT: Self = Self(1 << 7);
     pub(super) const LANDED: Self = Self(1 << 8);
-    pub(super) const ERROR_MOVED: Self = Self(1 << 9);
+    pub(super) const NEW_ERROR: Self = Self(1 << 9);
     pub(super) const IDLE: Self = Self(1 << 10);
-    pub(super) const NOTHING: Self = Self(1 << 11);
+    pub(super) const FOUND_NOTHING: Self = Self(1 << 11);
     pub(super) const PENDING: Self = Self(1 << 12);
-    pub(super) const DOWN: Self = Self(1 << 13);
-    pub(super) const UNDOES: Self = Self(1 << 14);
-    pub(super) const CLOCK: Self = Self(1 << 15);
-    pub(super) const MEASURES: Self = Self(1 << 16);
+    pub(super) const SERVICE_DOWN: Self = Self(1 << 13);
+    pub(super) const REVERTS: Self = Self(1 << 14);
+    pub(super) const PRINTS_CLOCK: Self = Self(1 << 15);
+    pub(super) const IS_BENCHMARK: Self = Self(1 << 16);
     pub(super) const POLLS: Self = Self(1 << 17);
     pub(super) const NEGATIVE: Self = Self(1 << 18);
-    pub(super) const PROCESSES: Self = Self(1 << 19);
+    pub(super) const LISTS_PROCESSES: Self = Self(1 << 19);
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
-    pub(super) const LOOKS: Self = Self(1 << 21);
+    pub(super) const ONLY_READS: Self = Self(1 << 21);
     pub(super) const REMOTE: Self = Self(1 << 22);
 
     const PROGRESS: Self =
-        Self(Self::NEW_TARGET.0 | Self::NEW_ANSWER.0 | Self::LANDED.0 | Self::ERROR_MOVED.0);
+        Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
 
     pub(super) const fn any(self, of: Self) -> bool {
         self.0 & of.0 != 0
     }
 
-    pub(super) fn set(&mut self, mark: Self, on: bool) {
+    /// Sets the flag if `on`; never clears it.
+    pub(super) fn set(&mut self, flag: Self, on: bool) {
         if on {
-            self.0 |= mark.0;
+            self.0 |= flag.0;
         }
     }
 }
 
-/// What a writing call did to its file, as digests.
+/// What a writing call did to its target, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edit {
-    /// What it replaced, where it says so.
+    /// The replaced text, if the call names it.
     pub(crate) from: Option<Digest>,
-    /// What it wrote.
+    /// The written text.
     pub(crate) to: Digest,
 }
 
-/// What a call is after, as far as its arguments tell.
+/// What a call does, as far as its arguments show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Act {
-    /// To change its target.
+    /// Changes its target.
     Edit(Edit),
-    /// To find this.
+    /// Searches for the term with this digest.
     Search(Digest),
-    /// To show these lines of its target.
+    /// Shows its target from the first to the last of these lines.
     Read(u32, u32),
 }
 
@@ -107,7 +110,7 @@ pub struct ToolInvoked {
     pub(super) call_index: u64,
     pub(super) prompt: u8,
     pub(super) tool: CompactString,
-    /// Of use only until the call is taken in.
+    /// Not saved: only needed until the call is in the window.
     #[serde(skip)]
     pub(super) call_id: Digest,
     pub(super) turn: u64,
@@ -115,7 +118,7 @@ pub struct ToolInvoked {
     pub(super) ended_at: Timestamp,
     pub(super) took_ms: u64,
     pub(super) status: CallStatus,
-    pub(super) marks: Marks,
+    pub(super) flags: CallFlags,
     pub(super) exact_digest: Digest,
     pub(super) call_digest: Digest,
     pub(super) result_digest: Digest,
@@ -128,10 +131,10 @@ pub struct ToolInvoked {
 }
 
 impl ToolInvoked {
-    /// A call for a session that is fed calls instead of records. What the tool does is guessed
-    /// from its name; records honour the session's tool settings.
+    /// A call for a session that is given calls instead of records. The session's tool settings do
+    /// not apply: whether the tool writes or waits is guessed from its name.
     ///
-    /// The call id is the host's; a session ignores one it has seen.
+    /// A session ignores a call whose id it has seen before.
     pub fn new(
         call_id: &CallId,
         tool: &str,
@@ -146,27 +149,27 @@ impl ToolInvoked {
         open.end(result, is_error, 0, at, &mut scratch)
     }
 
-    /// The number of this call in the run, from 1.
+    /// The position of this call in the run, from 1.
     pub const fn call_index(&self) -> u64 {
         self.call_index
     }
 
-    /// The tool, as the host names it. Not for saying aloud: see [`Self::safe_tool`].
+    /// The tool's name as the host gives it. Untrusted: use [`Self::safe_tool`] in messages.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The tool's name in a form that may be said.
+    /// The tool's name in a form that is safe in messages.
     pub fn safe_tool(&self) -> SafeName {
         SafeName::of(&self.tool)
     }
 
-    /// The turn it belongs to.
+    /// The number of its turn.
     pub const fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// The record that ended it.
+    /// The seq of the record that ended it.
     pub const fn ended_seq(&self) -> u64 {
         self.ended_seq
     }
@@ -206,128 +209,128 @@ impl ToolInvoked {
         self.status.error().map(|error| error.class)
     }
 
-    /// Whether the tool changes things.
+    /// Whether the call changes files or other state.
     pub const fn writes(&self) -> bool {
-        self.marks.any(Marks::WRITES)
+        self.flags.any(CallFlags::WRITES)
     }
 
-    /// Whether it waits, by its name, its command or what the user said.
+    /// Whether it sleeps or waits, judged by its name, its command or the tool settings.
     pub const fn waits(&self) -> bool {
-        self.marks.any(Marks::WAITS)
+        self.flags.any(CallFlags::WAITS)
     }
 
-    /// Whether it asks again as one who waits: it sleeps, comes long after the last time, or each
-    /// time later.
+    /// Whether it is a poll: it waits, or repeats an earlier call after a long or growing pause.
     pub const fn polls(&self) -> bool {
-        self.marks.any(Marks::POLLS)
+        self.flags.any(CallFlags::POLLS)
     }
 
     /// Whether it runs a shell command.
     pub const fn is_shell(&self) -> bool {
-        self.marks.any(Marks::SHELL)
+        self.flags.any(CallFlags::SHELL)
     }
 
-    /// Whether a sibling in its round asked the same.
+    /// Whether an earlier call in its turn is exactly the same.
     pub const fn is_duplicate(&self) -> bool {
-        self.marks.any(Marks::DUPLICATE)
+        self.flags.any(CallFlags::DUPLICATE)
     }
 
-    /// Whether a kept call asked the same and got the same.
+    /// Whether an earlier call in the window is the same and got the same result, with no change
+    /// landed since.
     pub const fn repeats(&self) -> bool {
-        self.marks.any(Marks::REPEATS)
+        self.flags.any(CallFlags::REPEATS)
     }
 
-    /// Whether its answer says nothing but that it was done.
+    /// Whether its result says no more than "done".
     pub const fn is_bare(&self) -> bool {
-        self.marks.any(Marks::BARE)
+        self.flags.any(CallFlags::BARE)
     }
 
-    /// Whether it brought the run forward: new target, new answer, a change, an error that moved.
+    /// Whether it is progress: a new target, result or error, or a change that landed.
     pub const fn is_progress(&self) -> bool {
-        self.marks.any(Marks::PROGRESS)
+        self.flags.any(CallFlags::PROGRESS)
     }
 
-    /// Tool and arguments to the letter.
+    /// Digest of the tool and the exact arguments.
     pub const fn exact_digest(&self) -> Digest {
         self.exact_digest
     }
 
-    /// Tool and arguments without what changes by itself.
+    /// Digest of the tool and the arguments, without volatile parts such as ids and clock times.
     pub const fn call_digest(&self) -> Digest {
         self.call_digest
     }
 
-    /// The result without what changes by itself.
+    /// Digest of the result, without volatile parts such as ids, clock times and durations.
     pub const fn result_digest(&self) -> Digest {
         self.result_digest
     }
 
-    /// What it works on.
+    /// Digest of the file, URL or other object it works on.
     pub const fn target(&self) -> Option<Digest> {
         self.target
     }
 
-    /// The name of what it works on, while it is remembered.
+    /// The name of the target, kept only for the latest calls.
     pub const fn target_name(&self) -> Option<&SafeName> {
         self.target_name.as_ref()
     }
 
-    /// Whether it plans, talks or changes nothing: it cannot bring the run forward.
+    /// Whether it only plans, prints text or changes nothing, so that it cannot be progress.
     pub const fn is_idle(&self) -> bool {
-        self.marks.any(Marks::IDLE)
+        self.flags.any(CallFlags::IDLE)
     }
 
-    /// Whether it looked for something and there was nothing.
+    /// Whether it is a search that found nothing.
     pub const fn found_nothing(&self) -> bool {
-        self.marks.any(Marks::NOTHING)
+        self.flags.any(CallFlags::FOUND_NOTHING)
     }
 
-    /// Whether its answer says that something is still under way.
+    /// Whether its result says that something is still running.
     pub const fn is_pending(&self) -> bool {
-        self.marks.any(Marks::PENDING)
+        self.flags.any(CallFlags::PENDING)
     }
 
-    /// Whether its answer is another one each time, by its nature.
+    /// Whether its output differs each time by its nature, as with `date`.
     pub const fn prints_clock(&self) -> bool {
-        self.marks.any(Marks::CLOCK)
+        self.flags.any(CallFlags::PRINTS_CLOCK)
     }
 
-    /// Whether its answer is a no.
+    /// Whether its result rejects what was tried: wrong, invalid, not found.
     pub const fn is_negative(&self) -> bool {
-        self.marks.any(Marks::NEGATIVE)
+        self.flags.any(CallFlags::NEGATIVE)
     }
 
-    /// Whether its error or its answer says that a service does not serve.
+    /// Whether its error or result says that the network or a service is down.
     pub fn reports_outage(&self) -> bool {
-        self.marks.any(Marks::DOWN) || self.error_class() == Some(ErrorClass::Outage)
+        self.flags.any(CallFlags::SERVICE_DOWN) || self.error_class() == Some(ErrorClass::Outage)
     }
 
-    /// Whether it asks something that is not on this machine.
+    /// Whether it talks to another machine or to a database server.
     pub const fn is_remote(&self) -> bool {
-        self.marks.any(Marks::REMOTE)
+        self.flags.any(CallFlags::REMOTE)
     }
 
-    /// Whether it brings something back to an earlier state.
-    pub const fn undoes(&self) -> bool {
-        self.marks.any(Marks::UNDOES)
+    /// Whether it restores an earlier state.
+    pub const fn reverts(&self) -> bool {
+        self.flags.any(CallFlags::REVERTS)
     }
 
-    /// Whether a change landed with it.
+    /// Whether it made a new change and succeeded.
     pub const fn landed(&self) -> bool {
-        self.marks.any(Marks::LANDED)
+        self.flags.any(CallFlags::LANDED)
     }
 
-    /// Whether it ran something new in a shell that does more than look.
+    /// Whether it is a successful, not repeated shell command that does more than read.
     pub const fn may_have_changed_something(&self) -> bool {
-        self.marks.any(Marks::SHELL)
-            && !self.marks.any(Marks::LOOKS)
+        self.flags.any(CallFlags::SHELL)
+            && !self.flags.any(CallFlags::ONLY_READS)
             && !self.is_error()
             && !self.repeats()
     }
 
-    /// Whether it is an error that the run had not had.
+    /// Whether it failed differently from every call in the window, and one of those failed, too.
     pub const fn is_new_error(&self) -> bool {
-        self.marks.any(Marks::ERROR_MOVED)
+        self.flags.any(CallFlags::NEW_ERROR)
     }
 
     pub(crate) const fn edit(&self) -> Option<Edit> {
@@ -337,7 +340,7 @@ impl ToolInvoked {
         }
     }
 
-    /// What it looks for.
+    /// Digest of the term it searches for.
     pub(crate) const fn search_term(&self) -> Option<Digest> {
         match self.act {
             Some(Act::Search(term)) => Some(term),
@@ -345,7 +348,7 @@ impl ToolInvoked {
         }
     }
 
-    /// The lines it shows, from and to.
+    /// The first and last line it shows.
     pub(crate) const fn shown_lines(&self) -> Option<(u32, u32)> {
         match self.act {
             Some(Act::Read(first, last)) => Some((first, last)),
@@ -367,23 +370,25 @@ impl ToolInvoked {
         self.result_bytes
     }
 
-    /// The beginning of the arguments, while it is remembered. Hostile: never to be said.
+    /// The beginning of the arguments, kept only for the latest calls. Untrusted: never put it in a
+    /// message.
     pub fn args_excerpt(&self) -> &str {
         self.args_excerpt.as_str()
     }
 
-    /// The arguments, if all of them are remembered. Hostile: never to be said.
+    /// The arguments, if the excerpt contains all of them. Untrusted: never put them in a message.
     pub fn whole_args(&self) -> Option<&str> {
         let excerpt = self.args_excerpt.as_str();
         (!excerpt.is_empty() && !self.args_excerpt.is_cut()).then_some(excerpt)
     }
 
-    /// The beginning of the result, while it is remembered. Hostile: never to be said.
+    /// The beginning of the result, kept only for the latest calls. Untrusted: never put it in a
+    /// message.
     pub fn result_excerpt(&self) -> &str {
         self.result_excerpt.as_str()
     }
 
-    /// Whether two calls ended the same way: the same answer, or the same error.
+    /// Whether two calls ended the same way: with the same result, or with the same error.
     pub fn same_result(&self, other: &Self) -> bool {
         match (self.status.error(), other.status.error()) {
             (Some(a), Some(b)) => a.digest == b.digest,
@@ -392,11 +397,11 @@ impl ToolInvoked {
         }
     }
 
-    pub(super) fn forget_result(&mut self) {
+    pub(super) fn drop_result_excerpt(&mut self) {
         self.result_excerpt = Excerpt::default();
     }
 
-    pub(super) fn forget_args(&mut self) {
+    pub(super) fn drop_args_excerpt(&mut self) {
         self.args_excerpt = Excerpt::default();
         self.target_name = None;
     }

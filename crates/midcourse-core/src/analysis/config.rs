@@ -1,6 +1,6 @@
-//! How a run is looked at: window, thresholds and what is known about its tools.
+//! The configuration of the analysis: window sizes, thresholds and what is known about tools.
 //!
-//! Every field has a type that holds only values that make sense, so nothing is checked twice.
+//! Every field has a type that allows only valid values, so nothing is checked twice.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,13 +15,13 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     }
 }
 
-/// How many calls are kept: 1 to 200.
+/// A number of calls to keep: 1 to 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WindowSize(u8);
 
 impl WindowSize {
-    /// The most calls that can be kept: with 256 bytes each of arguments and result, and a session
-    /// of 64 KiB, there is no room for more.
+    /// The largest window. More calls, with up to 256 bytes each of arguments and result, would not
+    /// fit into a session of 64 KiB.
     pub const MAX: usize = 200;
 
     /// The number of calls.
@@ -41,49 +41,49 @@ impl TryFrom<usize> for WindowSize {
     }
 }
 
-/// A number of calls that cannot be kept.
+/// The error for a window size that is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a window of {0} calls is not possible: give a number from 1 to {max}", max = WindowSize::MAX)]
+#[error("invalid window of {0} calls; use 1 to {max}", max = WindowSize::MAX)]
 pub struct InvalidWindow(pub usize);
 
-/// How a run is looked at.
+/// How a trajectory is analysed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrajectoryAnalysisConfig {
-    /// Calls that are kept.
+    /// The latest calls that are kept.
     pub window: WindowSize,
-    /// Kept calls that also keep the beginning of their arguments, and half as many that keep the
-    /// beginning of their results. Nearly equal calls are found within these.
+    /// The latest calls that keep an excerpt of their arguments; half as many keep an excerpt of
+    /// their result. Only calls with an excerpt can be recognized as nearly equal.
     pub excerpts: WindowSize,
-    /// Repetitions that make a cycle a loop.
+    /// Rounds that make a cycle a loop.
     pub cycle_threshold: NonZeroU32,
     /// The shortest cycle that can be a loop, 1 to 8 calls.
     pub shortest_cycle: NonZeroU32,
-    /// How alike the arguments of two calls are that count as the same.
+    /// The similarity from which the arguments of two calls count as the same.
     pub similarity: Confidence,
-    /// Calls within which the same error makes a pattern.
+    /// The latest calls among which occurrences of one error are counted.
     pub error_window: NonZeroU32,
-    /// Times the same error makes a pattern.
+    /// Occurrences within the error window that make a repeated error.
     pub error_threshold: NonZeroU32,
-    /// Failures in a row that make a cascade.
+    /// Consecutive failures that make a cascade.
     pub cascade_threshold: NonZeroU32,
     /// Calls without progress that make a stall.
     pub stall_threshold: NonZeroU32,
     /// Time without progress that makes a stall.
     pub stall_after: Duration,
-    /// Different questions with one answer that make a stagnation.
+    /// Different calls with the same result that make a stagnation.
     pub stagnation_threshold: NonZeroU32,
-    /// The same question asked this long after its last answer is a poll, not a loop.
+    /// The same call this long after the previous one is a poll and does not count towards a loop.
     pub poll_gap: Duration,
-    /// A failing exit whose output is new counts as output, not as a failure.
+    /// Whether a failing exit code with new output counts as output instead of a failure.
     pub failing_exit_is_output: bool,
-    /// Whether work on files outside the run's first places is a pattern.
+    /// Whether `drift` is detected: work on files outside the folders where the run began.
     pub watch_drift: bool,
-    /// What is known about tools.
+    /// What the user has configured about tools.
     pub tools: ToolSettings,
 }
 
 impl Default for TrajectoryAnalysisConfig {
-    /// The values of the specifications midcourse implements.
+    /// The values of the specifications that midcourse implements.
     fn default() -> Self {
         Self {
             window: WindowSize(50),
@@ -106,10 +106,10 @@ impl Default for TrajectoryAnalysisConfig {
 }
 
 impl TrajectoryAnalysisConfig {
-    /// The values midcourse ships: tuned to speak rarely and be right.
+    /// The values that midcourse ships, tuned for few and accurate messages.
     pub fn shipped() -> Self {
         Self {
-            // A call repeated to the letter is the most common loop there is.
+            // The most common loop is a single call, repeated exactly.
             shortest_cycle: at_least_one(1),
             similarity: Confidence::clamped(0.85),
             error_window: at_least_one(12),

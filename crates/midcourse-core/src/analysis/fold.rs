@@ -1,12 +1,14 @@
-//! Taking a record in.
+//! Applies a record to the analysis.
 //!
-//! Every kind of payload is named here, so that a new kind does not compile until somebody has
-//! decided what it means to the analysis.
+//! The match names every payload kind, so that a new kind does not compile until somebody decides
+//! what it means for the analysis. [`TrajectoryAnalysis::push_call`] is the only place that counts
+//! calls.
 
 use serde_json::Value;
 
 use super::{
-    CALL_ID_MAX, MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, OpenCall, ToolInvoked, TrajectoryAnalysis,
+    MAX_CALL_ID_BYTES, MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, OpenCall, ToolInvoked,
+    TrajectoryAnalysis,
 };
 use crate::digest::Digest;
 use crate::record::{
@@ -16,56 +18,60 @@ use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
-    /// Takes in one record; `prompt` is the number of the prompt it belongs to.
+    /// Applies one record; `prompt` is the number of the prompt it belongs to.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
         self.advance(record.seq, record.at());
-        self.awaits_feedback &= !takes_the_floor(&record.payload);
+        self.awaits_feedback &= !makes_feedback_late(&record.payload);
         match &record.payload {
             TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args } => {
                 self.start_call(tool_call_id, tool_name, args, record.at());
             }
             TrajectoryPayload::ToolEnded { tool_call_id, tool_name, result, is_error } => {
-                let Some(open) = self.close(tool_call_id, tool_name, record.at()) else { return };
+                let Some(open) = self.take_open_call(tool_call_id, tool_name, record.at()) else {
+                    return;
+                };
                 let text = result.comparable_text();
                 let failed = *is_error || result.is_error;
                 let call = open.end(&text, failed, record.seq, record.at(), &mut self.scratch);
                 self.push_call(call.in_prompt(prompt));
-                self.last_call = kept(tool_call_id);
+                self.last_call = bounded(tool_call_id);
             }
             TrajectoryPayload::Denied { tool_call_id, tool_name, reason } => {
-                let Some(open) = self.close(tool_call_id, tool_name, record.at()) else { return };
+                let Some(open) = self.take_open_call(tool_call_id, tool_name, record.at()) else {
+                    return;
+                };
                 let reason = reason.as_deref().unwrap_or_default();
                 let call = open.deny(reason, record.seq, record.at(), &mut self.scratch);
                 self.push_call(call.in_prompt(prompt));
-                self.last_call = kept(tool_call_id);
+                self.last_call = bounded(tool_call_id);
             }
             TrajectoryPayload::TurnStarted => self.start_turn(),
             TrajectoryPayload::TurnEnded { assistant, .. } => {
-                if !self.turns.has_answer {
-                    self.hear(assistant);
+                if !self.turns.has_response {
+                    self.apply_message(assistant);
                 }
                 self.turns.is_open = false;
-                self.turns.has_answer = false;
+                self.turns.has_response = false;
             }
-            TrajectoryPayload::MessageAppended { message } => self.hear(message),
+            TrajectoryPayload::MessageAppended { message } => self.apply_message(message),
             TrajectoryPayload::ProviderRequestPrepared { tool_count, .. } => {
-                self.speech.tools_offered |= *tool_count > 0;
+                self.responses.tools_offered |= *tool_count > 0;
             }
             TrajectoryPayload::RunEnded { outcome, .. } => {
                 self.ended = Some(outcome.bounded());
             }
             TrajectoryPayload::Resumed => {
                 self.ended = None;
-                // Whatever was running when it stopped has no known end. The time it lay idle is
-                // nobody's stall; what went wrong before still counts.
+                // Calls that were open when the run stopped never end, and the time until it was
+                // resumed is not a stall. Earlier errors and repetitions still count.
                 self.open.clear();
                 self.progress.at = Some(self.latest_at);
             }
             TrajectoryPayload::ContextCompacted { .. } => {
                 self.totals.compactions += 1;
-                self.turns.compacted_at_call = self.totals.calls;
+                self.turns.calls_at_compaction = self.totals.calls;
             }
-            TrajectoryPayload::UsageReported { usage } => self.use_up(usage),
+            TrajectoryPayload::UsageReported { usage } => self.add_usage(usage),
             TrajectoryPayload::CostReported { total_micro_usd } => {
                 self.cost = Some(*total_micro_usd);
             }
@@ -88,8 +94,8 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Whether the next call begins a turn of its own. Calls that start while all calls of a turn
-    /// are still running were issued together.
+    /// Whether the next call begins a new turn although the host has not reported one. Calls that
+    /// start while all calls of the turn are still open belong to it.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -98,8 +104,8 @@ impl TrajectoryAnalysis {
     fn advance(&mut self, seq: u64, at: Timestamp) {
         self.call_just_ended = false;
         self.user_just_spoke = false;
-        self.model_just_spoke = false;
-        self.speech.is_chant = false;
+        self.model_just_responded = false;
+        self.responses.repeats_itself = false;
         self.latest_seq = seq;
         self.latest_at = self.latest_at.max(at);
         self.started_at.get_or_insert(at);
@@ -109,10 +115,10 @@ impl TrajectoryAnalysis {
         self.finish_turn();
         self.turns.count += 1;
         self.turns.is_open = true;
-        self.turns.has_answer = false;
+        self.turns.has_response = false;
     }
 
-    /// Settles what the turn before was, once the next one begins.
+    /// Updates the count of single-call turns when the next turn begins.
     fn finish_turn(&mut self) {
         match self.turns.calls_in_turn {
             0 => {}
@@ -123,7 +129,7 @@ impl TrajectoryAnalysis {
     }
 
     fn start_call(&mut self, id: &CallId, tool: &str, args: &Value, at: Timestamp) {
-        if self.knows(id) {
+        if self.has_seen_call(id) {
             return;
         }
         let mut open = OpenCall::new(id, tool, args, at, &self.config, &mut self.scratch);
@@ -134,7 +140,7 @@ impl TrajectoryAnalysis {
         self.open.push(open);
     }
 
-    /// The turn that the next call belongs to: outside a turn that the host marked, one of its own.
+    /// Counts a call towards its turn, and begins a new turn if needed; returns the turn's number.
     fn enter_turn(&mut self) -> u64 {
         if self.begins_turn() {
             self.finish_turn();
@@ -144,28 +150,29 @@ impl TrajectoryAnalysis {
         self.turns.count
     }
 
-    /// The call that ends here, unless it is known to have ended.
-    fn close(&mut self, id: &CallId, tool: &str, at: Timestamp) -> Option<OpenCall> {
+    /// Removes the open call that ends now; `None` if it has already ended. A call whose start was
+    /// not recorded is opened here.
+    fn take_open_call(&mut self, id: &CallId, tool: &str, at: Timestamp) -> Option<OpenCall> {
         let digest = Digest::of(id.as_str().as_bytes());
         if let Some(place) = self.open.iter().position(|open| open.call_id == digest) {
             return Some(self.open.remove(place));
         }
-        if self.knows(id) {
+        if self.has_seen_call(id) {
             return None;
         }
-        let mut open = OpenCall::unseen(id, tool, at, &self.config, &mut self.scratch);
+        let mut open = OpenCall::without_start(id, tool, at, &self.config, &mut self.scratch);
         open.turn = self.enter_turn();
         Some(open)
     }
 
-    fn knows(&self, id: &CallId) -> bool {
+    fn has_seen_call(&self, id: &CallId) -> bool {
         let digest = Digest::of(id.as_str().as_bytes());
         self.open.iter().any(|open| open.call_id == digest) || self.call_ids.contains(&digest)
     }
 
-    /// Takes in a call that has ended. This is the one place where calls are counted.
+    /// Adds a call that has ended to the window and to all counters.
     pub(crate) fn push_call(&mut self, mut call: ToolInvoked) {
-        self.mark(&mut call);
+        self.flag_progress(&mut call);
         if self.call_ids.len() == MAX_REMEMBERED_CALL_IDS {
             self.call_ids.pop_front();
         }
@@ -178,7 +185,7 @@ impl TrajectoryAnalysis {
                 self.totals.errors += 1;
                 self.totals.denied += u64::from(call.is_denied());
                 self.totals.consecutive_errors += 1;
-                if call.marks.any(super::call::Marks::ERROR_MOVED) && call.is_shell() {
+                if call.flags.any(super::call::CallFlags::NEW_ERROR) && call.is_shell() {
                     self.totals.consecutive_failures = 0;
                 } else {
                     self.totals.consecutive_failures += 1;
@@ -190,45 +197,46 @@ impl TrajectoryAnalysis {
                 self.totals.consecutive_failures = 0;
             }
         }
-        self.speech.begin_anew();
+        self.responses.reset_counts();
         let is_progress = call.is_progress();
         if self.calls.len() == self.config.window.get() {
             self.calls.pop_front();
         }
         self.calls.push_back(call);
-        self.fade();
+        self.drop_old_excerpts();
         self.call_just_ended = true;
         self.awaits_feedback = true;
         if is_progress {
-            self.moved();
+            self.set_progress();
         }
     }
 
-    /// Lets older calls forget their excerpts: results first, which nothing is compared by.
-    fn fade(&mut self) {
+    /// Drops the excerpts of calls that are no longer among the latest. Result excerpts go earlier,
+    /// because no comparison needs them.
+    fn drop_old_excerpts(&mut self) {
         let excerpts = self.config.excerpts.get();
         let back = |places: usize| self.calls.len().checked_sub(places + 1);
         let (results, args) = (back(excerpts.div_ceil(2)), back(excerpts));
         if let Some(call) = results.and_then(|at| self.calls.get_mut(at)) {
-            call.forget_result();
+            call.drop_result_excerpt();
         }
         if let Some(call) = args.and_then(|at| self.calls.get_mut(at)) {
-            call.forget_args();
+            call.drop_args_excerpt();
         }
     }
 
-    /// Feedback on the latest call was delivered without a record.
+    /// Notes that feedback on the latest call was delivered without a record.
     pub(crate) const fn feedback_given(&mut self) {
         self.awaits_feedback = false;
     }
 
-    /// Takes in a call that came without records, unless its id is known.
+    /// Adds a call that has no records. Returns `false`, and does nothing, if its id was seen before.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {
             return false;
         }
         self.open.retain(|open| open.call_id != call.call_id);
-        // It has no record, and still comes behind what came before.
+        // The call has no record; it gets the next seq so that it comes after everything before.
         self.advance(self.latest_seq.saturating_add(1), call.ended_at);
         call.turn = self.enter_turn();
         call.ended_seq = self.latest_seq;
@@ -237,21 +245,21 @@ impl TrajectoryAnalysis {
         true
     }
 
-    fn moved(&mut self) {
-        self.progress.call = self.totals.calls;
+    fn set_progress(&mut self) {
+        self.progress.calls = self.totals.calls;
         self.progress.at = Some(self.latest_at);
         self.progress.seq = self.latest_seq;
     }
 
-    /// Somebody spoke to the agent, which begins things anew.
-    fn spoken_to(&mut self) {
+    /// Starts over after a user message.
+    fn start_after_user_message(&mut self) {
         self.totals.consecutive_failures = 0;
-        self.turns.spoken_to_at_call = self.totals.calls;
-        self.speech.begin_anew();
-        self.moved();
+        self.turns.calls_at_user_message = self.totals.calls;
+        self.responses.reset_counts();
+        self.set_progress();
     }
 
-    fn use_up(&mut self, usage: &Usage) {
+    fn add_usage(&mut self, usage: &Usage) {
         let sum = &mut self.usage;
         let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
         add(&mut sum.input_tokens, usage.input_tokens);
@@ -260,14 +268,14 @@ impl TrajectoryAnalysis {
         add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
     }
 
-    fn hear(&mut self, message: &AgentMessage) {
+    fn apply_message(&mut self, message: &AgentMessage) {
         match message {
             AgentMessage::Assistant { content, usage, .. } => {
-                self.turns.has_answer = true;
+                self.turns.has_response = true;
                 if let Some(usage) = usage {
-                    self.use_up(usage);
+                    self.add_usage(usage);
                 }
-                self.say(&content.plain_text(), content.has_tool_calls());
+                self.add_response(&content.plain_text(), content.has_tool_calls());
             }
             AgentMessage::User { content, .. } => {
                 let text = match content {
@@ -280,8 +288,8 @@ impl TrajectoryAnalysis {
                 };
                 if !is_empty {
                     self.user_just_spoke = true;
-                    self.turns.asked_to_repeat = text.is_some_and(asks_to_repeat);
-                    self.spoken_to();
+                    self.turns.user_asked_to_repeat = text.is_some_and(asks_to_repeat);
+                    self.start_after_user_message();
                 }
             }
             AgentMessage::System { .. }
@@ -290,24 +298,24 @@ impl TrajectoryAnalysis {
         }
     }
 
-    fn say(&mut self, text: &str, has_calls: bool) {
+    fn add_response(&mut self, text: &str, has_calls: bool) {
         let trimmed = text.trim();
         if trimmed.is_empty() {
             return;
         }
-        self.model_just_spoke = true;
-        self.totals.answers += 1;
-        self.speech.heard(trimmed, has_calls);
+        self.model_just_responded = true;
+        self.totals.responses += 1;
+        self.responses.add(trimmed, has_calls);
     }
 }
 
-/// The id, if it is as long as ids are: hosts may send anything.
-fn kept(id: &CallId) -> Option<CallId> {
-    (id.as_str().len() <= CALL_ID_MAX).then(|| id.clone())
+/// The id, unless it is too long to keep: hosts may send anything.
+fn bounded(id: &CallId) -> Option<CallId> {
+    (id.as_str().len() <= MAX_CALL_ID_BYTES).then(|| id.clone())
 }
 
-/// Whether something new has begun, behind which words about the call before come too late.
-const fn takes_the_floor(payload: &TrajectoryPayload) -> bool {
+/// Whether feedback on the latest call comes too late after a record like this.
+const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
     matches!(
         payload,
         TrajectoryPayload::ToolStarted { .. }
@@ -316,7 +324,7 @@ const fn takes_the_floor(payload: &TrajectoryPayload) -> bool {
             | TrajectoryPayload::MessageAppended { .. }
             | TrajectoryPayload::RunEnded { .. }
             | TrajectoryPayload::Resumed
-            // One call, one time to speak; who else is due speaks after the next call.
+            // One feedback per call; other providers that are due wait for the next call.
             | TrajectoryPayload::FeedbackDelivered { .. }
     )
 }

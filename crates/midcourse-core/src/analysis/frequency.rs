@@ -1,14 +1,14 @@
-//! Counting by name in bounded room: exact for the first names, together for the rest.
+//! Counters with bounded memory: the first names are counted individually, all later ones together.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// Names that are counted one by one; the calls of all later names are counted together.
+/// The most names that are counted individually.
 pub const MAX_COUNTED_NAMES: usize = 64;
 
-/// How often each name came.
+/// How often each name occurred.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frequency {
     /// Sorted by name.
@@ -31,7 +31,7 @@ impl Frequency {
         }
     }
 
-    /// How often a name came; 0 for one that is counted with the others.
+    /// How often a name occurred; 0 for a name that is not counted individually.
     pub fn count(&self, name: &str) -> u64 {
         self.names
             .binary_search_by(|(known, _)| known.as_str().cmp(name))
@@ -40,12 +40,12 @@ impl Frequency {
             .map_or(0, |(_, count)| *count)
     }
 
-    /// How often all names came that are not counted one by one.
+    /// How often the names occurred that are not counted individually.
     pub const fn other(&self) -> u64 {
         self.other
     }
 
-    /// How many names are counted one by one.
+    /// How many names are counted individually.
     pub const fn len(&self) -> usize {
         self.names.len()
     }
@@ -55,30 +55,30 @@ impl Frequency {
         self.names.is_empty()
     }
 
-    /// Each name and how often it came, in the order of the names.
+    /// Each name with its count, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.names.iter().map(|(name, count)| (name.as_str(), *count))
     }
 }
 
-/// One error and how often it came.
+/// An error and how often it occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// The error.
+    /// The signature of its first occurrence.
     pub signature: ErrorSignature,
-    /// How often it came in the whole run.
+    /// Occurrences in the whole run.
     pub count: u64,
 }
 
-/// How often each error came, by signature.
+/// How often each error occurred, by signature.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct ErrorMemory {
+pub(super) struct ErrorFrequency {
     /// Sorted by digest.
     known: Vec<(ErrorSignature, u64)>,
     other: u64,
 }
 
-impl ErrorMemory {
+impl ErrorFrequency {
     pub(super) fn add(&mut self, signature: ErrorSignature) {
         match self.known.binary_search_by_key(&signature.digest, |(known, _)| known.digest) {
             Ok(at) => {

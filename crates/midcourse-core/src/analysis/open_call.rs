@@ -1,13 +1,16 @@
-//! A tool call that has begun: what its arguments say, and how it becomes a call that has ended.
+//! A tool call that has started: what its arguments say, and how its result turns it into a
+//! [`ToolInvoked`].
+//!
+//! All text of a call is read here, once; afterwards only digests, flags and excerpts are kept.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Scratch;
-use super::call::{Act, CallStatus, Edit, Marks, ToolInvoked};
+use super::call::{Act, CallFlags, CallStatus, Edit, ToolInvoked};
 use super::config::TrajectoryAnalysisConfig;
-use super::tools::NameKinds;
+use super::tools::NameTraits;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
@@ -17,29 +20,29 @@ use crate::text::{
 };
 use crate::time::Timestamp;
 
-/// Results up to this length are stripped as a whole.
-const ANSWER_BYTES: usize = 2048;
+/// Results up to this length are normalized as a whole.
+const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
 
-/// What is looked at of a longer result for its stripped template: its beginning and its end.
-const ANSWER_HEAD_BYTES: usize = 512;
-const ANSWER_TAIL_BYTES: usize = 512;
+/// The parts of a longer result that are normalized: its beginning and its end.
+const RESULT_HEAD_BYTES: usize = 512;
+const RESULT_TAIL_BYTES: usize = 512;
 
-/// The longest arguments that are looked at for what does not change their meaning, in bytes.
-const QUESTION_BYTES: usize = 2048;
+/// Longer arguments are content and are compared exactly.
+const MAX_NORMALIZED_ARGS_BYTES: usize = 2048;
 
 /// The longest tool name that is kept, in bytes.
-const TOOL_NAME_MAX: usize = 128;
+const MAX_TOOL_NAME_BYTES: usize = 128;
 
-/// Answers that say only that something was done, whichever tool gives them.
-const DONE: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null", "{}"];
+/// Results that mean no more than "done", whatever the tool.
+const DONE_RESULTS: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null", "{}"];
 
-/// An answer this short from a tool that may have changed something says only "done".
-const BARE_ANSWER_BYTES: usize = 24;
+/// A shell result of up to this length means no more than "done".
+const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 
-/// An answer this short from a tool that writes says only that it has written.
-const WRITTEN_ANSWER_BYTES: usize = 240;
+/// A result of up to this length from a tool that writes means no more than "written".
+const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
 
-/// A tool call that has begun.
+/// A tool call that has started and not ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenCall {
     pub(super) call_id: Digest,
@@ -50,7 +53,7 @@ pub(crate) struct OpenCall {
     target_name: Option<SafeName>,
     act: Option<Act>,
     excerpt: Excerpt,
-    marks: Marks,
+    flags: CallFlags,
     started_at: Timestamp,
     pub(super) turn: u64,
 }
@@ -65,29 +68,29 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> Self {
         let tools = &config.tools;
-        let mut marks = Marks::default();
-        let kinds = scratch.names.kinds(tool);
-        let view = ArgsView::of(args, kinds.has(NameKinds::SHELL));
+        let mut flags = CallFlags::default();
+        let name_traits = scratch.tool_names.traits(tool);
+        let view = ArgsView::of(args, name_traits.has(NameTraits::SHELL));
         let command = view.command.as_deref().map(CommandView::of);
         let command = command.as_ref();
-        marks.set(Marks::WRITES, tools.writes(tool, kinds, &view, command));
-        marks.set(Marks::WAITS, tools.waits(tool, kinds, &view, command));
-        marks.set(Marks::SHELL, command.is_some());
-        marks.set(
-            Marks::IDLE,
-            kinds.has(NameKinds::PLANS) || command.is_some_and(|c| c.only_prints),
+        flags.set(CallFlags::WRITES, tools.writes(tool, name_traits, &view, command));
+        flags.set(CallFlags::WAITS, tools.waits(tool, name_traits, &view, command));
+        flags.set(CallFlags::SHELL, command.is_some());
+        flags.set(
+            CallFlags::IDLE,
+            name_traits.has(NameTraits::PLANS) || command.is_some_and(|c| c.only_prints),
         );
-        marks.set(
-            Marks::UNDOES,
+        flags.set(
+            CallFlags::REVERTS,
             command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit"),
         );
-        marks.set(Marks::CLOCK, command.is_some_and(|c| c.prints_clock));
-        marks.set(Marks::MEASURES, command.is_some_and(|c| c.is_benchmark));
-        marks.set(Marks::PROCESSES, command.is_some_and(|c| c.lists_processes));
-        let is_address = view.target.is_some_and(|target| target.contains("://"));
-        marks.set(Marks::REMOTE, is_address || command.is_some_and(|c| c.is_remote));
-        marks.set(Marks::LOOKS, command.is_some_and(|c| c.only_reads));
-        marks.set(Marks::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
+        flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
+        flags.set(CallFlags::IS_BENCHMARK, command.is_some_and(|c| c.is_benchmark));
+        flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
+        let is_url = view.target.is_some_and(|target| target.contains("://"));
+        flags.set(CallFlags::REMOTE, is_url || command.is_some_and(|c| c.is_remote));
+        flags.set(CallFlags::ONLY_READS, command.is_some_and(|c| c.only_reads));
+        flags.set(CallFlags::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
         let target = view.target.or(command.and_then(|command| command.file));
 
         scratch.text.clear();
@@ -96,8 +99,12 @@ impl OpenCall {
         let exact_digest = name.then(&scratch.text);
         let call_digest = match command {
             Some(command) => name.with(command.normalized),
-            // Another change is another step, and long arguments are content: to the letter.
-            None if marks.any(Marks::WRITES) || scratch.text.len() > QUESTION_BYTES => exact_digest,
+            // Two different edits are two steps, however similar they are.
+            None if flags.any(CallFlags::WRITES)
+                || scratch.text.len() > MAX_NORMALIZED_ARGS_BYTES =>
+            {
+                exact_digest
+            }
             None => {
                 scratch.plain.clear();
                 write_without_layout(&scratch.text, &mut scratch.plain);
@@ -106,9 +113,9 @@ impl OpenCall {
                 name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
             }
         };
-        let act = act_of(kinds, &view, command, marks, call_digest);
+        let act = act_of(name_traits, &view, command, flags, call_digest);
         if let Some(Act::Edit(Edit { from: Some(from), to })) = act {
-            marks.set(Marks::IDLE, from == to);
+            flags.set(CallFlags::IDLE, from == to);
         }
         Self {
             call_id: Digest::of(call_id.as_str().as_bytes()),
@@ -119,14 +126,14 @@ impl OpenCall {
             target_name: target.map(SafeName::of),
             act,
             excerpt: excerpt_of(&scratch.text),
-            marks,
+            flags,
             started_at: at,
             turn: 0,
         }
     }
 
-    /// A call of which only the end was seen.
-    pub(super) fn unseen(
+    /// A call whose start was not recorded.
+    pub(super) fn without_start(
         call_id: &CallId,
         tool: &str,
         at: Timestamp,
@@ -134,7 +141,7 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> Self {
         let mut open = Self::new(call_id, tool, &Value::Null, at, config, scratch);
-        // What it was asked is not known, so it is no repetition of anything.
+        // The arguments are unknown, so the call must not equal any other.
         open.exact_digest = open.exact_digest.with(open.call_id);
         open.call_digest = open.exact_digest;
         open
@@ -156,50 +163,55 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        let seeks = matches!(self.act, Some(Act::Search(_)));
-        let said = ShortResult::of(result, seeks);
-        // Searching programs fail where they find nothing; that is an answer. And a pipe hides that
-        // something failed.
-        let finds_nothing = seeks && self.marks.any(Marks::SHELL) && is_bare_exit(result);
-        let is_hidden = self.marks.any(Marks::HIDES_FAILURE) && self.asks_no_file();
-        let is_told =
-            self.marks.any(Marks::SHELL) && self.asks_no_file() && reports_failing_exit(result);
-        let is_error =
-            (is_error || is_told || (is_hidden && looks_failed(result))) && !finds_nothing;
-        let status = if is_error && said.refused {
+        let is_search = matches!(self.act, Some(Act::Search(_)));
+        let short = ShortResult::of(result, is_search);
+        // `grep` and the like exit with 1 if they find nothing, which is not a failure. A pipe, on
+        // the other hand, hides the exit code of a failure.
+        let found_no_match = is_search && self.flags.any(CallFlags::SHELL) && is_bare_exit(result);
+        let may_hide_failure = self.flags.any(CallFlags::HIDES_FAILURE) && self.shows_no_content();
+        let reports_failure = self.flags.any(CallFlags::SHELL)
+            && self.shows_no_content()
+            && reports_failing_exit(result);
+        let is_error = (is_error || reports_failure || (may_hide_failure && looks_failed(result)))
+            && !found_no_match;
+        let status = if is_error && short.refused {
             CallStatus::Denied(refusal_of(&self.tool, ErrorClass::Permission))
         } else if is_error {
-            let asked = self.excerpt.as_str();
-            CallStatus::Error(ErrorSignature::of(result, asked, &mut scratch.text))
+            let args = self.excerpt.as_str();
+            CallStatus::Error(ErrorSignature::of(result, args, &mut scratch.text))
         } else {
             CallStatus::Ok
         };
-        let found_nothing = seeks && !is_error && (said.nothing_found || is_bare_exit(result));
-        self.marks.set(Marks::NOTHING, found_nothing);
-        self.marks.set(Marks::PENDING, said.pending && !is_error);
-        self.marks.set(Marks::NEGATIVE, said.negative && !is_error);
-        // What a file or a search shows about a service is content.
-        self.marks.set(Marks::DOWN, said.service_down && !is_error && self.asks_a_service());
-        self.marks.set(Marks::IDLE, said.unchanged && self.marks.any(Marks::WRITES));
+        let found_nothing = is_search && !is_error && (short.nothing_found || is_bare_exit(result));
+        self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
+        self.flags.set(CallFlags::PENDING, short.pending && !is_error);
+        self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
+        // A file or a search result that mentions an outage is content.
+        let service_down = short.service_down && !is_error && self.may_use_a_service();
+        self.flags.set(CallFlags::SERVICE_DOWN, service_down);
+        self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
         let text = result.as_bytes();
         let result_digest = if found_nothing {
             Digest::of(b"nothing")
-        } else if self.marks.any(Marks::CLOCK) && !is_error {
+        } else if self.flags.any(CallFlags::PRINTS_CLOCK) && !is_error {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(text);
-            // An error is told apart by its signature, and a measurement to the letter.
-            if is_error || self.marks.any(Marks::MEASURES) {
+            // Errors are compared by signature, and in a benchmark every number matters.
+            if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
-            } else if self.marks.any(Marks::PROCESSES) {
+            } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
                 scratch.stripped.clear();
                 scratch.stripped.extend(text.iter().filter(|byte| !byte.is_ascii_digit()));
                 Digest::of(&scratch.stripped)
             } else {
-                answer_digest(text, whole, &mut scratch.stripped)
+                normalized_digest(text, whole, &mut scratch.stripped)
             }
         };
-        self.marks.set(Marks::BARE, !is_error && !seeks && !said.negative && self.is_bare(result));
+        self.flags.set(
+            CallFlags::BARE,
+            !is_error && !is_search && !short.negative && self.is_bare(result),
+        );
         ToolInvoked {
             call_index: 0,
             prompt: 0,
@@ -209,7 +221,7 @@ impl OpenCall {
             ended_at: at,
             took_ms: u64::try_from(at.since(self.started_at).as_millis()).unwrap_or(u64::MAX),
             status,
-            marks: self.marks,
+            flags: self.flags,
             exact_digest: self.exact_digest,
             call_digest: self.call_digest,
             result_digest,
@@ -230,7 +242,7 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        // It has not run: whatever it was after, it has found nothing and shown nothing.
+        // The call has not run, so it has neither searched nor shown anything.
         self.act = None;
         let mut call = self.end(reason, true, seq, at, scratch);
         let class = match call.status.error().map(|error| error.class) {
@@ -241,46 +253,46 @@ impl OpenCall {
         call
     }
 
-    /// Nothing, or a few words from a tool that may have changed something.
+    /// Whether the result means no more than "done".
     fn is_bare(&self, result: &str) -> bool {
         let text = result.trim();
         let length = text.len();
         length == 0
-            || DONE.iter().any(|word| text.eq_ignore_ascii_case(word))
-            || (length <= BARE_ANSWER_BYTES && self.marks.any(Marks::SHELL))
-            || (length <= WRITTEN_ANSWER_BYTES && self.marks.any(Marks::WRITES))
+            || DONE_RESULTS.iter().any(|word| text.eq_ignore_ascii_case(word))
+            || (length <= MAX_BARE_SHELL_RESULT_BYTES && self.flags.any(CallFlags::SHELL))
+            || (length <= MAX_BARE_WRITE_RESULT_BYTES && self.flags.any(CallFlags::WRITES))
     }
 
-    /// Whether its answer is not the content of a file or an index.
-    const fn asks_no_file(&self) -> bool {
+    /// Whether the result is not the content of a file or of an index.
+    const fn shows_no_content(&self) -> bool {
         !matches!(self.act, Some(Act::Read(..) | Act::Search(_)))
     }
 
-    /// Whether it asks something that can be down.
-    const fn asks_a_service(&self) -> bool {
-        let is_local = (self.marks.any(Marks::WRITES) && self.target.is_some())
-            || (self.marks.any(Marks::SHELL) && self.marks.any(Marks::LOOKS));
-        self.asks_no_file() && (!is_local || self.marks.any(Marks::REMOTE))
+    /// Whether the call may use a service that can be down.
+    const fn may_use_a_service(&self) -> bool {
+        let is_local = (self.flags.any(CallFlags::WRITES) && self.target.is_some())
+            || (self.flags.any(CallFlags::SHELL) && self.flags.any(CallFlags::ONLY_READS));
+        self.shows_no_content() && (!is_local || self.flags.any(CallFlags::REMOTE))
     }
 }
 
-/// A tool call that has begun and not ended.
+/// A tool call that has started and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingToolCall<'a> {
-    /// The tool.
+    /// The tool's name as the host gives it. Untrusted: never put it in a message.
     pub tool: &'a str,
-    /// The beginning of the arguments. Hostile: never to be said.
+    /// The beginning of the arguments. Untrusted: never put it in a message.
     pub args_excerpt: &'a str,
-    /// When it began.
+    /// When the call started.
     pub started_at: Timestamp,
 }
 
-/// A tool's name in little room; a long one is cut and keeps a digest to tell it from others.
+/// A tool's name within the limit; a longer one is cut and gets a digest to stay unique.
 fn bounded_name(tool: &str) -> CompactString {
-    if tool.len() <= TOOL_NAME_MAX {
+    if tool.len() <= MAX_TOOL_NAME_BYTES {
         return tool.into();
     }
-    let start = tool.get(..tool.floor_char_boundary(TOOL_NAME_MAX - 17)).unwrap_or_default();
+    let start = tool.get(..tool.floor_char_boundary(MAX_TOOL_NAME_BYTES - 17)).unwrap_or_default();
     format!("{start}~{}", Digest::of(tool.as_bytes())).into()
 }
 
@@ -288,7 +300,7 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     let end = bytes.len().min(2 * MAX_EXCERPT_BYTES);
     match std::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
         Ok(text) => Excerpt::of(text),
-        // Cut within a character, far behind what an excerpt takes.
+        // The cut is inside a character, well after the end of the excerpt.
         Err(error) => {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
             Excerpt::of(std::str::from_utf8(valid).unwrap_or_default())
@@ -296,15 +308,15 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     }
 }
 
-/// The digest of a result without what changes by itself, given the one of the whole result.
-fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
+/// The digest of a result without its volatile parts; `whole` is the digest of the exact result.
+fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
     scratch.clear();
-    if text.len() <= ANSWER_BYTES {
+    if text.len() <= MAX_NORMALIZED_RESULT_BYTES {
         return if strip_volatile(text, true, scratch) { Digest::of(scratch) } else { whole };
     }
-    let (head, rest) = text.split_at(ANSWER_HEAD_BYTES);
-    let (middle, tail) = rest.split_at(rest.len() - ANSWER_TAIL_BYTES);
-    // Ids in the middle of a long text are not looked for, but its words still count.
+    let (head, rest) = text.split_at(RESULT_HEAD_BYTES);
+    let (middle, tail) = rest.split_at(rest.len() - RESULT_TAIL_BYTES);
+    // The middle of a long result is compared exactly.
     let mut digest = Digest::of(middle);
     for end in [head, tail] {
         scratch.clear();
@@ -314,45 +326,47 @@ fn answer_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
     digest
 }
 
-/// What a call is after.
+/// What a call does, as far as its arguments and the tool's name show.
 fn act_of(
-    name: NameKinds,
+    name_traits: NameTraits,
     view: &ArgsView<'_>,
     command: Option<&CommandView<'_>>,
-    marks: Marks,
+    flags: CallFlags,
     call_digest: Digest,
 ) -> Option<Act> {
     let digest = |text: &str| Digest::of(text.as_bytes());
-    if marks.any(Marks::UNDOES) {
+    if flags.any(CallFlags::REVERTS) {
         return Some(Act::Edit(Edit { from: None, to: Digest::of(b"undone") }));
     }
-    if marks.any(Marks::WRITES) {
+    if flags.any(CallFlags::WRITES) {
         let to = view.new_text.or(view.command.as_deref()).map(digest)?;
         return Some(Act::Edit(Edit { from: view.old_text.map(digest), to }));
     }
     if let Some(command) = command {
-        let shown = || command.lines.map(|(from, to)| Act::Read(from, to));
-        let sought = command.search_term.map_or(call_digest, digest);
-        return if command.searches { Some(Act::Search(sought)) } else { shown() };
+        let read = || command.lines.map(|(first, last)| Act::Read(first, last));
+        let term = command.search_term.map_or(call_digest, digest);
+        return if command.searches { Some(Act::Search(term)) } else { read() };
     }
-    if let Some((from, to)) = view.lines().filter(|_| view.target.is_some()) {
-        return Some(Act::Read(from, to));
+    if let Some((first, last)) = view.lines().filter(|_| view.target.is_some()) {
+        return Some(Act::Read(first, last));
     }
     match view.search_term {
-        Some(sought) => Some(Act::Search(digest(sought))),
-        None if name.has(NameKinds::SEEKS) => Some(Act::Search(call_digest)),
-        None if view.target.is_some() && name.has(NameKinds::SHOWS) => Some(Act::Read(1, u32::MAX)),
+        Some(term) => Some(Act::Search(digest(term))),
+        None if name_traits.has(NameTraits::SEARCHES) => Some(Act::Search(call_digest)),
+        None if view.target.is_some() && name_traits.has(NameTraits::SHOWS_FILE) => {
+            Some(Act::Read(1, u32::MAX))
+        }
         None => None,
     }
 }
 
-/// Refusals of one tool are one thing, in whatever words.
+/// The signature of a refusal: the same for every refusal of a tool, whatever its text.
 fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
     let digest = Digest::of(b"denied").then(tool.as_bytes());
     ErrorSignature { digest, template: digest, line: None, class }
 }
 
-/// Whether a failure says nothing but that something ended with 1.
+/// Whether a result says nothing but that the exit code was 1, or nothing at all.
 fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40

@@ -1,4 +1,4 @@
-//! Patterns: what a detector believes about a run, and the records that made it believe so.
+//! Patterns: what detectors find in a trajectory, with the records that show it.
 
 use std::time::Duration;
 
@@ -12,40 +12,40 @@ use crate::time::Timestamp;
 /// The type of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PatternType {
-    /// The same calls with the same answers, round and round.
+    /// The same calls with the same results, over and over.
     DoomLoop,
-    /// The same error again and again, whatever is tried.
+    /// The same error over and over, whatever the agent tries.
     RepeatedError,
     /// Calls or time without anything new.
     ProgressStall,
     /// Planning, printing and changes that change nothing, without work in between.
     Churn,
-    /// Answers without tool calls from a model that has tools.
+    /// Responses that announce actions and contain no tool call.
     ToolAvoidance,
     /// Calls that ask again for what earlier calls returned.
     ContextDegradation,
     /// One file read over and over in pieces.
     Sweep,
-    /// One failure after the other.
+    /// Many different failures in a short time.
     ErrorCascade,
-    /// The arguments vary, the answer does not.
+    /// Different calls with the same result.
     Stagnation,
-    /// A file that returns to an earlier state.
+    /// A file that keeps returning to an earlier state.
     WriteThrash,
-    /// A wait for something else, which is no loop.
+    /// The agent waits for something else; not trouble.
     Waiting,
     /// The network or a service is down.
     Outage,
-    /// The same words again and again.
+    /// The model repeats the same text.
     Monologue,
     /// Work far from where the run began.
     Drift,
-    /// A pattern of somebody else's detector.
+    /// A pattern of a custom detector.
     Custom(SafeName),
 }
 
 impl PatternType {
-    /// The stable name.
+    /// The stable name, as used in configuration, scenarios and storage.
     pub fn as_str(&self) -> &str {
         match self {
             Self::DoomLoop => "doom_loop",
@@ -73,27 +73,27 @@ impl std::fmt::Display for PatternType {
     }
 }
 
-/// What a pattern is made of, by type.
+/// The details of a pattern, by type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PatternDetail {
-    /// The same calls with the same answers, round and round.
+    /// The same calls with the same results, over and over.
     DoomLoop {
         /// Calls in one round of the cycle.
         cycle_length: u32,
-        /// How often the cycle was gone through.
+        /// Rounds so far.
         repetitions: u32,
-        /// The tools of one round.
+        /// The tools of one round, in order.
         cycle_actions: Vec<SafeName>,
-        /// How alike the rounds are at the least.
+        /// The lowest similarity between calls of different rounds; 1 if all are equal.
         similarity: Confidence,
     },
-    /// The same error again and again.
+    /// The same error over and over.
     RepeatedError {
-        /// The error.
+        /// The latest error.
         signature: ErrorSignature,
-        /// How often it came within the error window.
+        /// Turns that failed with it within the error window.
         count: u32,
-        /// The tool it came from last.
+        /// The tool that failed last.
         tool: SafeName,
     },
     /// Calls or time without anything new.
@@ -110,12 +110,12 @@ pub enum PatternDetail {
         /// How many turns.
         turns: u32,
     },
-    /// Answers without tool calls.
+    /// Responses that announce actions and contain no tool call.
     ToolAvoidance {
-        /// How many.
+        /// How many in a row.
         responses: u32,
     },
-    /// Questions asked again.
+    /// Calls that ask again for what earlier calls returned.
     ContextDegradation {
         /// How many of the latest calls repeated an earlier one.
         repeated: u32,
@@ -131,54 +131,54 @@ pub enum PatternDetail {
         /// Reads of lines that had been read before; 0 if all pieces were new.
         repeated: u32,
     },
-    /// One failure after the other.
+    /// Many different failures in a short time.
     ErrorCascade {
-        /// How many.
+        /// Turns in which a call failed.
         failures: u64,
-        /// In how many tools.
+        /// How many different tools failed.
         tools: u32,
     },
-    /// One answer to many questions.
+    /// Different calls with the same result.
     Stagnation {
-        /// The tool.
+        /// The tool of the latest call.
         tool: SafeName,
-        /// How many questions.
+        /// How many different calls.
         calls: u32,
     },
-    /// A file that returns to an earlier state.
+    /// A file that keeps returning to an earlier state.
     WriteThrash {
-        /// The file, while its name is remembered.
+        /// The file, unless its name is no longer in the window.
         file: Option<SafeName>,
         /// How often it returned.
         returns: u32,
     },
-    /// A wait for something else.
+    /// The agent waits for something else.
     Waiting {
-        /// How often it was asked for.
+        /// Polls so far.
         polls: u32,
-        /// How long.
+        /// Time since the wait began.
         duration: Duration,
     },
     /// The network or a service is down.
     Outage {
-        /// Failures that say so.
+        /// Turns in which a call reported the outage.
         failures: u32,
     },
-    /// The same words again and again.
+    /// The model repeats the same text.
     Monologue {
-        /// In how many messages; 0, if it is over and over within one.
+        /// Responses with the same text; 0 if one message repeats itself.
         repetitions: u32,
     },
     /// Work far from where the run began.
     Drift {
-        /// Calls in a row outside the first places.
+        /// Consecutive calls on files outside the first folders.
         calls: u32,
     },
-    /// What somebody else's detector found.
+    /// The finding of a custom detector.
     Custom {
-        /// The type's name.
+        /// The name of the pattern type.
         name: SafeName,
-        /// What it is about.
+        /// What the pattern is about.
         subject: Option<SafeName>,
     },
 }
@@ -206,7 +206,7 @@ impl PatternDetail {
     }
 }
 
-/// What a detector believes.
+/// A detector's finding about the trajectory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryPattern {
     detail: PatternDetail,
@@ -220,9 +220,11 @@ pub struct TrajectoryPattern {
 }
 
 impl TrajectoryPattern {
-    /// A belief with the records that show it, of which the newest [`MAX_EVIDENCE_SEQS`] are kept.
+    /// A pattern with the seqs of the records that show it; the newest [`MAX_EVIDENCE_SEQS`] are
+    /// kept.
     ///
-    /// `cause` tells this one from the next of its type: a loop over other calls is another loop.
+    /// `cause` tells two patterns of one type apart: a loop over different calls is a different
+    /// loop. `occurrences` is how often the detector has counted it.
     pub fn new(
         detail: PatternDetail,
         confidence: Confidence,
@@ -246,12 +248,12 @@ impl TrajectoryPattern {
         }
     }
 
-    /// The type.
+    /// The type of the pattern.
     pub fn pattern_type(&self) -> PatternType {
         self.detail.pattern_type()
     }
 
-    /// What it is made of.
+    /// The details, by type.
     pub const fn detail(&self) -> &PatternDetail {
         &self.detail
     }
@@ -261,27 +263,27 @@ impl TrajectoryPattern {
         self.confidence
     }
 
-    /// The records that show it, oldest first.
+    /// The seqs of the records that show it, oldest first.
     pub fn evidence(&self) -> &[u64] {
         &self.evidence
     }
 
-    /// How often it came.
+    /// How often the detector has counted it: repetitions, failures or calls, depending on the type.
     pub const fn occurrences(&self) -> u32 {
         self.occurrences
     }
 
-    /// When it was first believed.
+    /// When it was first detected.
     pub const fn first_seen(&self) -> Timestamp {
         self.first_seen
     }
 
-    /// The record with which it was first believed.
+    /// The seq of the record with which it was first detected.
     pub const fn first_seq(&self) -> u64 {
         self.first_seq
     }
 
-    /// What it is about.
+    /// The cause that messages about this pattern have.
     pub const fn cause(&self) -> &Cause {
         &self.cause
     }

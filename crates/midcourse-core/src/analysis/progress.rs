@@ -1,36 +1,37 @@
-//! Progress: what a call brings that the run did not have, and whether it waits for it.
+//! Compares a call that has just ended with the calls in the window: whether it is progress, a
+//! repetition or a poll.
 
 use std::time::Duration;
 
 use super::TrajectoryAnalysis;
-use super::call::{Act, Marks, ToolInvoked};
+use super::call::{Act, CallFlags, ToolInvoked};
 
-/// A question whose answer says "still running" is a poll when it comes this much later.
-const PENDING_GAP: Duration = Duration::from_secs(10);
+/// After this pause, repeating a call whose result says "still running" is a poll.
+const MIN_PENDING_POLL_GAP: Duration = Duration::from_secs(10);
 
-/// Gaps that grow are a back-off, from this length on.
-const BACK_OFF_MIN: Duration = Duration::from_secs(2);
+/// Growing pauses of at least this length are a back-off.
+const MIN_BACK_OFF_GAP: Duration = Duration::from_secs(2);
 
-/// An answer of this length may be the same for two things that have nothing else in common.
-const SHORT_ANSWER_BYTES: u64 = 240;
+/// Two unrelated calls may well get the same result of up to this length.
+const MAX_SHORT_RESULT_BYTES: u64 = 240;
 
 impl TrajectoryAnalysis {
-    /// Compares a call that has just ended with those that are kept. What was asked before a
-    /// compaction is new to the agent when it asks again.
-    pub(super) fn mark(&self, call: &mut ToolInvoked) {
-        let (mut seen_target, mut seen_answer, mut seen_error) = (false, false, false);
-        let (mut repeats, mut duplicate, mut any_error, mut asked, mut same_write) =
+    /// Sets the flags of a call that has just ended by comparing it with the window. Calls from
+    /// before a compaction are left out: their results are new to the agent again.
+    pub(super) fn flag_progress(&self, call: &mut ToolInvoked) {
+        let (mut seen_target, mut seen_result, mut seen_error) = (false, false, false);
+        let (mut repeats, mut duplicate, mut any_error, mut seen_call, mut same_write) =
             (false, false, false, false, false);
         let error = call.status.error();
         for kept in self.calls.iter().filter(|kept| !self.is_compacted_away(kept)) {
             seen_target |= kept.target == call.target;
             let same_result = kept.result_digest == call.result_digest && !kept.is_error();
-            seen_answer |= same_result;
-            // What was asked before a change is worth asking again after it.
-            repeats &= !kept.marks.any(Marks::LANDED);
+            seen_result |= same_result;
+            // Repeating a call after a change is reasonable.
+            repeats &= !kept.flags.any(CallFlags::LANDED);
             duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
             if kept.exact_digest == call.exact_digest {
-                asked = true;
+                seen_call = true;
                 same_write |= kept.is_error() == call.is_error();
             }
             repeats |= kept.call_digest == call.call_digest && kept.same_result(call);
@@ -41,31 +42,31 @@ impl TrajectoryAnalysis {
         }
         let polls = self.is_poll(call);
         let ok = error.is_none();
-        let marks = &mut call.marks;
-        marks.set(Marks::REPEATS, repeats);
-        marks.set(Marks::DUPLICATE, duplicate);
-        marks.set(Marks::POLLS, polls);
-        // A plan, a word or a change that changes nothing brings nobody forward.
-        let counts = ok && !marks.any(Marks::IDLE);
-        marks.set(Marks::NEW_TARGET, counts && call.target.is_some() && !seen_target);
-        // "Done" is news about a thing that was not done before, and so is any short answer about
-        // another one; of a search it is none.
-        let seeks = matches!(call.act, Some(Act::Search(_)));
-        let is_another = !asked && !seeks && call.result_bytes <= SHORT_ANSWER_BYTES;
-        let is_new = is_another || !seen_answer;
-        marks.set(Marks::NEW_ANSWER, counts && is_new);
-        marks.set(Marks::LANDED, counts && marks.any(Marks::WRITES) && !same_write);
-        marks.set(Marks::ERROR_MOVED, !ok && any_error && !seen_error);
+        let flags = &mut call.flags;
+        flags.set(CallFlags::REPEATS, repeats);
+        flags.set(CallFlags::DUPLICATE, duplicate);
+        flags.set(CallFlags::POLLS, polls);
+        // Plans, printed text and edits without effect are no progress.
+        let counts = ok && !flags.any(CallFlags::IDLE);
+        flags.set(CallFlags::NEW_TARGET, counts && call.target.is_some() && !seen_target);
+        // A new call with a short result such as "done" is progress even if another call got the
+        // same result, unless it is a search.
+        let is_search = matches!(call.act, Some(Act::Search(_)));
+        let is_short = !seen_call && !is_search && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
+        let is_new = is_short || !seen_result;
+        flags.set(CallFlags::NEW_RESULT, counts && is_new);
+        flags.set(CallFlags::LANDED, counts && flags.any(CallFlags::WRITES) && !same_write);
+        flags.set(CallFlags::NEW_ERROR, !ok && any_error && !seen_error);
     }
 
-    /// Whether a call asks again as one who waits.
+    /// Whether a call waits, or repeats an earlier call like a poll.
     fn is_poll(&self, call: &ToolInvoked) -> bool {
         if call.waits() {
             return true;
         }
-        let asked =
+        let is_same =
             |kept: &&ToolInvoked| kept.call_digest == call.call_digest && !kept.is_duplicate();
-        let mut before = self.calls.iter().rev().filter(asked);
+        let mut before = self.calls.iter().rev().filter(is_same);
         let Some(last) = before.next() else { return false };
         let gap = call.started_at().since(last.ended_at());
         let pause = self.calls.back().map(|latest| call.started_at().since(latest.ended_at()));
@@ -75,21 +76,22 @@ impl TrajectoryAnalysis {
         let slept = || between().any(ToolInvoked::waits);
         let backs_off = |older: &ToolInvoked| {
             let gap_before = last.started_at().since(older.ended_at());
-            gap >= BACK_OFF_MIN && gap * 2 >= gap_before * 3
+            gap >= MIN_BACK_OFF_GAP && gap * 2 >= gap_before * 3
         };
-        // Who does something else meanwhile is not waiting, however long that takes.
+        // An agent that does other work in between is not waiting, however long that takes.
         pause.is_some_and(|pause| pause >= self.config.poll_gap)
             || (gap >= self.config.poll_gap && only_waits())
-            || (call.is_pending() && gap >= PENDING_GAP)
+            || (call.is_pending() && gap >= MIN_PENDING_POLL_GAP)
             || slept()
-            // A file is not asked less and less often; agents just take their time.
+            // Growing pauses between reads or searches are no back-off: the agent is just slow.
             || (!matches!(call.act, Some(Act::Read(..) | Act::Search(_)))
                 && between().next().is_none()
                 && before.next().is_some_and(backs_off))
     }
 
-    /// Whether a call is no longer in the agent's context, but for a summary.
+    /// Whether the call was before the latest compaction, so that the agent's context contains at
+    /// most a summary of it.
     pub(crate) const fn is_compacted_away(&self, call: &ToolInvoked) -> bool {
-        call.call_index <= self.turns.compacted_at_call
+        call.call_index <= self.turns.calls_at_compaction
     }
 }

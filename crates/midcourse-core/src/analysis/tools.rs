@@ -1,4 +1,7 @@
-//! What is known about tools: which write, which wait, which arguments do not matter.
+//! What is known about tools: which ones write or wait, and which arguments do not matter.
+//!
+//! The user's settings come first; whatever they leave open is guessed from the words of the tool's
+//! name.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +9,36 @@ use compact_str::CompactString;
 
 use crate::text::{ArgsView, CommandView};
 
-/// Words of a tool's name that say it changes things.
+/// Words in the name of a tool that changes things.
 const WRITING_WORDS: [&str; 24] = [
     "write", "edit", "patch", "replace", "create", "insert", "delete", "update", "rename",
     "remove", "append", "save", "move", "add", "set", "put", "post", "send", "submit", "upload",
     "click", "press", "book", "cancel",
 ];
 
-/// Words of a tool's name that say it waits, or asks what something that runs has said.
+/// Words in the name of a tool that waits, or reads the output of something that runs.
 const WAITING_WORDS: [&str; 4] = ["wait", "sleep", "poll", "output"];
 
-/// Words of a tool's name that say it notes what is to be done, and does nothing.
+/// Words in the name of a tool that only records plans or thoughts.
 const PLANNING_WORDS: [&str; 8] =
     ["plan", "todo", "todos", "think", "thought", "thinking", "reflect", "checklist"];
 
-/// Words of a tool's name that say it looks for something.
-const SEEKING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
+/// Words in the name of a tool that searches.
+const SEARCHING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
 
-/// First words of statements that change a database.
-const CHANGING_VERBS: [&str; 9] =
+/// First words of SQL statements that change a database.
+const SQL_WRITING_VERBS: [&str; 9] =
     ["insert", "update", "delete", "alter", "create", "drop", "grant", "truncate", "merge"];
 
-/// Words of a tool's name that say it is a shell.
+/// Words in the name of a shell tool.
 const SHELL_WORDS: [&str; 9] =
     ["bash", "sh", "shell", "zsh", "exec", "terminal", "console", "command", "cmd"];
 
-/// Words of a tool's name that say it shows a file.
+/// Words in the name of a tool that shows a file.
 const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
 
-/// Arguments in which a model talks to itself, or says how long it would wait.
-const ASIDES: [&str; 11] = [
+/// Arguments that do not change what a call does: explanations and limits.
+const IRRELEVANT_ARGUMENTS: [&str; 11] = [
     "explanation",
     "reasoning",
     "rationale",
@@ -49,23 +52,23 @@ const ASIDES: [&str; 11] = [
     "with_escalated_permissions",
 ];
 
-/// What the user says about one tool; what is left open is guessed from its name.
+/// The user's settings for one tool; unset fields are guessed from its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSetting {
-    /// Whether a call of it changes things.
+    /// Whether calls of the tool change files or other state.
     pub writes: Option<bool>,
-    /// Whether asking it again and again is its purpose.
+    /// Whether the tool is meant to be called repeatedly, so that repetition is not a loop.
     pub polls: Option<bool>,
-    /// Top-level arguments that do not belong to the question.
+    /// Top-level arguments that are ignored when calls are compared.
     pub volatile: Vec<CompactString>,
 }
 
-/// What the user says about tools, by name.
+/// The user's settings for tools, by tool name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSettings(BTreeMap<CompactString, ToolSetting>);
 
 impl ToolSettings {
-    /// Says something about a tool.
+    /// Adds or replaces the settings for a tool.
     #[must_use]
     pub fn with(mut self, tool: impl Into<CompactString>, setting: ToolSetting) -> Self {
         self.0.insert(tool.into(), setting);
@@ -73,26 +76,26 @@ impl ToolSettings {
     }
 
     fn get(&self, tool: &str) -> Option<&ToolSetting> {
-        // Most runs have no settings, and then there is nothing to look up.
+        // Most runs have no settings; that case skips the lookup.
         if self.0.is_empty() { None } else { self.0.get(tool) }
     }
 
     pub(super) fn writes(
         &self,
         tool: &str,
-        name: NameKinds,
+        name: NameTraits,
         args: &ArgsView<'_>,
         command: Option<&CommandView<'_>>,
     ) -> bool {
-        let said = self.get(tool).and_then(|setting| setting.writes);
-        said.unwrap_or_else(|| match args.command.as_deref() {
-            // The editor tools that take their verb as an argument.
+        let configured = self.get(tool).and_then(|setting| setting.writes);
+        configured.unwrap_or_else(|| match args.command.as_deref() {
+            // Editor tools that take their action as an argument.
             Some("view") => false,
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
             _ => {
                 command.is_some_and(|command| command.writes)
-                    || args.search_term.is_some_and(changes_a_table)
-                    || (name.has(NameKinds::WRITES) && !name.has(NameKinds::PLANS))
+                    || args.search_term.is_some_and(is_sql_write)
+                    || (name.has(NameTraits::WRITES) && !name.has(NameTraits::PLANS))
             }
         })
     }
@@ -100,92 +103,90 @@ impl ToolSettings {
     pub(super) fn waits(
         &self,
         tool: &str,
-        name: NameKinds,
+        name: NameTraits,
         args: &ArgsView<'_>,
         command: Option<&CommandView<'_>>,
     ) -> bool {
-        let said = self.get(tool).and_then(|setting| setting.polls);
-        said.unwrap_or_else(|| {
-            name.has(NameKinds::WAITS)
+        let configured = self.get(tool).and_then(|setting| setting.polls);
+        configured.unwrap_or_else(|| {
+            name.has(NameTraits::WAITS)
                 || command.is_some_and(|command| command.waits)
-                // Nothing typed into what runs: it is only being waited for.
+                // Empty input to a running process only waits for its output.
                 || args.input.is_some_and(str::is_empty)
         })
     }
 
     pub(super) fn is_volatile(&self, tool: &str, args: &ArgsView<'_>, key: &str) -> bool {
-        // Beside a command, a description is the model talking to itself.
+        // Next to a command, a description only explains the command.
         (key == "description" && args.command.is_some())
-            || ASIDES.contains(&key)
+            || IRRELEVANT_ARGUMENTS.contains(&key)
             || self.get(tool).is_some_and(|setting| setting.volatile.iter().any(|k| k == key))
     }
 }
 
-/// Whether a statement to a database changes it.
-fn changes_a_table(statement: &str) -> bool {
+fn is_sql_write(statement: &str) -> bool {
     let verb = statement.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next();
-    verb.is_some_and(|verb| CHANGING_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known)))
+    verb.is_some_and(|verb| SQL_WRITING_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known)))
 }
 
-/// What a tool does, by the words of its name, as bits.
+/// What a tool does, judged by the words of its name, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct NameKinds(u8);
+pub(super) struct NameTraits(u8);
 
-impl NameKinds {
+impl NameTraits {
     const WRITES: Self = Self(1);
     const WAITS: Self = Self(1 << 1);
-    /// It notes what is to be done.
+    /// Only records plans or thoughts.
     pub(super) const PLANS: Self = Self(1 << 2);
-    /// It looks for something.
-    pub(super) const SEEKS: Self = Self(1 << 3);
-    /// It is a shell.
+    pub(super) const SEARCHES: Self = Self(1 << 3);
     pub(super) const SHELL: Self = Self(1 << 4);
-    /// It shows a file.
-    pub(super) const SHOWS: Self = Self(1 << 5);
+    pub(super) const SHOWS_FILE: Self = Self(1 << 5);
 
+    // Short lists, read once per tool and run: a table would gain nothing.
     const LISTS: [(Self, &[&str]); 6] = [
         (Self::WRITES, &WRITING_WORDS),
         (Self::WAITS, &WAITING_WORDS),
         (Self::PLANS, &PLANNING_WORDS),
-        (Self::SEEKS, &SEEKING_WORDS),
+        (Self::SEARCHES, &SEARCHING_WORDS),
         (Self::SHELL, &SHELL_WORDS),
-        (Self::SHOWS, &SHOWING_WORDS),
+        (Self::SHOWS_FILE, &SHOWING_WORDS),
     ];
 
     fn of(tool: &str) -> Self {
         Self(
-            Self::LISTS.iter().fold(0, |kinds, (kind, words)| {
-                kinds | if has_word(tool, words) { kind.0 } else { 0 }
+            Self::LISTS.iter().fold(0, |traits, (one, words)| {
+                traits | if has_word(tool, words) { one.0 } else { 0 }
             }),
         )
     }
 
-    pub(super) const fn has(self, kind: Self) -> bool {
-        self.0 & kind.0 != 0
+    pub(super) const fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
     }
 }
 
-/// Names that were read, so that each of a run's few tools is read once.
+/// The traits of tool names that were already read: a run uses few tools many times.
 #[derive(Debug, Clone, Default)]
-pub(super) struct KnownNames(Vec<(CompactString, NameKinds)>);
+pub(super) struct ToolNameCache(Vec<(CompactString, NameTraits)>);
 
-impl KnownNames {
-    /// Names that are remembered.
-    const MAX: usize = 16;
+impl ToolNameCache {
+    const MAX_NAMES: usize = 16;
+    const MAX_NAME_BYTES: usize = 64;
 
-    pub(super) fn kinds(&mut self, tool: &str) -> NameKinds {
-        if let Some((_, kinds)) = self.0.iter().find(|(known, _)| known == tool) {
-            return *kinds;
+    pub(super) fn traits(&mut self, tool: &str) -> NameTraits {
+        if let Some((_, traits)) = self.0.iter().find(|(known, _)| known == tool) {
+            return *traits;
         }
-        let kinds = NameKinds::of(tool);
-        if self.0.len() < Self::MAX && tool.len() <= Self::MAX * 4 {
-            self.0.push((tool.into(), kinds));
+        let traits = NameTraits::of(tool);
+        if self.0.len() < Self::MAX_NAMES && tool.len() <= Self::MAX_NAME_BYTES {
+            self.0.push((tool.into(), traits));
         }
-        kinds
+        traits
     }
 }
 
-/// Whether one of the words of a name is in a list: `str_replace`, `NotebookEdit`, `apply-patch`.
+/// Whether a word of a name is in a list. Words are separated as in `str_replace`, `NotebookEdit`
+/// and `apply-patch`.
 fn has_word(name: &str, list: &[&str]) -> bool {
     let bytes = name.as_bytes();
     let mut start = 0;
@@ -213,9 +214,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_word_by_word() {
+    fn tool_names_are_read_word_by_word() {
         let writes = |tool: &str| {
-            let name = NameKinds::of(tool);
+            let name = NameTraits::of(tool);
             ToolSettings::default().writes(tool, name, &ArgsView::default(), None)
         };
         for tool in ["Write", "MultiEdit", "NotebookEdit", "apply_patch", "str-replace", "fs.write"]
@@ -228,10 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_counts() {
+    fn settings_override_the_guess_from_the_name() {
         let setting = ToolSetting { writes: Some(false), polls: Some(true), ..Default::default() };
         let tools = ToolSettings::default().with("edit", setting);
-        let name = NameKinds::of("edit");
+        let name = NameTraits::of("edit");
         assert!(!tools.writes("edit", name, &ArgsView::default(), None));
         assert!(tools.waits("edit", name, &ArgsView::default(), None));
     }

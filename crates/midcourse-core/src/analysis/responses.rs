@@ -1,0 +1,74 @@
+//! Counters over the model's responses since the latest tool call or user message: how many have no
+//! call, repeat the same text, or only announce an action.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::text::{Excerpt, is_announcement, repeats_itself, similarity};
+
+/// The latest responses that are compared with a new one.
+const MAX_RECENT_RESPONSES: usize = 8;
+
+/// The similarity from which the beginnings of two responses count as the same text.
+const MIN_SAME_TEXT_SIMILARITY: f64 = 0.9;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Responses {
+    /// Responses without a tool call.
+    pub(super) without_call: u32,
+    /// Responses with nearly the same text as the latest one, itself included.
+    pub(super) same_text: u32,
+    /// Consecutive responses that only announce an action.
+    pub(super) announcements: u32,
+    /// Digests of the latest responses.
+    recent: VecDeque<Digest>,
+    /// The latest response repeats one piece of text over and over.
+    #[serde(skip)]
+    pub(super) repeats_itself: bool,
+    /// Digest and beginning of the latest response of the run.
+    last_digest: Option<Digest>,
+    last_excerpt: Excerpt,
+    /// A model request has offered tools.
+    pub(super) tools_offered: bool,
+}
+
+impl Responses {
+    /// Starts counting again, after a tool call or a user message.
+    pub(super) fn reset_counts(&mut self) {
+        self.without_call = 0;
+        self.same_text = 0;
+        self.announcements = 0;
+        self.recent.clear();
+        self.repeats_itself = false;
+    }
+
+    /// Adds a response with this text, which is not empty.
+    pub(super) fn add(&mut self, text: &str, has_calls: bool) {
+        let (digest, excerpt) = (Digest::of(text.as_bytes()), Excerpt::of(text));
+        let is_same = self.last_digest == Some(digest)
+            || similarity(self.last_excerpt.as_str(), excerpt.as_str()) >= MIN_SAME_TEXT_SIMILARITY;
+        let consecutive = if is_same { self.same_text.saturating_add(1) } else { 1 };
+        let equal_before = self.recent.iter().filter(|known| **known == digest).count();
+        self.same_text = consecutive.max(u32::try_from(equal_before).unwrap_or(0) + 1);
+        self.repeats_itself = repeats_itself(text);
+        self.last_digest = Some(digest);
+        self.last_excerpt = excerpt;
+        if self.recent.len() == MAX_RECENT_RESPONSES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(digest);
+        if has_calls {
+            return;
+        }
+        self.without_call = self.without_call.saturating_add(1);
+        self.announcements =
+            if is_announcement(text) { self.announcements.saturating_add(1) } else { 0 };
+    }
+
+    /// The beginning of the latest response of the run.
+    pub(super) fn last(&self) -> Option<&str> {
+        self.last_digest.map(|_| self.last_excerpt.as_str())
+    }
+}
