@@ -15,6 +15,9 @@
 
 #[path = "../tests/it/clients/anthropic.rs"]
 mod anthropic;
+#[path = "../tests/it/clients/hook_events.rs"]
+#[expect(dead_code, reason = "the tests need those of Codex too")]
+mod hook_events;
 #[path = "../tests/it/clients/http.rs"]
 mod http;
 #[path = "../tests/it/clients/model.rs"]
@@ -28,7 +31,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use midcourse_cli::hosts::Host;
 use serde_json::{Map, Value, json};
 
 use anthropic::Messages;
@@ -141,7 +143,7 @@ impl Subject {
 /// A hook that does nothing, at every event at which midcourse has one.
 fn empty_hooks() -> Value {
     let hook = json!([{"hooks": [{"type": "command", "command": "exec /bin/true"}]}]);
-    let events = Host::ClaudeCode.hook_events().iter();
+    let events = hook_events::CLAUDE_CODE.iter();
     let hooks: Map<String, Value> =
         events.map(|event| ((*event).to_owned(), hook.clone())).collect();
     json!({"hooks": hooks})

@@ -55,12 +55,6 @@ enum Command {
     /// The agent runs real commands in a temporary directory and gets its messages through hooks.
     /// The demo needs no network, key or setup. Its run is stored like any other.
     Demo(demo::Arguments),
-    /// Run an agent with recording, deadlines and guidance.
-    ///
-    /// The command keeps its terminal, signals and exit code. For this process only, midcourse
-    /// installs its hooks (for `claude` and `codex`) or starts a local proxy and sets
-    /// OPENAI_BASE_URL and ANTHROPIC_BASE_URL (for any other command). Deadlines and budgets are
-    /// advisory: the agent is informed, never stopped. A summary goes to standard error at the end.
     Run(run::Arguments),
     /// Run a local proxy that records model traffic and injects guidance.
     ///
@@ -126,8 +120,11 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub fn run() -> ExitCode {
-    if let Some(arguments) = hook_arguments() {
-        return hook::run(&arguments);
+    // Before the other commands are parsed: a wrong command line must not exit with code 2 here,
+    // because that would block the agent.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "hook") {
+        return hook::run(words.collect());
     }
     let result = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
@@ -145,8 +142,8 @@ pub fn run() -> ExitCode {
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),
-        // Handled above; clap knows the command only for its help.
-        Command::Hook(arguments) => Ok(hook::run(&arguments)),
+        // Handled above; it is here for `midcourse help`.
+        Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
     };
@@ -166,16 +163,6 @@ const fn success((): ()) -> ExitCode {
 
 const fn success_if(is_success: bool) -> ExitCode {
     if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Parses the arguments of `midcourse hook`, unless the user asks for its help. They are not parsed
-/// by clap, which would exit with code 2 on an error: that code makes the host block the agent.
-fn hook_arguments() -> Option<hook::Arguments> {
-    let mut arguments = std::env::args_os().skip(1);
-    arguments.next().filter(|command| command == "hook")?;
-    let arguments: Vec<_> = arguments.collect();
-    let wants_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
-    (!wants_help).then(|| hook::Arguments::read(arguments))
 }
 
 /// Whether the reader of our output closed it, as `head` does.

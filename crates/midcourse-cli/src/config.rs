@@ -1,18 +1,23 @@
-//! The configuration file, `midcourse.toml`: how runs are looked at, what is known about tools, what
-//! a run may use up, who speaks and how much.
+//! The configuration file, `midcourse.toml`: how runs are analysed, what is known about tools, how
+//! much a run may use, which providers are on and how many messages they may send.
 //!
-//! What a file does not say is as shipped. What it says wrongly is an error with its place and what
-//! is allowed there; nothing is ignored. Every key is described in `docs/configuration.md`, and
-//! whose file counts.
+//! Keys that a file does not set keep their shipped values. A wrong key or value is an error that
+//! shows its place and what is allowed there; nothing is ignored silently. `docs/configuration.md`
+//! describes every key, and a test compares it with this code. Which file applies to a run is
+//! decided in [`find`]; [`crate::run_settings`] is the caller.
 
 mod error;
 mod file;
-mod in_force;
+mod find;
 mod layer;
+mod overrides;
 mod providers;
 mod trust;
 mod value;
 mod wire;
+
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -23,50 +28,47 @@ use midcourse::{
     TrajectoryAnalysisConfig,
 };
 
-pub use error::{ConfigError, InvalidConfig};
-pub use file::ProjectFile;
-pub use in_force::{Flags, InForce};
-pub use trust::{Approval, TrustError, Trusted};
+pub(crate) use error::{ConfigError, InvalidConfig};
+pub(crate) use file::ProjectFile;
+pub(crate) use find::find;
+pub(crate) use layer::Layer;
+pub(crate) use overrides::Overrides;
+pub(crate) use trust::{Approval, Trusted};
 
-/// How midcourse watches and speaks.
+/// The settings of one configuration file, or of several laid over each other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    /// Whether what is said reaches the agent.
-    pub mode: Mode,
-    /// What a run may use up.
-    pub budget: Budget,
-    /// The time that a run has from its start; whoever starts it makes a moment of it.
-    pub deadline: Option<Duration>,
-    /// How a run is looked at.
-    pub analysis: TrajectoryAnalysisConfig,
-    /// How much is said.
-    pub speaking: SpeakingLimits,
-    /// Who speaks.
-    pub providers: ProviderSettings,
+pub(crate) struct Config {
+    pub(crate) mode: Mode,
+    pub(crate) budget: Budget,
+    /// Time from the start of the run; whoever starts it turns this into a moment.
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) analysis: TrajectoryAnalysisConfig,
+    pub(crate) messages: MessageLimits,
+    pub(crate) providers: ProviderSettings,
 }
 
-/// How much is said, where that is to be other than the host has it.
+/// Limits on messages. `None` keeps the limit of the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SpeakingLimits {
-    /// Calls between the first and the second word about one cause.
-    pub cool_down_calls: Option<NonZeroU32>,
-    /// The most pieces of guidance at one decision.
-    pub max_per_decision: Option<NonZeroU32>,
-    /// The most that is said in one run, in pieces.
-    pub max_deliveries: Option<NonZeroU32>,
-    /// The same in characters.
-    pub max_chars: Option<NonZeroU32>,
+pub(crate) struct MessageLimits {
+    /// Tool calls between the first and the second message about one cause.
+    pub(crate) cooldown_calls: Option<NonZeroU32>,
+    /// Pieces of guidance at one decision point.
+    pub(crate) max_per_decision: Option<NonZeroU32>,
+    /// Messages in one run.
+    pub(crate) max_deliveries: Option<NonZeroU32>,
+    /// Characters of all messages in one run.
+    pub(crate) max_chars: Option<NonZeroU32>,
 }
 
-impl SpeakingLimits {
-    /// What a host has by itself, with what is said here instead.
+impl MessageLimits {
+    /// The host's policy with the limits that are set here.
     fn over(self, host: DeliveryPolicy) -> DeliveryPolicy {
-        let Self { cool_down_calls, max_per_decision, max_deliveries, max_chars } = self;
+        let Self { cooldown_calls, max_per_decision, max_deliveries, max_chars } = self;
         let DeliveryPolicy { feedback, mut guidance, mut ledger, .. } = host;
         if let Some(pieces) = max_per_decision {
             guidance.max_per_decision = usize::try_from(pieces.get()).unwrap_or(usize::MAX);
         }
-        ledger.cool_down_calls = cool_down_calls.unwrap_or(ledger.cool_down_calls);
+        ledger.cool_down_calls = cooldown_calls.unwrap_or(ledger.cool_down_calls);
         let number = |limit: NonZeroU32| u64::from(limit.get());
         let max_deliveries = max_deliveries.map(number).or(host.max_deliveries);
         let max_chars = max_chars.map(number).or(host.max_chars);
@@ -75,51 +77,43 @@ impl SpeakingLimits {
 }
 
 impl Config {
-    /// What midcourse ships.
-    pub fn shipped() -> Self {
+    /// The values midcourse ships with.
+    pub(crate) fn shipped() -> Self {
         Self {
             mode: Mode::default(),
             budget: Budget::default(),
             deadline: None,
             analysis: TrajectoryAnalysisConfig::shipped(),
-            speaking: SpeakingLimits::default(),
+            messages: MessageLimits::default(),
             providers: ProviderSettings::default(),
         }
     }
 
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = file::named(path).map_err(|error| ConfigError::unreadable(path, error))?;
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = file::read_named(path).map_err(|error| ConfigError::unreadable(path, error))?;
         Self::parse(&text).map_err(|problem| ConfigError::invalid(path, problem))
     }
 
-    /// Reads the text of a file.
-    ///
-    /// ```
-    /// let config = crate::config::Config::parse("[analysis]\nstall_after = '45m'")?;
-    /// assert_eq!(config.analysis.stall_after.as_secs(), 45 * 60);
-    /// # Ok::<(), crate::config::InvalidConfig>(())
-    /// ```
-    pub fn parse(text: &str) -> Result<Self, InvalidConfig> {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidConfig> {
         wire::read(text).map_err(|error| InvalidConfig::new(text, &error))
     }
 
-    /// An engine that watches and speaks so, where no host has a say.
-    pub fn engine(&self) -> Engine {
+    /// The engine for this configuration, without a host's limits.
+    pub(crate) fn engine(&self) -> Engine {
         self.engine_for(DeliveryPolicy::default())
     }
 
-    /// An engine that watches and speaks so, and as much as the host has it where nothing is said
-    /// here.
-    pub fn engine_for(&self, host: DeliveryPolicy) -> Engine {
-        let speaking = MessageSettings {
+    /// The engine for this configuration. `host` is the host's own policy; limits that the
+    /// configuration sets replace the host's.
+    pub(crate) fn engine_for(&self, host: DeliveryPolicy) -> Engine {
+        let messages = MessageSettings {
             providers: self.providers.clone(),
-            delivery: self.speaking.over(host),
+            delivery: self.messages.over(host),
         };
         let mut analysis = self.analysis.clone();
-        // Who is to speak of drift needs somebody who sees it.
+        // The drift detector's provider needs the drift pattern.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
-        let prompt = Prompt::new(speaking.template(self.budget));
+        let prompt = Prompt::new(messages.template(self.budget));
         Engine::new(prompt, analysis).with_mode(self.mode)
     }
 }

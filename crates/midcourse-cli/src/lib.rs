@@ -8,19 +8,18 @@
 )]
 mod apis;
 pub mod backtest;
-mod beside;
 mod blocks;
 pub mod commands;
-pub mod config;
+mod config;
 mod display;
 pub mod duration;
 pub mod formats;
-pub mod hosts;
-pub mod launch;
+mod handoff;
+mod hosts;
 mod log;
 #[cfg(feature = "proxy")]
 mod proxy;
+mod run_settings;
 pub mod scenario;
 pub mod shell;
 mod terminal;
-mod terms;

@@ -1,8 +1,8 @@
-//! The log of hooks and proxies: what went wrong, one line each, since nobody reads their standard
+//! The log file of hooks and proxies, `hook.log`: one line per problem. Nobody reads their standard
 //! error.
 //!
-//! It is in the home folder; where that cannot be written, in the user's folder for caches. It is
-//! kept short: a long one becomes `hook.log.old`, and the one before that goes.
+//! It is in the data directory, or in the user's cache folder if that cannot be written. At 1 MiB it
+//! is renamed to `hook.log.old`, which replaces the previous one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,41 +13,40 @@ use midcourse::{DataDir, now};
 
 use crate::terminal::sanitized;
 
-/// Where a new log is begun, in bytes.
-const LENGTH_MAX: u64 = 1024 * 1024;
+/// In bytes.
+const MAX_LOG_LEN: u64 = 1024 * 1024;
 
-/// The longest line, in characters.
-const LINE_MAX: usize = 500;
+const MAX_LINE_CHARS: usize = 500;
 
-/// A log, and who writes to it.
 pub(crate) struct Log {
+    /// Tried in order.
     files: Vec<PathBuf>,
-    who: String,
+    writer: String,
 }
 
 impl Log {
-    /// The log of a home.
-    pub(crate) fn new(home: Option<&DataDir>, who: &str) -> Self {
-        let home = home.map(DataDir::log_file);
+    /// The log of a data directory. `writer` is the name in front of each line.
+    pub(crate) fn new(data_dir: Option<&DataDir>, writer: &str) -> Self {
+        let main = data_dir.map(DataDir::log_file);
         let cache = dirs::cache_dir().map(|folder| folder.join("midcourse").join("hook.log"));
-        Self { files: home.into_iter().chain(cache).collect(), who: who.to_owned() }
+        Self { files: main.into_iter().chain(cache).collect(), writer: writer.to_owned() }
     }
 
-    /// The file that something was written to not longer ago than this.
-    pub(crate) fn written_within(&self, length: Duration) -> Option<&Path> {
-        let is_new = |file: &&PathBuf| {
+    /// The file, if something was written to it within the last `time`.
+    pub(crate) fn written_within(&self, time: Duration) -> Option<&Path> {
+        let is_recent = |file: &&PathBuf| {
             let modified = file.metadata().and_then(|found| found.modified());
-            modified.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago <= length))
+            modified.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago <= time))
         };
-        self.files.iter().find(is_new).map(PathBuf::as_path)
+        self.files.iter().find(is_recent).map(PathBuf::as_path)
     }
 
-    /// Writes a line where it can be written. If it cannot, there is nobody left to tell.
-    pub(crate) fn write(&self, what: &str) {
+    /// Writes a line to the first file that can be written. There is nowhere to report a failure.
+    pub(crate) fn write(&self, message: &str) {
         let at = i64::try_from(now().unix_ms()).ok();
         let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
-        let words: String = sanitized(what).chars().take(LINE_MAX).collect();
-        let line = format!("{at:.3} {}: {}\n", sanitized(&self.who), words.replace('\n', " "));
+        let message: String = sanitized(message).chars().take(MAX_LINE_CHARS).collect();
+        let line = format!("{at:.3} {}: {}\n", sanitized(&self.writer), message.replace('\n', " "));
         let _ = self.files.iter().find(|file| append(file, &line).is_ok());
     }
 }
@@ -60,8 +59,8 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
     }
-    if file.metadata().is_ok_and(|found| found.len() > LENGTH_MAX) {
-        // Another process may be faster: then there is a short one already.
+    if file.metadata().is_ok_and(|found| found.len() > MAX_LOG_LEN) {
+        // Another process may have renamed it just before.
         let _ = fs::rename(file, file.with_extension("log.old"));
     }
     let mut options = OpenOptions::new();

@@ -26,10 +26,10 @@ use hyper::Uri;
 use midcourse::DataDir;
 use uuid::Uuid;
 
-use crate::beside;
+use crate::handoff;
 use crate::log::Log;
+use crate::run_settings::RunSettings;
 use crate::terminal::warn;
-use crate::terms::Terms;
 use recorder::Recorder;
 use server::Server;
 pub(crate) use upstream::{Upstreams, is_proxy};
@@ -100,11 +100,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let home = DataDir::of_user().ok();
     let log = Arc::new(Log::new(home.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
-    let terms = Terms::in_force(home.as_ref(), arguments.launch.as_deref(), Some(&folder));
-    for left_out in terms.remarks() {
+    let settings =
+        RunSettings::for_event(home.as_ref(), arguments.launch.as_deref(), Some(&folder));
+    for left_out in &settings.warnings {
         warn(left_out);
     }
-    let recorder = home.map(|home| Recorder::start(home, terms, Arc::clone(&log)));
+    let recorder = home.map(|home| Recorder::start(home, settings, Arc::clone(&log)));
     let recorder = recorder.transpose().context("the recorder cannot be started")?;
     let budget = arguments.budget_ms.or_else(budget_in_environment);
     let budget = budget.map_or(BUDGET, |budget| Duration::from_millis(budget.get()));
@@ -212,7 +213,7 @@ fn inherited() -> Result<TcpListener> {
 /// A token that nobody guesses.
 pub(crate) fn new_token() -> String {
     // 122 random bits each.
-    format!("{}{}{}", beside::PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
+    format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
 /// The variables that point clients at a proxy.

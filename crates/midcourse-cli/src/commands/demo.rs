@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::launch::{LAUNCH_VARIABLE, Launch};
 use anyhow::{Context as _, Result, ensure};
 use midcourse::now;
 
 use super::open;
 use super::run::{child, summary};
+use crate::run_settings::{LAUNCH_VARIABLE, RunSettings};
 use crate::terminal::eprint_line;
 
 /// The script that the agent is asked to get to pass.
@@ -53,21 +53,22 @@ fn run_agent(directory: &Path) -> Result<ExitCode> {
     let data_dir = open::data_dir()?;
     fs::write(directory.join("build.sh"), BUILD_SCRIPT)
         .context("cannot write the build script of the demo")?;
-    let begun = now();
-    let launch = Launch::new(Some(begun.after(DEADLINE)), String::new());
+    let started = now();
+    let settings = RunSettings::shipped().for_new_launch(Some(started.after(DEADLINE)), false);
     let program = std::env::current_exe().context("cannot find the midcourse program")?;
     let mut command = Command::new(program);
     // If this fails, the hooks deliver nothing, and the summary says why.
-    let _launch_dir = launch.keep(&data_dir);
-    command.args(["demo", "--agent"]).arg(directory).env(LAUNCH_VARIABLE, &launch.id);
+    let _ = settings.save(&data_dir);
+    command.args(["demo", "--agent"]).arg(directory);
+    command.env(LAUNCH_VARIABLE, settings.launch_id.as_deref().unwrap_or_default());
     let ended = child::run(&mut command).context("cannot start the agent of the demo")?;
-    let watching = summary::Watching { hooks: true, proxy: false };
-    summary::show(&data_dir, &launch, begun, &ended, watching);
+    let observed = summary::Observed { hooks: true, proxy: false };
+    summary::print(&data_dir, &settings, started, &ended, observed);
     ensure!(
         ended == child::Ended::Code(0),
         "the agent did not recover; see {}",
         data_dir.log_file().display()
     );
-    eprint_line("               midcourse replay --run latest   (every message, and its evidence)");
+    eprint_line("           midcourse replay --run latest   (every message, and its evidence)");
     Ok(ExitCode::SUCCESS)
 }

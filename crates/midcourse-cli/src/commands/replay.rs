@@ -9,15 +9,17 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use midcourse::{DecisionPoint, Engine, OutcomeVerdict, Step, TrajectoryPayload, TrajectoryRecord};
+use midcourse::{
+    DecisionPoint, DeliveryPolicy, Engine, OutcomeVerdict, Step, TrajectoryPayload,
+    TrajectoryRecord,
+};
 use serde_json::json;
 
 use super::step_json::{Position, step_lines};
 use crate::apis::Api;
 use crate::hosts::Host;
-use crate::launch::Launch;
+use crate::run_settings::{RunSettings, SETTINGS_CHANNEL};
 use crate::terminal::warn;
-use crate::terms::Terms;
 use input::InputRecord;
 
 #[derive(clap::Args)]
@@ -89,6 +91,11 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
+/// The host's own limits on messages.
+fn host_policy(host: Option<Host>) -> DeliveryPolicy {
+    host.map(Host::delivery_policy).unwrap_or_default()
+}
+
 /// An engine with the configuration that was recorded in the run so far.
 struct Replay {
     engine: Engine,
@@ -107,7 +114,7 @@ impl Replay {
         // one request only.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
-        let engine = Terms::shipped().engine(host, is_child);
+        let engine = RunSettings::shipped().engine(host_policy(host), is_child);
         let was_monitored = records.iter().any(|input| input.decision_point.is_some());
         Self { engine, host, is_child, was_monitored }
     }
@@ -115,14 +122,14 @@ impl Replay {
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
         let InputRecord { record, source, decision_point } = input;
         // Other programs record configurations too, which mean nothing to this engine.
-        let is_ours = source.as_ref().is_some_and(|source| source.way() == Launch::WAY);
+        let is_ours = source.as_ref().is_some_and(|source| source.way() == SETTINGS_CHANNEL);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
             // The new configuration applies from here on; the session goes on.
             let checkpoint = self.engine.checkpoint()?;
-            let terms = Terms::of_text(config);
-            terms.remarks().iter().for_each(|problem| warn(problem));
-            self.engine = terms.engine(self.host, self.is_child);
+            let settings = RunSettings::from_text(config);
+            settings.warnings.iter().for_each(|problem| warn(problem));
+            self.engine = settings.engine(host_policy(self.host), self.is_child);
             self.engine.restore(&checkpoint)?;
         }
         let decision_point = match self.was_monitored {

@@ -1,235 +1,242 @@
-//! `midcourse run`: a coding agent as it is, recorded, told the time and nudged.
+//! `midcourse run`: starts a coding agent with hooks, or with a proxy between it and its model, or
+//! both, for this process only.
 //!
-//! The command runs as it would by itself: its terminal, its signals, its exit code. What is added
-//! is hooks, for that process only, or a proxy between it and its model, or both. Whatever goes wrong
-//! with them, the command runs all the same,
-//! and it is said what is missing.
+//! The command keeps its terminal, its signals and its exit code. If hooks or the proxy cannot be
+//! set up, the command runs without them and a warning says what is missing.
 
 pub(super) mod child;
-mod claude_code;
-mod codex;
 mod end;
-#[cfg_attr(not(feature = "proxy"), path = "run/unproxied.rs")]
+#[cfg_attr(not(feature = "proxy"), path = "run/without_proxy.rs")]
 mod proxied;
 pub(super) mod summary;
 mod time;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::config::{Flags, InForce};
-use crate::hosts::Host;
-use crate::launch::{LAUNCH_VARIABLE, Launch, LaunchFolder};
 use anyhow::{Context as _, Result};
 use midcourse::{DataDir, Mode, Store, StoreSettings, Timestamp, now};
 
-use super::hook;
+use super::hook::hook_command;
+use crate::config::Overrides;
+use crate::hosts::Host;
+use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, RunSettings};
 use crate::terminal::warn;
 use proxied::Proxied;
-use summary::Watching;
+use summary::Observed;
 
-/// What is run, and on which terms.
+/// Run an agent with recording, deadlines and guidance.
+///
+/// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to `claude`
+/// and `codex`, for this process only. Other commands get the address of a local proxy in
+/// OPENAI_BASE_URL and ANTHROPIC_BASE_URL.
+///
+/// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
+/// summary goes to standard error at the end.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// How long the agent has, such as 90m, 2h or "1h 30m". It is told; it is not stopped.
-    #[arg(long, value_name = "LENGTH", value_parser = time::length, conflicts_with = "until")]
+    /// Tell the agent it has this much time, such as 90m or "1h 30m".
+    #[arg(long, value_name = "DURATION", value_parser = time::duration, conflicts_with = "until")]
     deadline: Option<std::time::Duration>,
-    /// When the agent has to be done: a time of day such as 07:00, or a date and time such as
-    /// "2026-11-16 07:00".
+    /// Tell the agent to be done by this time, such as 07:00 or "2026-11-16 07:00".
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     until: Option<Timestamp>,
-    /// How many tool calls the agent may make. It is told at half, 80 %, 95 % and at the end; it
-    /// is not stopped.
+    /// Tell the agent how much is left of this many tool calls.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_calls: Option<u64>,
-    /// How many tokens the agent may use, told in the same way.
+    /// Tell the agent how much is left of this many tokens.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
-    /// Record what would be said, and say nothing.
+    /// Record messages without delivering them.
     #[arg(long)]
     shadow: bool,
-    /// Stand between the agent and its model, whatever the command is. Without this it is done for
-    /// commands whose hooks are not known, and for claude if its key or address is in the
-    /// environment.
+    /// Send model requests through the proxy, whatever the command is.
     #[arg(long, conflicts_with = "no_proxy")]
     proxy: bool,
-    /// Do not stand between the agent and its model.
+    /// Leave model requests alone.
     #[arg(long)]
     no_proxy: bool,
-    /// Read this configuration, and no other.
+    /// Read this configuration file and no other.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The command and its arguments.
+    /// Run this command.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// What is there for a command that runs under watch.
-struct Watched {
-    home: DataDir,
-    launch: Launch,
-    /// Where its terms lie.
+/// Where a run is recorded, and with which settings.
+struct Recording {
+    data_dir: DataDir,
+    settings: RunSettings,
     folder: LaunchFolder,
-    /// The store, for as long as it runs: each hook finds it open, and need not read its log anew.
-    /// Where it cannot be had, the hooks say so.
+    /// Kept open while the command runs: a hook then finds the write-ahead log in use and need not
+    /// recover it. `None` if it cannot be opened; the hooks report why.
     _store: Option<Store>,
 }
 
-/// Runs the command, and returns what it returned.
+/// Runs the command; returns its exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Some((program, words)) = arguments.command.split_first() else {
-        anyhow::bail!("there is no command to run");
+    let Some((program, program_arguments)) = arguments.command.split_first() else {
+        anyhow::bail!("no command to run");
     };
-    let host = host_of(Path::new(program));
-    let has_proxy = arguments.proxy || (!arguments.no_proxy && proxied::is_wanted(host));
-    if host.is_none() && !has_proxy && arguments.max_tokens.is_some() {
+    let host = Host::of_program(Path::new(program));
+    let wants_proxy = arguments.proxy || (!arguments.no_proxy && proxied::is_default(host));
+    if host.is_none() && !wants_proxy && arguments.max_tokens.is_some() {
         anyhow::bail!(
-            "--max-tokens needs to know how many tokens are used, and without the proxy only {} \
-             tell; leave it out",
-            names(" and ")
+            "--max-tokens cannot be counted: without the proxy only {} report tokens; leave out \
+             --max-tokens or --no-proxy",
+            known_programs()
         );
     }
-    let begun = now();
+    let started = now();
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
-    let unobserved = |error: &anyhow::Error| {
-        warn(&format!("{name} runs unobserved: {error:#}"));
-    };
-    let mut proxy = match has_proxy.then(prepare_proxy).transpose() {
-        Ok(proxy) => proxy,
-        Err(error) => {
-            warn(&format!("{name} runs without the proxy: {error:#}"));
-            None
-        }
-    };
-    // Hooks leave it to the proxy to speak; others have none.
-    let is_proxied = proxy.is_some() && host == Some(Host::ClaudeCode);
-    let watched = watched(arguments, is_proxied, begun)?;
-    let watched = watched.map_err(|error| unobserved(&error)).ok();
+    let not_recorded = |error: &anyhow::Error| warn(&format!("{name} is not recorded: {error:#}"));
+    let without_proxy =
+        |error: &anyhow::Error| warn(&format!("{name} runs without the proxy: {error:#}"));
+
+    let proxy = wants_proxy.then(prepare_proxy).transpose();
+    let proxy = proxy.map_err(|error| without_proxy(&error)).ok().flatten();
+    // Of the hosts with hooks only Claude Code gets a proxy.
+    let proxy_delivers = proxy.is_some() && host == Some(Host::ClaudeCode);
+    let recording = prepare_recording(arguments, proxy_delivers, started)?;
+    let recording = recording.map_err(|error| not_recorded(&error)).ok();
+
     let mut command = Command::new(program);
-    command.args(words);
-    let mut watching = Watching::default();
-    if let Some(Watched { home, launch, folder, .. }) = &watched {
-        match with_hooks(host, program, words, home, launch, folder) {
-            Ok(words) => {
-                watching.hooks = true;
+    command.args(program_arguments);
+    let mut observed = Observed::default();
+    let mut running_proxy = None;
+    if let Some(recording) = &recording {
+        match add_hooks(host, program, program_arguments, recording) {
+            Ok(with_hooks) => {
+                observed.hooks = true;
                 command = Command::new(program);
-                command.args(words);
+                command.args(with_hooks);
             }
-            Err(error) if proxy.is_none() || host.is_some() => unobserved(&error),
-            Err(_) => {}
+            // A command without known hooks is recorded by the proxy.
+            Err(_) if host.is_none() && proxy.is_some() => {}
+            Err(error) => not_recorded(&error),
         }
-        if let Some(prepared) = &proxy {
-            match prepared.start(launch) {
+        if let Some(proxy) = proxy {
+            match proxy.start(recording.launch_id()) {
                 Ok(()) => {
-                    watching.proxy = true;
-                    prepared.put_into(&mut command);
+                    observed.proxy = true;
+                    proxy.set_variables(&mut command);
+                    running_proxy = Some(proxy);
                 }
-                Err(error) => {
-                    warn(&format!("{name} runs without the proxy: {error:#}"));
-                    proxy = None;
-                }
+                Err(error) => without_proxy(&error),
             }
         }
-        // Hooks that the user has installed are on the same terms.
-        command.env(LAUNCH_VARIABLE, &launch.id);
+        // For hooks that the user has installed.
+        command.env(LAUNCH_VARIABLE, recording.launch_id());
     }
+
     let ended = child::run(&mut command);
-    if proxy.filter(|_| watching.proxy).is_some_and(|proxy| !proxy.stop()) {
-        warn("the proxy could not be kept running: what was asked since then is not recorded");
+    if running_proxy.is_some_and(|proxy| !proxy.stop()) {
+        warn("the proxy stopped early; later model requests were passed on and not recorded");
     }
     let ended = match ended {
         Ok(ended) => ended,
         Err(error) => return Ok(cannot_start(program, &error)),
     };
-    if let Some(Watched { home, launch, .. }) = &watched {
-        if watching.proxy {
-            // A run whose end cannot be written has none on record.
-            let _ = end::note(home, launch, begun, &ended);
+    if let Some(Recording { data_dir, settings, .. }) = &recording {
+        if observed.proxy {
+            // If this fails, the runs just have no recorded end.
+            let _ = end::record(data_dir, settings, started, &ended);
         }
-        summary::show(home, launch, begun, &ended, watching);
+        summary::print(data_dir, settings, started, &ended, observed);
     }
-    drop(watched);
-    Ok(ended.pass_on())
+    drop(recording);
+    Ok(ended.exit_like())
 }
 
 fn prepare_proxy() -> Result<Proxied> {
     Proxied::prepare(&DataDir::of_user()?)
 }
 
-/// What a command under watch needs. What the user named and got wrong is an error, since nothing
-/// has begun yet; whatever else is wrong does not keep the command from running.
-fn watched(arguments: &Arguments, is_proxied: bool, begun: Timestamp) -> Result<Result<Watched>> {
-    let home = match DataDir::of_user() {
-        Ok(home) => home,
-        Err(error) => return Ok(Err(error.into())),
-    };
-    let launch = Launch { is_proxied, ..launch(arguments, &home, begun)? };
-    let keep = || {
-        let folder = launch.keep(&home);
-        let folder =
-            folder.with_context(|| format!("{} cannot be written", home.path().display()))?;
-        let store = Store::open(&home, StoreSettings::default()).ok();
-        Ok((folder, store))
-    };
-    Ok(keep().map(|(folder, _store)| Watched { home, launch, folder, _store }))
-}
-
-/// The command's words with hooks among them.
-fn with_hooks(
-    host: Option<Host>,
-    program: &OsString,
-    words: &[OsString],
-    home: &DataDir,
-    launch: &Launch,
-    folder: &LaunchFolder,
-) -> Result<Vec<OsString>> {
-    let host = host.with_context(|| format!("only the hooks of {} are known", names(" and ")))?;
-    let command = hook::Arguments::command(host, home, launch)?;
-    match host {
-        Host::ClaudeCode | Host::Demo => claude_code::prepare(words, &command, folder),
-        Host::Codex => codex::prepare(program, words, &command),
+impl Recording {
+    fn launch_id(&self) -> &str {
+        self.settings.launch_id.as_deref().unwrap_or_default()
     }
 }
 
-/// The terms of the launch: flags win over files. A file that was named has to be right; one that
-/// was found and is not is left out, since the command is to run.
-fn launch(arguments: &Arguments, home: &DataDir, begun: Timestamp) -> Result<Launch> {
-    let folder = std::env::current_dir().unwrap_or_default();
-    let flags = Flags {
+/// The outer error is about a file or value that the user gave: nothing has been started yet, so the
+/// user can correct it. The inner error does not keep the command from running.
+fn prepare_recording(
+    arguments: &Arguments,
+    proxy_delivers: bool,
+    started: Timestamp,
+) -> Result<Result<Recording>> {
+    let data_dir = match DataDir::of_user() {
+        Ok(data_dir) => data_dir,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let settings = settings(arguments, &data_dir, proxy_delivers, started)?;
+    let folder = settings
+        .save(&data_dir)
+        .with_context(|| format!("cannot write to {}", data_dir.path().display()));
+    Ok(folder.map(|folder| {
+        let _store = Store::open(&data_dir, StoreSettings::default()).ok();
+        Recording { data_dir, settings, folder, _store }
+    }))
+}
+
+/// The settings of a new launch. Flags take precedence over files.
+fn settings(
+    arguments: &Arguments,
+    data_dir: &DataDir,
+    proxy_delivers: bool,
+    started: Timestamp,
+) -> Result<RunSettings> {
+    let overrides = Overrides {
         mode: arguments.shadow.then_some(Mode::Shadow),
         calls: arguments.max_calls.and_then(NonZeroU64::new),
         tokens: arguments.max_tokens.and_then(NonZeroU64::new),
     };
-    let found = InForce::find(home, arguments.config.as_deref(), &folder)?;
-    let InForce { config, text, remarks } = found.with_flags(flags);
-    for left_out in &remarks {
-        warn(left_out);
+    let found = match &arguments.config {
+        Some(file) => RunSettings::read(file)?,
+        None => RunSettings::find(data_dir, &std::env::current_dir().unwrap_or_default()),
+    };
+    let settings = found.with_overrides(overrides);
+    for warning in &settings.warnings {
+        warn(warning);
     }
-    let length = arguments.deadline.or(config.deadline);
-    let deadline = arguments.until.or_else(|| length.map(|length| begun.after(length)));
-    Ok(Launch::new(deadline, text))
+    let length = arguments.deadline.or(settings.config.deadline);
+    let deadline = arguments.until.or_else(|| length.map(|length| started.after(length)));
+    Ok(settings.for_new_launch(deadline, proxy_delivers))
 }
 
-/// The host that a command is, by the name of its program.
-fn host_of(program: &Path) -> Option<Host> {
-    let name = program.file_stem()?.to_str()?;
-    Host::ALL.into_iter().find(|host| host.program() == Some(name))
+/// The command's arguments with hooks.
+fn add_hooks(
+    host: Option<Host>,
+    program: &OsStr,
+    arguments: &[OsString],
+    recording: &Recording,
+) -> Result<Vec<OsString>> {
+    let host =
+        host.with_context(|| format!("midcourse knows the hooks of {} only", known_programs()))?;
+    let Recording { data_dir, folder, .. } = recording;
+    let hook = hook_command(host, data_dir, recording.launch_id())?;
+    let hooked = host.install_hooks(program, arguments, &hook, folder.path())?;
+    for (name, text) in hooked.files {
+        folder.write(name, text.as_bytes()).context("cannot write the hooks")?;
+    }
+    Ok(hooked.arguments)
 }
 
-fn names(between: &str) -> String {
+fn known_programs() -> String {
     let names: Vec<_> = Host::ALL.into_iter().filter_map(Host::program).collect();
-    names.join(between)
+    names.join(" and ")
 }
 
-/// As a shell says it.
-fn cannot_start(program: &OsString, error: &std::io::Error) -> ExitCode {
+/// Prints why the command cannot be started; returns the exit code a shell would return.
+fn cannot_start(program: &OsStr, error: &std::io::Error) -> ExitCode {
     let program = program.to_string_lossy();
     let (code, hint) = match error.kind() {
-        std::io::ErrorKind::NotFound => (127, "; is it installed, and is its folder in PATH?"),
+        std::io::ErrorKind::NotFound => (127, "; is it installed and in PATH?"),
         _ => (126, ""),
     };
-    warn(&format!("{program} cannot be started: {error}{hint}"));
+    warn(&format!("cannot start {program}: {error}{hint}"));
     ExitCode::from(code)
 }

@@ -87,9 +87,9 @@ fn list() -> Result<()> {
     let mut table = columns::table(["STATUS", "FILE"]);
     for (path, approval) in trusted.files() {
         let status = match approval {
-            Approval::Holds => "approved",
+            Approval::Valid => "approved",
             Approval::Changed => "changed, not applied",
-            Approval::Gone => "deleted",
+            Approval::Missing => "deleted",
         };
         table.add_row([status, &escape_control_chars(&path.display().to_string())]);
     }

@@ -1,30 +1,17 @@
-//! What is wrong with a file, and where: the line is shown with a mark below the place.
+//! Errors in a configuration file. They show the line, with a mark below the wrong part.
 
 use std::fmt;
 use std::path::Path;
 
-/// The most characters of a line that are shown: what is given as a configuration may be anything.
-const SHOWN_MAX: usize = 120;
+/// Characters of a line that an error shows. The file may be anything, such as one huge line.
+const MAX_SHOWN_CHARS: usize = 120;
 
-/// A file that is no configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// It cannot be read at all.
-    #[error("{file} cannot be read: {error}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// Why not.
-        error: std::io::Error,
-    },
-    /// It says something wrong.
+pub(crate) enum ConfigError {
+    #[error("cannot read {file}: {error}")]
+    Unreadable { file: String, error: std::io::Error },
     #[error("{file}:{problem}")]
-    Invalid {
-        /// The file.
-        file: String,
-        /// Where, and what.
-        problem: InvalidConfig,
-    },
+    Invalid { file: String, problem: InvalidConfig },
 }
 
 impl ConfigError {
@@ -37,18 +24,18 @@ impl ConfigError {
     }
 }
 
-/// A text that is no configuration.
+/// Text that is not a valid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct InvalidConfig {
-    /// The line, from 1.
-    pub line: usize,
-    /// The character within the line, from 1.
-    pub column: usize,
-    /// What is wrong, and what is allowed.
-    pub problem: String,
-    /// The line, or its beginning.
+pub(crate) struct InvalidConfig {
+    /// Counted from 1.
+    line: usize,
+    /// In characters, counted from 1.
+    column: usize,
+    /// The error and what is allowed instead.
+    pub(super) problem: String,
+    /// The beginning of the line.
     shown: String,
-    /// How many characters of it are wrong.
+    /// Characters to mark.
     width: usize,
 }
 
@@ -56,22 +43,22 @@ impl InvalidConfig {
     pub(super) fn new(text: &str, error: &toml::de::Error) -> Self {
         let span = error.span().unwrap_or_default();
         let before = text.get(..span.start).unwrap_or_default();
-        let begins = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
-        let line = text.get(begins..).unwrap_or_default().lines().next().unwrap_or_default();
-        let column = before.get(begins..).unwrap_or_default().chars().count().saturating_add(1);
+        let line_start = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
+        let line = text.get(line_start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let column = before.get(line_start..).unwrap_or_default().chars().count().saturating_add(1);
         let wrong = text.get(span).and_then(|wrong| wrong.lines().next()).unwrap_or_default();
         Self {
             line: before.matches('\n').count().saturating_add(1),
             column,
-            // People write keys; serde calls them fields.
+            // serde says "field" for what a TOML file calls a key.
             problem: error.message().replacen("unknown field", "unknown key", 1),
-            shown: line.chars().take(SHOWN_MAX).collect(),
+            shown: line.chars().take(MAX_SHOWN_CHARS).collect(),
             width: wrong.chars().count().max(1),
         }
     }
 }
 
-/// `3:5: what is wrong`, and below it the line with a mark.
+/// `LINE:COLUMN: error`, then the line with a mark below the wrong part.
 impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, problem, shown, width } = self;
@@ -82,7 +69,7 @@ impl fmt::Display for InvalidConfig {
         }
         let number = line.to_string();
         let margin = " ".repeat(number.len());
-        // A tab stays one, so that the mark stands below its place however wide tabs are.
+        // Tabs stay tabs, so that the mark is below its place at every tab width.
         let indent: String =
             shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let mark = "^".repeat((*width).min(room.saturating_sub(*column)).max(1));

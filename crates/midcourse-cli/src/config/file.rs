@@ -1,5 +1,6 @@
-//! Reading files that may be anything: a pipe, a folder, something huge. Nothing here hangs on what
-//! was found, and what is parsed is what was read, once.
+//! Reading configuration files safely. A path that was found may lead to a pipe, a folder or a huge
+//! file: reading it never blocks, and the bytes are read once, so that the bytes that were approved
+//! are the bytes that are parsed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,28 +8,27 @@ use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError};
 
-/// The longest file that is read.
-pub(super) const LENGTH_MAX: u64 = 1024 * 1024;
+/// In bytes.
+pub(super) const MAX_FILE_LEN: u64 = 1024 * 1024;
 
-/// What a configuration is called where it is looked for.
 const FILE_NAME: &str = "midcourse.toml";
 
-/// The text of a file that the user named, which may be a pipe.
-pub(super) fn named(path: &Path) -> io::Result<String> {
-    text_of(File::open(path)?)
+/// The text of a file that the user named. It may be a pipe.
+pub(super) fn read_named(path: &Path) -> io::Result<String> {
+    read_text(File::open(path)?)
 }
 
-/// The text of a file that lay there; nothing, if there is none.
-pub(super) fn found(path: &Path) -> io::Result<Option<String>> {
+/// The text of a file that was found; `None` if it does not exist.
+pub(super) fn read_found(path: &Path) -> io::Result<Option<String>> {
     match path.metadata() {
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(no_file()),
+        Ok(_) => return Err(not_a_file()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     }
     let mut options = OpenOptions::new();
     options.read(true);
-    // Somebody may have put a pipe there since, and opening one waits for its other end.
+    // Opening a pipe blocks until it has a writer, and one may have replaced the file just now.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -36,78 +36,76 @@ pub(super) fn found(path: &Path) -> io::Result<Option<String>> {
     );
     let file = options.open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(no_file());
+        return Err(not_a_file());
     }
-    text_of(file).map(Some)
+    read_text(file).map(Some)
 }
 
-fn no_file() -> io::Error {
+fn not_a_file() -> io::Error {
     io::Error::other("it is not a file")
 }
 
-fn text_of(file: File) -> io::Result<String> {
+fn read_text(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.take(LENGTH_MAX + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > LENGTH_MAX {
+    file.take(MAX_FILE_LEN + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_FILE_LEN {
         return Err(io::Error::other("it is longer than 1 MiB"));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
 }
 
-/// A project's file as it was read: where it lies, and what exactly it says.
+/// A project's configuration file: its path and the text that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProjectFile {
+pub(crate) struct ProjectFile {
     path: PathBuf,
     text: String,
 }
 
 impl ProjectFile {
-    /// The file of the project that a folder belongs to: in the folder or the nearest one above that
-    /// has one, up to the root of the repository; without a repository in the folder alone.
-    pub fn find(folder: &Path) -> Option<PathBuf> {
-        let folder = folder.canonicalize().ok()?;
+    /// Finds the file for a working directory: in the directory itself or the nearest parent that
+    /// has one, up to the root of the repository. Outside a repository only in the directory itself.
+    pub(crate) fn find(cwd: &Path) -> Option<PathBuf> {
+        let cwd = cwd.canonicalize().ok()?;
         let mut nearest = None;
-        for above in folder.ancestors() {
+        for folder in cwd.ancestors() {
             if nearest.is_none() {
-                nearest = Some(above.join(FILE_NAME)).filter(|file| file.exists());
+                nearest = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
             }
-            if above.join(".git").exists() {
+            if folder.join(".git").exists() {
                 return nearest;
             }
         }
-        nearest.filter(|file| file.parent() == Some(&folder))
+        nearest.filter(|file| file.parent() == Some(&cwd))
     }
 
-    /// Reads a file of which nobody knows what it is.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = found(path).and_then(|text| text.ok_or_else(|| io::ErrorKind::NotFound.into()));
-        let path = place_of(path);
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            read_found(path).and_then(|text| text.ok_or_else(|| io::ErrorKind::NotFound.into()));
+        let path = real_path(path);
         match text {
             Ok(text) => Ok(Self { path, text }),
             Err(error) => Err(ConfigError::unreadable(&path, error)),
         }
     }
 
-    /// Where it lies: the real folder, and the file's name in it. Were the file a link that counted
-    /// by what it points to, it could be turned to what was approved for somewhere else.
-    pub fn path(&self) -> &Path {
+    /// The resolved folder and the file's own name in it. A symlink as the last part is not
+    /// resolved: otherwise a project could point its file at one that was approved elsewhere.
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it says, as a configuration.
-    pub fn config(&self) -> Result<Config, ConfigError> {
+    pub(crate) fn config(&self) -> Result<Config, ConfigError> {
         Config::parse(&self.text).map_err(|problem| ConfigError::invalid(&self.path, problem))
     }
 }
 
-/// Where a file lies, whatever way was taken to it. It need not exist.
-pub(super) fn place_of(path: &Path) -> PathBuf {
+/// The path with its folder resolved, for comparison. The file need not exist.
+pub(super) fn real_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let place = path.parent().zip(path.file_name());
-    place.and_then(|(folder, name)| Some(folder.canonicalize().ok()?.join(name))).unwrap_or(path)
+    let parts = path.parent().zip(path.file_name());
+    parts.and_then(|(folder, name)| Some(folder.canonicalize().ok()?.join(name))).unwrap_or(path)
 }

@@ -1,52 +1,62 @@
-//! Several configurations as one: laid over each other key by key, and written down so that the same
-//! settings always read the same.
+//! Settings as a TOML table: overlaid key by key, and written in one canonical form, so that equal
+//! settings have equal text. That text is recorded with the run.
+
+use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{Config, InvalidConfig};
+use super::{Config, ConfigError, InvalidConfig, file};
 
-/// The settings of one file, or of several.
+/// The settings of one file, or of several overlaid. Always a valid configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Layer(pub(super) Table);
+pub(crate) struct Layer(pub(super) Table);
 
 impl Layer {
-    /// The settings of a text that is a configuration.
-    pub(super) fn of(text: &str) -> Result<Self, InvalidConfig> {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidConfig> {
         Config::parse(text)?;
         let table = toml::from_str(text).map_err(|error| InvalidConfig::new(text, &error))?;
         Ok(Self(table))
     }
 
-    /// These settings with others laid over them: tables are put together, all else is replaced.
+    /// Reads a file that the user named.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = file::read_named(path).map_err(|error| ConfigError::unreadable(path, error))?;
+        Self::parse(&text).map_err(|problem| ConfigError::invalid(path, problem))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets the keys of `over` on top of these. Tables are merged; other values are replaced.
     #[must_use]
-    pub(super) fn under(mut self, over: Self) -> Self {
-        lay(&mut self.0, over.0);
+    pub(crate) fn overlaid_with(mut self, over: Self) -> Self {
+        merge(&mut self.0, over.0);
         self
     }
 
-    /// What is set, in one order and one form; nothing, if nothing is.
-    pub(super) fn text(mut self) -> Result<String, toml::ser::Error> {
-        drop_empty(&mut self.0);
+    /// The canonical text; empty if no key is set.
+    pub(crate) fn text(mut self) -> Result<String, toml::ser::Error> {
+        remove_empty_tables(&mut self.0);
         toml::to_string(&self.0)
     }
 }
 
-fn lay(under: &mut Table, over: Table) {
+fn merge(table: &mut Table, over: Table) {
     for (key, value) in over {
-        match (under.get_mut(&key), value) {
-            (Some(Value::Table(under)), Value::Table(over)) => lay(under, over),
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(table)), Value::Table(over)) => merge(table, over),
             (_, value) => {
-                under.insert(key, value);
+                table.insert(key, value);
             }
         }
     }
 }
 
-/// A table without keys says nothing.
-fn drop_empty(table: &mut Table) {
+fn remove_empty_tables(table: &mut Table) {
     table.retain(|_, value| {
         if let Value::Table(inner) = value {
-            drop_empty(inner);
+            remove_empty_tables(inner);
             return !inner.is_empty();
         }
         true

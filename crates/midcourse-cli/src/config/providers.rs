@@ -1,5 +1,5 @@
-//! The tables `[providers.NAME]`: who speaks, with which parameters, and how often. What a table
-//! leaves out is as it ships, so every key is optional here and has its default in the core alone.
+//! The tables `[providers.NAME]`: which providers are on, with which parameters, and how often they
+//! may deliver. Every key is optional here; the defaults are in the core only.
 
 use midcourse::{
     ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider, ErrorCascadeDetector,
@@ -7,7 +7,7 @@ use midcourse::{
 };
 use serde::Deserialize;
 
-use super::value::{Count, CountOrNone, Cycle, Length, Probability, ToolName, Trigger};
+use super::value::{Count, CountOrZero, CycleLen, DurationText, Probability, ToolName, Trigger};
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -28,7 +28,7 @@ pub(super) struct ProvidersWire {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct DeadlineWire {
     enabled: Option<bool>,
-    warning_threshold: Option<Length>,
+    warning_threshold: Option<DurationText>,
     trigger: Option<Trigger>,
 }
 
@@ -42,7 +42,7 @@ struct BudgetWire {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct ErrorCascadeWire {
     enabled: Option<bool>,
-    failures: Option<Count>,
+    failure_threshold: Option<Count>,
     trigger: Option<Trigger>,
 }
 
@@ -54,14 +54,14 @@ struct FeedbackWire {
 }
 
 impl FeedbackWire {
-    fn put_on<P>(self, setting: &mut FeedbackSetting<P>) {
+    fn apply_to<P>(self, setting: &mut FeedbackSetting<P>) {
         set(&mut setting.enabled, self.enabled);
         set(&mut setting.trigger, self.trigger.map(|trigger| trigger.0));
     }
 }
 
-/// The table of a guidance provider: the keys of its own, then those that all of them have. Serde
-/// cannot both read one table into another and refuse unknown keys.
+/// The table of a guidance provider: its own keys, then the keys that all guidance providers have.
+/// A macro, because serde cannot combine `flatten` with `deny_unknown_fields`.
 macro_rules! guidance_table {
     ($wire:ident { $($key:ident: $value:ty),* $(,)? }) => {
         #[derive(Default, Deserialize)]
@@ -70,18 +70,18 @@ macro_rules! guidance_table {
             enabled: Option<bool>,
             $($key: Option<$value>,)*
             max_per_turn: Option<Count>,
-            cooldown_turns: Option<CountOrNone>,
+            cooldown_turns: Option<CountOrZero>,
             max_fires_per_session: Option<Count>,
             min_confidence: Option<Probability>,
         }
 
         impl $wire {
-            fn put_on<P>(self, setting: &mut GuidanceSetting<P>) {
-                let (limits, most) = (&mut setting.limits, self.max_fires_per_session);
+            fn apply_to<P>(self, setting: &mut GuidanceSetting<P>) {
+                let (limits, max_fires) = (&mut setting.limits, self.max_fires_per_session);
                 set(&mut setting.enabled, self.enabled);
                 set(&mut limits.max_per_turn, self.max_per_turn.map(|count| count.0));
                 set(&mut limits.cooldown_turns, self.cooldown_turns.map(|count| count.0));
-                set(&mut limits.max_fires_per_session, most.map(|count| Some(count.0)));
+                set(&mut limits.max_fires_per_session, max_fires.map(|count| Some(count.0)));
                 set(&mut limits.min_confidence, self.min_confidence.map(|number| number.0));
             }
         }
@@ -92,30 +92,30 @@ guidance_table!(CourseCorrectionWire {});
 guidance_table!(DiagnosticSignalWire { error_threshold: Count, log_tool_name: ToolName });
 guidance_table!(DoomLoopWire {
     similarity_threshold: Probability,
-    window_size: Cycle,
+    window_size: CycleLen,
     max_repetitions: Count,
-    shortest_cycle: Cycle,
+    min_cycle_len: CycleLen,
 });
 guidance_table!(ConsultationWire { failure_threshold: Count, consultation_tool: ToolName });
 guidance_table!(ParallelWire { sequential_threshold: Count });
 
-fn set<T>(place: &mut T, said: Option<T>) {
-    if let Some(said) = said {
-        *place = said;
+fn set<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
     }
 }
 
 impl ProvidersWire {
-    /// The providers as they ship, with what the tables say instead.
+    /// The shipped providers with the keys of these tables applied.
     pub(super) fn over_shipped(self) -> ProviderSettings {
         let mut providers = ProviderSettings::default();
         let all = &mut providers;
-        self.deadline.put_on(&mut all.deadline);
+        self.deadline.apply_to(&mut all.deadline);
         set(&mut all.budget, self.budget.enabled);
-        self.error_cascade_detector.put_on(&mut all.error_cascade_detector);
-        self.stall_detector.put_on(&mut all.stall_detector);
-        self.drift_detector.put_on(&mut all.drift_detector);
-        self.course_correction.put_on(&mut all.course_correction);
+        self.error_cascade_detector.apply_to(&mut all.error_cascade_detector);
+        self.stall_detector.apply_to(&mut all.stall_detector);
+        self.drift_detector.apply_to(&mut all.drift_detector);
+        self.course_correction.apply_to(&mut all.course_correction);
 
         let (wire, setting) = (self.diagnostic_signal, &mut all.diagnostic_signal);
         if let Some(errors) = &wire.error_threshold {
@@ -124,15 +124,15 @@ impl ProvidersWire {
         if let Some(tool) = &wire.log_tool_name {
             setting.provider = setting.provider.clone().with_log_tool(tool.0.as_str());
         }
-        wire.put_on(setting);
+        wire.apply_to(setting);
 
         let (mut wire, setting) = (self.doom_loop_detector, &mut all.doom_loop_detector);
         let cycles = &mut setting.provider.classifier;
         set(&mut cycles.similarity, wire.similarity_threshold.take().map(|number| number.0));
         set(&mut cycles.longest, wire.window_size.take().map(|calls| calls.0));
         set(&mut cycles.repetitions, wire.max_repetitions.take().map(|count| count.0));
-        set(&mut cycles.shortest, wire.shortest_cycle.take().map(|calls| calls.0));
-        wire.put_on(setting);
+        set(&mut cycles.shortest, wire.min_cycle_len.take().map(|calls| calls.0));
+        wire.apply_to(setting);
 
         let (wire, setting) = (self.consultation_prompt, &mut all.consultation_prompt);
         if let Some(failures) = &wire.failure_threshold {
@@ -141,36 +141,37 @@ impl ProvidersWire {
         if let Some(tool) = &wire.consultation_tool {
             setting.provider = setting.provider.clone().with_consultation_tool(tool.0.as_str());
         }
-        wire.put_on(setting);
+        wire.apply_to(setting);
 
         let (wire, setting) = (self.parallel_tool_reminder, &mut all.parallel_tool_reminder);
         if let Some(turns) = &wire.sequential_threshold {
             setting.provider = ParallelToolReminder::new(turns.0);
         }
-        wire.put_on(setting);
+        wire.apply_to(setting);
         providers
     }
 }
 
 impl DeadlineWire {
-    /// With a trigger of its own it speaks whenever that is due, and not only when the situation
-    /// has changed.
-    fn put_on(self, setting: &mut FeedbackSetting<DeadlineFeedback>) {
+    /// Without a trigger the provider delivers at fixed shares of the time; with one, whenever the
+    /// trigger is due.
+    fn apply_to(self, setting: &mut FeedbackSetting<DeadlineFeedback>) {
         let Self { enabled, warning_threshold, trigger } = self;
-        let seconds = warning_threshold.map(|length| length.0.as_secs_f64());
-        // A length of time in a file is more than nothing, which is all that is asked here.
+        let seconds = warning_threshold.map(|duration| duration.0.as_secs_f64());
+        // `new` refuses only zero, and a duration in a file is never zero.
         let deadline = seconds.and_then(|seconds| DeadlineFeedback::new(seconds).ok());
         let deadline = deadline.unwrap_or_default();
         setting.provider = if trigger.is_some() { deadline } else { deadline.at_steps() };
-        FeedbackWire { enabled, trigger }.put_on(setting);
+        FeedbackWire { enabled, trigger }.apply_to(setting);
     }
 }
 
 impl ErrorCascadeWire {
-    fn put_on(self, setting: &mut FeedbackSetting<ErrorCascadeDetector>) {
-        let Self { enabled, failures, trigger } = self;
-        let detector = failures.and_then(|count| ErrorCascadeDetector::new(count.0.get()).ok());
+    fn apply_to(self, setting: &mut FeedbackSetting<ErrorCascadeDetector>) {
+        let Self { enabled, failure_threshold, trigger } = self;
+        let detector =
+            failure_threshold.and_then(|count| ErrorCascadeDetector::new(count.0.get()).ok());
         set(&mut setting.provider, detector);
-        FeedbackWire { enabled, trigger }.put_on(setting);
+        FeedbackWire { enabled, trigger }.apply_to(setting);
     }
 }

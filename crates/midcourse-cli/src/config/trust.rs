@@ -1,7 +1,7 @@
-//! Which projects' files the user has approved: by where they lie and by what exactly they say. Any
-//! change of a file ends its approval.
+//! Project configuration files that the user approved, by path and by the hash of their bytes. Any
+//! change to a file ends its approval.
 //!
-//! The list is one small file in the home folder, replaced as a whole under a lock. A list that
+//! The list is one JSON file in the data directory, replaced atomically under a lock. A list that
 //! cannot be read approves nothing.
 
 use std::collections::BTreeMap;
@@ -14,56 +14,38 @@ use serde::{Deserialize, Serialize};
 use super::file::{self, ProjectFile};
 use midcourse::{DataDir, sync_folder};
 
-/// The form of the list.
+/// Version of the list's format.
 const VERSION: u32 = 1;
 
-/// The files that are approved.
+/// The approved files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trusted {
-    /// By their places, the hashes of what they said.
+pub(crate) struct Trusted {
+    /// Path to hash.
     files: BTreeMap<String, String>,
 }
 
-/// How an approved file stands today.
+/// Whether the approval of a file is still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Approval {
-    /// It says what it said.
-    Holds,
-    /// It says something else, and does not count.
+pub(crate) enum Approval {
+    Valid,
+    /// The file has other bytes now and is not used.
     Changed,
-    /// It is not there, or cannot be read.
-    Gone,
+    /// The file does not exist or cannot be read.
+    Missing,
 }
 
-/// The list of approved files cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// The system does not let us.
-    #[error("the list of approved files, {file}: {error}")]
-    Unusable {
-        /// The list.
-        file: String,
-        /// Why not.
-        error: io::Error,
-    },
-    /// It is not what was written.
+pub(crate) enum TrustError {
+    #[error("cannot use the list of approved files, {file}: {error}")]
+    Unusable { file: String, error: io::Error },
     #[error(
-        "the list of approved files, {file}, cannot be understood ({why}): remove it and approve \
-         the files again"
+        "the list of approved files, {file}, is damaged ({why}); remove it and approve the files \
+         again"
     )]
-    Damaged {
-        /// The list.
-        file: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A list is text, and so is what stands in it.
-    #[error("{0} has a path that is not text in UTF-8, and cannot be approved")]
-    StrangePath(String),
-    /// The list would be too long to be read again.
-    #[error(
-        "too many files are approved: take some approvals back with `midcourse trust --revoke`"
-    )]
+    Damaged { file: String, why: String },
+    #[error("cannot approve {0}: its path is not valid UTF-8")]
+    PathNotUtf8(String),
+    #[error("too many approved files; revoke some with `midcourse trust --revoke FILE`")]
     TooMany,
 }
 
@@ -75,27 +57,27 @@ struct TrustedWire {
 }
 
 impl Trusted {
-    /// Reads the list; there need not be one.
-    pub fn read(home: &DataDir) -> Result<Self, TrustError> {
-        let path = home.trusted_file();
+    /// Reads the list. A missing list is empty.
+    pub(crate) fn read(data_dir: &DataDir) -> Result<Self, TrustError> {
+        let path = data_dir.trusted_file();
         let damaged = |why: String| TrustError::Damaged { file: path.display().to_string(), why };
-        let Some(text) = file::found(&path).map_err(|error| unusable(&path, error))? else {
+        let Some(text) = file::read_found(&path).map_err(|error| unusable(&path, error))? else {
             return Ok(Self::default());
         };
         let wire: TrustedWire =
             serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if wire.version != VERSION {
-            return Err(damaged(format!("its version is {}, not {VERSION}", wire.version)));
+            return Err(damaged(format!("it has version {}, expected {VERSION}", wire.version)));
         }
         Ok(Self { files: wire.files })
     }
 
-    /// Whether this file, saying what it says, is approved.
-    pub fn has(&self, file: &ProjectFile) -> bool {
+    /// Whether this file is approved with these bytes.
+    pub(crate) fn has(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some_and(|approved| *approved == hash(file))
     }
 
-    /// Whether it is approved, whatever it said then.
+    /// Whether this path was approved, perhaps with other bytes.
     pub(super) fn knows(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some()
     }
@@ -104,31 +86,31 @@ impl Trusted {
         self.files.get(file.path().to_str()?)
     }
 
-    /// The approved files by their places, and how each stands today.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, Approval)> {
+    /// The approved files, and whether each approval is still valid.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, Approval)> {
         self.files.iter().map(|(path, approved)| {
             let approval = match ProjectFile::read(Path::new(path)) {
-                Ok(file) if *approved == hash(&file) => Approval::Holds,
+                Ok(file) if *approved == hash(&file) => Approval::Valid,
                 Ok(_) => Approval::Changed,
-                Err(_) => Approval::Gone,
+                Err(_) => Approval::Missing,
             };
             (Path::new(path), approval)
         })
     }
 
-    /// Approves a file as it was read.
-    pub fn approve(home: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
+    /// Approves a file with the bytes that were read.
+    pub(crate) fn approve(data_dir: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
         let path = file.path().to_str().map(ToOwned::to_owned);
         let path =
-            path.ok_or_else(|| TrustError::StrangePath(file.path().display().to_string()))?;
-        change(home, |files| files.insert(path, hash(file))).map(drop)
+            path.ok_or_else(|| TrustError::PathNotUtf8(file.path().display().to_string()))?;
+        change(data_dir, |files| files.insert(path, hash(file))).map(drop)
     }
 
-    /// Takes an approval back; says whether there was one.
-    pub fn revoke(home: &DataDir, path: &Path) -> Result<bool, TrustError> {
-        let place = file::place_of(path);
-        let Some(place) = place.to_str() else { return Ok(false) };
-        change(home, |files| files.remove(place)).map(|approved| approved.is_some())
+    /// Removes an approval; returns whether there was one.
+    pub(crate) fn revoke(data_dir: &DataDir, path: &Path) -> Result<bool, TrustError> {
+        let path = file::real_path(path);
+        let Some(path) = path.to_str() else { return Ok(false) };
+        change(data_dir, |files| files.remove(path)).map(|approved| approved.is_some())
     }
 }
 
@@ -140,25 +122,24 @@ fn unusable(path: &Path, error: io::Error) -> TrustError {
     TrustError::Unusable { file: path.display().to_string(), error }
 }
 
-/// Changes the list as it is now: nobody else changes it meanwhile, and whoever reads it finds the
-/// old one or the new one.
+/// Changes the list under a lock. Readers see the old list or the new one, never a mix.
 fn change<T>(
-    home: &DataDir,
+    data_dir: &DataDir,
     change: impl FnOnce(&mut BTreeMap<String, String>) -> T,
 ) -> Result<T, TrustError> {
-    let path = home.trusted_file();
+    let path = data_dir.trusted_file();
     let failed = |error| unusable(&path, error);
-    home.create(home.path()).map_err(failed)?;
-    // The list itself is replaced, so the lock is held on a file that stays.
-    let lock = open_own(&path.with_extension("lock")).map_err(failed)?;
+    data_dir.create(data_dir.path()).map_err(failed)?;
+    // The list itself is replaced by a rename, so the lock is on a file of its own.
+    let lock = open_private(&path.with_extension("lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
-    let mut files = Trusted::read(home)?.files;
+    let mut files = Trusted::read(data_dir)?.files;
     let before = files.clone();
     let changed = change(&mut files);
     if files != before {
         let wire = TrustedWire { version: VERSION, files };
         let json = serde_json::to_vec_pretty(&wire).map_err(|error| failed(error.into()))?;
-        if u64::try_from(json.len()).unwrap_or(u64::MAX) > file::LENGTH_MAX {
+        if u64::try_from(json.len()).unwrap_or(u64::MAX) > file::MAX_FILE_LEN {
             return Err(TrustError::TooMany);
         }
         replace(&path, &json).map_err(failed)?;
@@ -167,21 +148,54 @@ fn change<T>(
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = path.with_extension("tmp");
-    let mut new = open_own(&unfinished)?;
-    // One that died may have left something.
+    let temporary = path.with_extension("tmp");
+    let mut new = open_private(&temporary)?;
+    // A process that was killed may have left a longer file.
     new.set_len(0)?;
     new.write_all(bytes)?;
     new.sync_all()?;
-    fs::rename(&unfinished, path)?;
+    fs::rename(&temporary, path)?;
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// A file for its owner only.
-fn open_own(path: &Path) -> io::Result<File> {
+/// Opens a file that only its owner may read or write.
+fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use midcourse::DataDir;
+
+    use super::{ProjectFile, Trusted};
+
+    #[test]
+    fn concurrent_approvals_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path().join("data"));
+        let files = (0..24).map(|number| {
+            let project = folder.path().join(format!("{number}"));
+            fs::create_dir(&project).unwrap();
+            let file = project.join("midcourse.toml");
+            fs::write(&file, format!("[budget]\ncalls = 1{number}")).unwrap();
+            ProjectFile::read(&file).unwrap()
+        });
+        let files: Vec<ProjectFile> = files.collect();
+        std::thread::scope(|scope| {
+            for file in &files {
+                scope.spawn(|| {
+                    Trusted::approve(&data_dir, file).unwrap();
+                    // A reader in between finds a complete list.
+                    assert!(Trusted::read(&data_dir).unwrap().has(file));
+                });
+            }
+        });
+        assert_eq!(Trusted::read(&data_dir).unwrap().files().count(), files.len());
+    }
 }

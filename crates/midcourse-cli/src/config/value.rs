@@ -1,5 +1,5 @@
-//! Values that hold only what makes sense. What does not is refused with what is allowed, and the
-//! reader of the file adds where it stands.
+//! Checked values of the configuration file. A value out of range is refused with a message that
+//! says what is allowed; the caller adds the place in the file.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,25 +13,24 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use crate::duration::parse_duration;
 
-/// The highest number of calls that can be waited for: a threshold that is never reached switches a
-/// detector off.
-const COUNT_MAX: u32 = 1_000_000;
+/// The largest count. A threshold that no run reaches switches its detector off.
+const MAX_COUNT: u32 = 1_000_000;
 
-/// Whole numbers in these bounds.
-struct Whole {
+/// A whole number from `from` to `to`, both included.
+struct WholeNumber {
     from: u64,
     to: u64,
 }
 
-/// As high as a number in a file can be.
-const NO_END: u64 = i64::MAX as u64;
+/// TOML integers are i64.
+const UNLIMITED: u64 = i64::MAX as u64;
 
-impl Visitor<'_> for Whole {
+impl Visitor<'_> for WholeNumber {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self { from, to: NO_END } => write!(f, "a whole number of {from} or more"),
+            Self { from, to: UNLIMITED } => write!(f, "a whole number of {from} or more"),
             Self { from, to } => write!(f, "a whole number from {from} to {to}"),
         }
     }
@@ -44,36 +43,36 @@ impl Visitor<'_> for Whole {
     }
 }
 
-fn counted<'de, D: Deserializer<'de>>(value: D, to: u32) -> Result<NonZeroU32, D::Error> {
-    let number = value.deserialize_i64(Whole { from: 1, to: to.into() })?;
-    // It was looked at above.
+fn count_up_to<'de, D: Deserializer<'de>>(value: D, to: u32) -> Result<NonZeroU32, D::Error> {
+    let number = value.deserialize_i64(WholeNumber { from: 1, to: to.into() })?;
+    // In range, as the visitor has checked.
     Ok(u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
 }
 
-/// A number of calls.
+/// From 1.
 pub(super) fn count<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
-    counted(value, COUNT_MAX)
+    count_up_to(value, MAX_COUNT)
 }
 
-/// A number of calls that may be none.
-fn count_or_none<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
-    let number = value.deserialize_i64(Whole { from: 0, to: COUNT_MAX.into() })?;
-    Ok(u32::try_from(number).unwrap_or(COUNT_MAX))
+/// From 0.
+fn count_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
+    let number = value.deserialize_i64(WholeNumber { from: 0, to: MAX_COUNT.into() })?;
+    Ok(u32::try_from(number).unwrap_or(MAX_COUNT))
 }
 
-/// An amount without an upper end.
+/// From 1, without an upper limit.
 fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
-    value.deserialize_i64(Whole { from: 1, to: NO_END })
+    value.deserialize_i64(WholeNumber { from: 1, to: UNLIMITED })
 }
 
-/// The length of a cycle.
-pub(super) fn cycle<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
-    counted(value, u32::try_from(MAX_CYCLE_LEN).unwrap_or(u32::MAX))
+/// Tool calls in one round of a loop.
+pub(super) fn cycle_len<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
+    count_up_to(value, u32::try_from(MAX_CYCLE_LEN).unwrap_or(u32::MAX))
 }
 
-/// A number of calls that are kept.
+/// Tool calls to keep.
 pub(super) fn window<'de, D: Deserializer<'de>>(value: D) -> Result<WindowSize, D::Error> {
-    let calls = counted(value, u32::try_from(WindowSize::MAX).unwrap_or(u32::MAX))?;
+    let calls = count_up_to(value, u32::try_from(WindowSize::MAX).unwrap_or(u32::MAX))?;
     WindowSize::try_from(usize::try_from(calls.get()).unwrap_or_default()).map_err(D::Error::custom)
 }
 
@@ -99,7 +98,7 @@ impl Visitor<'_> for FromZeroToOne {
     }
 }
 
-/// How sure one is to be, or how alike two things are.
+/// A confidence or a similarity.
 pub(super) fn probability<'de, D: Deserializer<'de>>(value: D) -> Result<Confidence, D::Error> {
     value.deserialize_f64(FromZeroToOne)
 }
@@ -110,7 +109,7 @@ impl Visitor<'_> for UpToAYear {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a length of time of up to 365 days, such as \"90s\", \"30m\" or \"2h\"")
+        f.write_str("a duration of up to 365 days, such as \"90s\", \"30m\" or \"2h\"")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
@@ -118,8 +117,8 @@ impl Visitor<'_> for UpToAYear {
     }
 }
 
-/// A length of time.
-pub(super) fn length<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+/// More than zero and at most 365 days.
+pub(super) fn duration<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     value.deserialize_str(UpToAYear)
 }
 
@@ -141,7 +140,6 @@ impl Visitor<'_> for LiveOrShadow {
     }
 }
 
-/// Whether what is said reaches the agent.
 pub(super) fn mode<'de, D: Deserializer<'de>>(value: D) -> Result<Mode, D::Error> {
     value.deserialize_str(LiveOrShadow)
 }
@@ -154,7 +152,7 @@ impl Visitor<'_> for PlainName {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a tool's name of up to {MAX_SAFE_NAME_CHARS} letters, digits, `.`, `_`, `/` and `-`"
+            "a tool name of up to {MAX_SAFE_NAME_CHARS} letters, digits, `.`, `_`, `/` and `-`"
         )
     }
 
@@ -168,7 +166,7 @@ impl Visitor<'_> for PlainName {
     }
 }
 
-/// The name of a tool that is said to the agent.
+/// The name of a tool, for messages to the agent.
 fn tool_name<'de, D: Deserializer<'de>>(value: D) -> Result<SafeName, D::Error> {
     value.deserialize_str(PlainName)
 }
@@ -180,7 +178,7 @@ struct TriggerWire {
     every_n_seconds: Option<Count>,
 }
 
-/// When a feedback provider is asked.
+/// When a feedback provider is due.
 fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Error> {
     let TriggerWire { every_n_calls, every_n_seconds } = TriggerWire::deserialize(value)?;
     let calls = every_n_calls.map(|n| FeedbackTrigger::every_n_calls(n.0.get()));
@@ -190,15 +188,15 @@ fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Er
         trigger = trigger.or(part.map_err(D::Error::custom)?);
     }
     if trigger == FeedbackTrigger::never() {
-        return Err(D::Error::custom("a trigger has `every_n_calls`, `every_n_seconds` or both"));
+        return Err(D::Error::custom("a trigger needs `every_n_calls`, `every_n_seconds` or both"));
     }
     Ok(trigger)
 }
 
-/// A value that a table may leave out.
+/// Wraps a value, so that it can be an `Option` in a table: serde does not apply
+/// `deserialize_with` to the inside of an `Option`.
 macro_rules! optional {
     ($name:ident($kind:ty) = $read:ident) => {
-        #[doc = concat!("As [`", stringify!($read), "`], where the key may be missing.")]
         pub(super) struct $name(pub(super) $kind);
 
         impl<'de> Deserialize<'de> for $name {
@@ -210,10 +208,10 @@ macro_rules! optional {
 }
 
 optional!(Count(NonZeroU32) = count);
-optional!(CountOrNone(u32) = count_or_none);
+optional!(CountOrZero(u32) = count_or_zero);
 optional!(Amount(u64) = amount);
-optional!(Cycle(NonZeroU32) = cycle);
+optional!(CycleLen(NonZeroU32) = cycle_len);
 optional!(Probability(Confidence) = probability);
-optional!(Length(Duration) = length);
+optional!(DurationText(Duration) = duration);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);

@@ -1,5 +1,5 @@
-//! The file's tables and keys. They mirror the core's types, so a field that is added there does not
-//! compile until somebody says how it is written here.
+//! The tables and keys of the file. They mirror the core's types, so a field added there does not
+//! compile until it has a key here.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,8 +13,10 @@ use serde::Deserialize;
 use serde::de::Error as _;
 
 use super::providers::ProvidersWire;
-use super::value::{Amount, Count, Length, count, cycle, length, mode, probability, window};
-use super::{Config, SpeakingLimits};
+use super::value::{
+    Amount, Count, DurationText, count, cycle_len, duration, mode, probability, window,
+};
+use super::{Config, MessageLimits};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -28,7 +30,7 @@ struct ConfigWire {
     #[serde(default)]
     tools: BTreeMap<CompactString, ToolSettingOf>,
     #[serde(default)]
-    speaking: SpeakingWire,
+    messages: MessagesWire,
     #[serde(default)]
     providers: ProvidersWire,
 }
@@ -43,13 +45,13 @@ struct ConfigWire {
 struct AnalysisWire {
     #[serde(deserialize_with = "window")]
     window: WindowSize,
-    #[serde(deserialize_with = "window")]
+    #[serde(deserialize_with = "window", rename = "excerpt_window")]
     excerpts: WindowSize,
     #[serde(deserialize_with = "count")]
     cycle_threshold: NonZeroU32,
-    #[serde(deserialize_with = "cycle")]
+    #[serde(deserialize_with = "cycle_len", rename = "min_cycle_len")]
     shortest_cycle: NonZeroU32,
-    #[serde(deserialize_with = "probability")]
+    #[serde(deserialize_with = "probability", rename = "similarity_threshold")]
     similarity: Confidence,
     #[serde(deserialize_with = "count")]
     error_window: NonZeroU32,
@@ -59,15 +61,16 @@ struct AnalysisWire {
     cascade_threshold: NonZeroU32,
     #[serde(deserialize_with = "count")]
     stall_threshold: NonZeroU32,
-    #[serde(deserialize_with = "length")]
+    #[serde(deserialize_with = "duration")]
     stall_after: Duration,
     #[serde(deserialize_with = "count")]
     stagnation_threshold: NonZeroU32,
-    #[serde(deserialize_with = "length")]
+    #[serde(deserialize_with = "duration")]
     poll_gap: Duration,
     failing_exit_is_output: bool,
+    #[serde(rename = "detect_drift")]
     watch_drift: bool,
-    /// A table of its own.
+    /// Read from the table `[tools]`.
     #[serde(skip)]
     tools: ToolSettings,
 }
@@ -86,6 +89,7 @@ struct ToolSettingOf(#[serde(with = "ToolWire")] ToolSetting);
 struct ToolWire {
     writes: Option<bool>,
     polls: Option<bool>,
+    #[serde(rename = "volatile_args")]
     volatile: Vec<CompactString>,
 }
 
@@ -94,7 +98,7 @@ struct ToolWire {
 struct BudgetWire {
     calls: Option<Amount>,
     tokens: Option<Amount>,
-    deadline: Option<Length>,
+    deadline: Option<DurationText>,
 }
 
 impl BudgetWire {
@@ -107,34 +111,34 @@ impl BudgetWire {
         if let Some(Amount(tokens)) = tokens {
             budget = budget.with_tokens(tokens).map_err(toml::de::Error::custom)?;
         }
-        Ok((budget, deadline.map(|length| length.0)))
+        Ok((budget, deadline.map(|time| time.0)))
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
-struct SpeakingWire {
-    cool_down_calls: Option<Count>,
+struct MessagesWire {
+    cooldown_calls: Option<Count>,
     max_per_decision: Option<Count>,
     max_deliveries: Option<Count>,
     max_chars: Option<Count>,
 }
 
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
-    let ConfigWire { mode, budget, mut analysis, tools, speaking, providers } =
+    let ConfigWire { mode, budget, mut analysis, tools, messages, providers } =
         toml::from_str(text)?;
     analysis.tools = tools
         .into_iter()
         .fold(ToolSettings::default(), |known, (name, setting)| known.with(name, setting.0));
-    let SpeakingWire { cool_down_calls, max_per_decision, max_deliveries, max_chars } = speaking;
+    let MessagesWire { cooldown_calls, max_per_decision, max_deliveries, max_chars } = messages;
     let number = |count: Option<Count>| count.map(|count| count.0);
-    let speaking = SpeakingLimits {
-        cool_down_calls: number(cool_down_calls),
+    let messages = MessageLimits {
+        cooldown_calls: number(cooldown_calls),
         max_per_decision: number(max_per_decision),
         max_deliveries: number(max_deliveries),
         max_chars: number(max_chars),
     };
     let (budget, deadline) = budget.read()?;
     let providers = providers.over_shipped();
-    Ok(Config { mode, budget, deadline, analysis, speaking, providers })
+    Ok(Config { mode, budget, deadline, analysis, messages, providers })
 }

@@ -15,7 +15,7 @@ use super::spoken::Spoken;
 use super::tape::Tape;
 use super::worker::Worker;
 use crate::log::Log;
-use crate::terms::Terms;
+use crate::run_settings::RunSettings;
 
 /// Things that may wait to be recorded, and the most that they may hold in bytes. What comes faster
 /// passes unrecorded; the client sends it again with its next request.
@@ -98,13 +98,13 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn start(home: DataDir, terms: Terms, log: Arc<Log>) -> io::Result<Self> {
+    pub(super) fn start(home: DataDir, settings: RunSettings, log: Arc<Log>) -> io::Result<Self> {
         let (jobs, for_worker) = sync_channel(WAITING_MAX);
         let (over, is_over) = channel();
         let (its_log, spoken) = (Arc::clone(&log), Spoken::default());
         let its_spoken = spoken.clone();
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            Worker::new(home, terms, its_log, its_spoken).work(&for_worker);
+            Worker::new(home, settings, its_log, its_spoken).work(&for_worker);
             // Nobody waits, unless the proxy is being stopped.
             let _ = over.send(());
         })?;

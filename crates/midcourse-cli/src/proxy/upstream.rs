@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 
 use super::server::Body;
 use super::{ADDRESSES, OLDER_NAME, parse_url};
-use crate::beside;
+use crate::handoff;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Connector = HttpsConnector<Dialer>;
@@ -75,7 +75,7 @@ impl Upstreams {
 
 /// Whether an address is that of one of our proxies.
 pub(crate) fn is_proxy(url: &str) -> bool {
-    url.contains(&format!("/{}", beside::PREFIX))
+    url.contains(&format!("/{}", handoff::PATH_PREFIX))
 }
 
 /// Refuses where requests would come back to us, or cannot be sent as the user wants them sent.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::apis::{Api, Reply, Way};
 use midcourse::{
-    Batch, DataDir, Event, Mode, RunId, RunIdentity, StopReason, Store, StoreError, StoreSettings,
-    SyncedEngine, Timestamp,
+    Batch, DataDir, DeliveryPolicy, Event, Mode, RunId, RunIdentity, StopReason, Store, StoreError,
+    StoreSettings, SyncedEngine, Timestamp,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,7 +22,7 @@ use super::spoken::Spoken;
 use super::talk::{Attempt, Places, Standing};
 use super::talks::{Asker, Talks};
 use crate::log::Log;
-use crate::terms::Terms;
+use crate::run_settings::RunSettings;
 
 /// Plans written with one commit.
 const GROUP_MAX: usize = 64;
@@ -45,7 +45,7 @@ const UNDER_WAY_MAX: usize = 4_096;
 pub(super) struct Worker {
     home: DataDir,
     settings: StoreSettings,
-    terms: Terms,
+    run_settings: RunSettings,
     log: Arc<Log>,
     store: Option<Store>,
     /// When the store failed, and how.
@@ -79,12 +79,17 @@ struct Waiting {
 }
 
 impl Worker {
-    pub(super) fn new(home: DataDir, terms: Terms, log: Arc<Log>, spoken: Spoken) -> Self {
+    pub(super) fn new(
+        home: DataDir,
+        run_settings: RunSettings,
+        log: Arc<Log>,
+        spoken: Spoken,
+    ) -> Self {
         let settings = StoreSettings::default();
         Self {
             home,
             settings,
-            terms,
+            run_settings,
             log,
             store: None,
             failed: None,
@@ -215,7 +220,7 @@ impl Worker {
     fn plan(&mut self, mut events: Vec<Event>, waiting: Option<Waiting>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
         if events.iter().any(Event::begins_something) {
-            for remark in self.terms.clone().announce(&mut events) {
+            for remark in self.run_settings.clone().record_in(&mut events) {
                 self.log.write(&remark);
             }
         }
@@ -239,7 +244,9 @@ impl Worker {
                     self.log.write(&fault.to_string());
                 }
                 let mut planned = Planned { run, batch, watch, waiting };
-                if planned.batch.step().deliveries.is_empty() || self.terms.mode() == Mode::Shadow {
+                if planned.batch.step().deliveries.is_empty()
+                    || self.run_settings.mode() == Mode::Shadow
+                {
                     self.let_go(&mut planned);
                 }
                 self.group.push(planned);
@@ -350,7 +357,7 @@ impl Worker {
     fn written(&mut self, planned: Planned) {
         let Planned { run, batch, watch, waiting } = planned;
         let deliveries = batch.into_step().deliveries;
-        if self.terms.mode() == Mode::Live
+        if self.run_settings.mode() == Mode::Live
             && !deliveries.is_empty()
             && let Some(talk) = self.talks.get(&run.run_id)
         {
@@ -420,7 +427,8 @@ impl Worker {
         if let Some(watch) = self.watches.remove(&run.run_id) {
             return Some(watch);
         }
-        let engine = self.terms.engine(None, run.parent_run_id.is_some());
+        let engine =
+            self.run_settings.engine(DeliveryPolicy::default(), run.parent_run_id.is_some());
         SyncedEngine::new(engine).ok()
     }
 

@@ -189,7 +189,7 @@ fn a_difference_after_the_first_message_is_found() {
                       "result": "error: no rule", "is_error": true});
     let run = json!({"run_id": "long", "events": vec![call; 8]});
     let (folder, path, patient) = with_config(&format!("{run}\n"));
-    std::fs::write(&patient, "[speaking]\ncool_down_calls = 4").unwrap();
+    std::fs::write(&patient, "[messages]\ncooldown_calls = 4").unwrap();
     let output = midcourse(folder.path(), &["backtest", &path, "--json", "--against", &patient]);
     let lines = lines(&output);
     let difference = lines.iter().find(|line| line["type"] == "difference").unwrap();

@@ -12,6 +12,7 @@ mod carried;
 mod chat_completions;
 mod exits;
 mod faults;
+mod hook_events;
 mod http;
 mod kept;
 mod model;

@@ -1,4 +1,4 @@
-//! `midcourse hook` as a host runs it: one process a payload.
+//! `midcourse hook` as a host runs it: one process per payload.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use midcourse::{Store, TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 
+use crate::captures::{rollout_at, session};
 use crate::events::{Place, quick};
-use crate::hosts::{rollout_at, session};
 
-/// Starts the hook of a host on a payload.
+/// Starts the hook of a host and writes a payload to it.
 pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u8]) -> Child {
-    // No test writes to the folders of whoever runs it.
+    // A log in the cache folder must not go to the real one.
     if !command.get_envs().any(|(name, _)| name == "XDG_CACHE_HOME") {
         command.env("XDG_CACHE_HOME", home.with_extension("cache"));
     }
@@ -25,20 +25,20 @@ pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A process that does not read to the end is found out by its answer.
+    // If the process does not read it all, the reply shows it.
     let _ = child.stdin.take().unwrap().write_all(payload);
     child
 }
 
-/// The real command, with time enough on a busy machine.
+/// The command, with a timeout that is long enough on a busy machine.
 pub(crate) fn patient() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000");
     command
 }
 
-/// What the host gets: never a failure, never a word on standard error.
-pub(crate) fn answer(output: Output) -> String {
+/// The reply. A hook always succeeds and writes nothing to standard error.
+pub(crate) fn reply(output: Output) -> String {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     String::from_utf8(output.stdout).unwrap()
@@ -46,7 +46,7 @@ pub(crate) fn answer(output: Output) -> String {
 
 pub(crate) fn hook(place: &Place, host: &str, payload: &str) -> String {
     let child = start(&mut patient(), place.home().path(), host, payload.as_bytes());
-    answer(child.wait_with_output().unwrap())
+    reply(child.wait_with_output().unwrap())
 }
 
 fn claude(event: &str, fields: Value) -> String {
@@ -55,7 +55,7 @@ fn claude(event: &str, fields: Value) -> String {
     payload.to_string()
 }
 
-/// The payloads of a call, with what it answered.
+/// The payloads of a tool call with this result.
 fn call(id: &str, command: &str, result: Result<&str, &str>) -> [String; 3] {
     let base = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": id});
     let with = |name: &str, value: Value| {
@@ -78,7 +78,7 @@ fn records(place: &Place, run: &str) -> Vec<TrajectoryRecord> {
     place.open().trajectory(run).unwrap()
 }
 
-/// Every call that ended: its id, how, and the beginning of its text.
+/// Every call that ended: its id, how it ended, and the beginning of its text.
 fn ends(records: &[TrajectoryRecord]) -> Vec<String> {
     let short = |text: &str| text.chars().take(24).collect::<String>();
     let end = |record: &TrajectoryRecord| match &record.payload {
@@ -98,27 +98,27 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
 
-/// Feeds a session; each payload to so many hooks at once.
+/// Sends payloads to the hook, each to this many processes at once. Returns the replies.
 fn feed(place: &Place, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
-    let mut answers = Vec::new();
+    let mut replies = Vec::new();
     for payload in payloads {
         let home = place.home();
         let started: Vec<Child> = (0..hooks)
             .map(|_| start(&mut patient(), home.path(), host, payload.as_bytes()))
             .collect();
-        answers.extend(started.into_iter().map(|child| answer(child.wait_with_output().unwrap())));
+        replies.extend(started.into_iter().map(|child| reply(child.wait_with_output().unwrap())));
     }
-    answers
+    replies
 }
 
 #[test]
-fn a_whole_session_of_claude_code_has_every_call_once() {
-    // Installed twice, the hooks say everything twice.
+fn every_call_of_a_claude_code_session_is_recorded_once() {
+    // Hooks that are installed twice report everything twice.
     for hooks in [1, 2] {
         let place = Place::new();
         let payloads = session("claude-code-2.1.325", "main-run");
-        let answers = feed(&place, "claude-code", &payloads, hooks);
-        assert!(answers.iter().all(String::is_empty), "a clean run is told nothing: {answers:?}");
+        let replies = feed(&place, "claude-code", &payloads, hooks);
+        assert!(replies.iter().all(String::is_empty), "a clean run gets no message: {replies:?}");
         let run = "444d2df8-d614-4b9d-a2cb-91102a0181a7";
         let session = records(&place, run);
         insta::allow_duplicates! {
@@ -141,12 +141,12 @@ fn a_whole_session_of_claude_code_has_every_call_once() {
         assert_eq!(ends(&child), ["toolu_fake0008_0 ok \"in-subagent\""]);
         assert_eq!(child[0].parent_run_id.as_ref().unwrap().as_str(), run);
         assert_eq!(place.findings(), [""; 0]);
-        assert!(!place.home().log_file().exists(), "nothing went wrong");
+        assert!(!place.home().log_file().exists(), "there were no problems");
     }
 }
 
 #[test]
-fn a_refused_call_is_on_record_as_refused() {
+fn a_refused_call_is_recorded_as_refused() {
     let place = Place::new();
     feed(&place, "claude-code", &session("claude-code-2.1.325", "permission-denied"), 1);
     let session = records(&place, "286ea521-a682-4bb1-84cc-816ffbdfe962");
@@ -154,7 +154,7 @@ fn a_refused_call_is_on_record_as_refused() {
 }
 
 #[test]
-fn a_session_is_resumed_twice_although_nothing_tells_the_payloads_apart() {
+fn two_resumptions_with_equal_payloads_are_both_recorded() {
     for hooks in [1, 2] {
         let place = Place::new();
         let payloads = session("claude-code-2.1.325", "resume-and-compact");
@@ -167,23 +167,24 @@ fn a_session_is_resumed_twice_although_nothing_tells_the_payloads_apart() {
     }
 }
 
-/// Feeds a captured session of Codex, with the session's file as it was; returns the answers.
+/// Sends a captured session of Codex to the hook, with the rollout of each moment. Returns the
+/// replies that are not empty.
 fn feed_codex(place: &Place, name: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rollout.jsonl");
-    let mut answers = Vec::new();
+    let mut replies = Vec::new();
     for payload in session("codex-0.166.0", name) {
         std::fs::write(&file, rollout_at(name, &payload)).unwrap();
         let mut moved: Value = serde_json::from_str(&payload).unwrap();
         moved["transcript_path"] = json!(file);
-        answers.push(hook(place, "codex", &moved.to_string()));
+        replies.push(hook(place, "codex", &moved.to_string()));
     }
-    answers.retain(|answer| !answer.is_empty());
-    answers
+    replies.retain(|reply| !reply.is_empty());
+    replies
 }
 
 #[test]
-fn a_whole_session_of_codex_has_every_call_once() {
+fn every_call_of_a_codex_session_is_recorded_once() {
     let place = Place::new();
     assert_eq!(feed_codex(&place, "main-run"), [""; 0]);
     let session = records(&place, "01a1de06-e1a4-7691-9f94-18644a020dda");
@@ -200,9 +201,9 @@ fn a_whole_session_of_codex_has_every_call_once() {
 }
 
 #[test]
-fn calls_of_codex_that_no_hook_tells_the_end_of_are_there_once() {
+fn codex_calls_whose_end_no_hook_reports_are_recorded_once() {
     let place = Place::new();
-    assert_eq!(feed_codex(&place, "calls-without-hooks").len(), 1, "a loop is told once");
+    assert_eq!(feed_codex(&place, "calls-without-hooks").len(), 1, "a loop gets one message");
     let session = records(&place, "01a1dfe3-7712-7232-9628-e96aa4c1db17");
     insta::assert_snapshot!(ends(&session).join("\n"), @r#"
     call_fake001_0 failed "Process exited with code"
@@ -224,12 +225,12 @@ fn calls_of_codex_that_no_hook_tells_the_end_of_are_there_once() {
 }
 
 #[test]
-fn calls_of_claude_code_that_were_never_made_are_there_once() {
+fn claude_code_calls_that_were_never_made_are_recorded_once() {
     let place = Place::new();
     let payloads = session("claude-code-2.1.325", "calls-not-made");
-    let mut answers = feed(&place, "claude-code", &payloads, 2);
-    answers.retain(|answer| !answer.is_empty());
-    assert_eq!(answers.len(), 1, "a loop is told once, by one of two hooks: {answers:?}");
+    let mut replies = feed(&place, "claude-code", &payloads, 2);
+    replies.retain(|reply| !reply.is_empty());
+    assert_eq!(replies.len(), 1, "one of two hooks delivers one message: {replies:?}");
     let session = records(&place, "0d992700-520a-49c9-aad0-fa7453271dda");
     insta::assert_snapshot!(ends(&session).join("\n"), @r#"
     toolu_fake0001_0 failed "Exit code 2\nls: cannot a"
@@ -249,24 +250,24 @@ fn calls_of_claude_code_that_were_never_made_are_there_once() {
 }
 
 #[test]
-fn a_loop_is_told_once_and_in_the_words_of_the_host() {
+fn a_loop_gets_one_message_in_the_format_of_the_host() {
     let place = Place::new();
-    let mut heard = Vec::new();
+    let mut replies = Vec::new();
     for n in 0..5 {
         let id = format!("toolu_{n}");
         for payload in call(&id, "make", Err("Exit code 2\nmake: *** no rule to make target")) {
-            let answer = hook(&place, "claude-code", &payload);
-            if !answer.is_empty() {
-                heard.push(format!("call {n}: {answer}"));
+            let reply = hook(&place, "claude-code", &payload);
+            if !reply.is_empty() {
+                replies.push(format!("call {n}: {reply}"));
             }
         }
     }
-    insta::assert_snapshot!(heard.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step."}}"#);
+    insta::assert_snapshot!(replies.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step."}}"#);
     assert_eq!(count(&records(&place, "s"), "guidance_delivered"), 1);
 }
 
 #[test]
-fn a_loop_in_codex_is_told_once() {
+fn a_loop_in_codex_gets_one_message() {
     let place = Place::new();
     let payload = |event: &str, n: usize| {
         json!({"session_id": "s", "hook_event_name": event, "tool_name": "Bash",
@@ -274,23 +275,23 @@ fn a_loop_in_codex_is_told_once() {
                "tool_response": "make: *** [all] Error 2\n"})
         .to_string()
     };
-    let mut heard = Vec::new();
+    let mut replies = Vec::new();
     for n in 0..5 {
         for event in ["PreToolUse", "PostToolUse"] {
-            heard.push(hook(&place, "codex", &payload(event, n)));
+            replies.push(hook(&place, "codex", &payload(event, n)));
         }
     }
-    heard.retain(|answer| !answer.is_empty());
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].starts_with(
+    replies.retain(|reply| !reply.is_empty());
+    assert_eq!(replies.len(), 1, "{replies:?}");
+    assert!(replies[0].starts_with(
         "{\"hookSpecificOutput\":{\"hookEventName\":\"PostToolUse\",\"additionalContext\":\
          \"[midcourse run monitor]\\n[Guidance]\\n\\n"
     ));
 }
 
-/// A thousand events of one session by eight at once, each sent to so many hooks at once.
-fn crowd(hooks: usize) {
-    const LANES: usize = 8;
+/// A thousand events of one session from eight threads, each sent to this many processes at once.
+fn run_concurrently(hooks: usize) {
+    const THREADS: usize = 8;
     const CALLS: usize = 62;
     let place = Place::new();
     let begin = [
@@ -299,12 +300,12 @@ fn crowd(hooks: usize) {
     ];
     feed(&place, "claude-code", &begin, hooks);
     std::thread::scope(|scope| {
-        for lane in 0..LANES {
+        for thread in 0..THREADS {
             let place = &place;
             scope.spawn(move || {
                 for n in 0..CALLS {
-                    let id = format!("toolu_{lane}_{n}");
-                    let [pre, post, _] = call(&id, &format!("step {lane} {n}"), Ok(&id));
+                    let id = format!("toolu_{thread}_{n}");
+                    let [pre, post, _] = call(&id, &format!("step {thread} {n}"), Ok(&id));
                     feed(place, "claude-code", &[pre, post], hooks);
                 }
             });
@@ -322,12 +323,12 @@ fn crowd(hooks: usize) {
     let mut ends = ends(&session);
     ends.sort_unstable();
     ends.dedup();
-    assert_eq!(ends.len(), LANES * CALLS, "nothing is lost");
+    assert_eq!(ends.len(), THREADS * CALLS, "no call is lost");
     for (kind, expected) in [
         ("run_started", 1),
         ("message_appended", 2),
-        ("tool_started", LANES * CALLS),
-        ("tool_ended", LANES * CALLS),
+        ("tool_started", THREADS * CALLS),
+        ("tool_ended", THREADS * CALLS),
         ("run_ended", 1),
     ] {
         assert_eq!(count(&session, kind), expected, "{kind}");
@@ -336,18 +337,17 @@ fn crowd(hooks: usize) {
 }
 
 #[test]
-fn eight_at_once_lose_nothing() {
-    crowd(1);
+fn concurrent_hooks_lose_nothing() {
+    run_concurrently(1);
 }
 
 #[test]
-fn eight_at_once_with_every_hook_installed_twice_double_nothing() {
-    crowd(2);
+fn concurrent_hooks_that_are_installed_twice_record_everything_once() {
+    run_concurrently(2);
 }
 
-/// Payloads that are none: the answer is empty, what came is kept, and the log says so.
 #[test]
-fn what_cannot_be_read_is_kept_and_logged() {
+fn a_payload_that_cannot_be_read_is_kept_and_logged() {
     let huge = || {
         let text = "x".repeat(50 * 1024 * 1024);
         call("toolu_1", "cat", Ok(&text))[1].clone().into_bytes()
@@ -366,7 +366,7 @@ fn what_cannot_be_read_is_kept_and_logged() {
         let place = Place::new();
         let home = place.home();
         let child = start(&mut patient(), home.path(), "claude-code", &payload);
-        assert_eq!(answer(child.wait_with_output().unwrap()), "");
+        assert_eq!(reply(child.wait_with_output().unwrap()), "");
         let records = records(&place, run);
         let TrajectoryPayload::Unread { host, raw: kept } = &records[0].payload else {
             panic!("{:?}", records[0]);
@@ -374,29 +374,48 @@ fn what_cannot_be_read_is_kept_and_logged() {
         assert_eq!((host.as_str(), records.len()), ("claude-code", 1));
         assert!(kept.starts_with(raw), "{kept:.80}");
         let log = std::fs::read_to_string(home.log_file()).unwrap();
-        assert!(log.contains("claude-code: a payload of"), "{log}");
+        assert!(log.contains("claude-code: cannot read a payload of"), "{log}");
         assert!(log.lines().all(|line| line.len() < 600), "{log}");
     }
 }
 
 #[test]
-fn a_host_that_is_not_known_is_no_reason_to_block_the_agent() {
+fn a_wrong_command_line_succeeds_with_an_empty_reply_and_a_line_in_the_log() {
+    use std::ffi::OsStr;
     let place = Place::new();
-    for arguments in [&["hook", "emacs"][..], &["hook"], &["hook", "--bogus", "x"]] {
+    let run = |arguments: &[&OsStr]| {
         let output = patient()
+            .arg("hook")
             .args(arguments)
             .env("MIDCOURSE_HOME", place.home().path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        assert_eq!(answer(output), "", "{arguments:?}");
+        assert_eq!(reply(output), "", "{arguments:?}");
+        let log = std::fs::read_to_string(place.home().log_file()).unwrap();
+        log.lines().last().unwrap().to_owned()
+    };
+    for (arguments, problem) in [
+        (&["emacs"][..], "emacs: unknown host; known hosts are claude-code, codex"),
+        (&[], "wrong command line: the following required arguments were not provided"),
+        (&["--bogus", "x"], "wrong command line: unexpected argument '--bogus' found"),
+        (&["--bogus", "--help"], "wrong command line: unexpected argument '--bogus' found"),
+        (&["claude-code", "--timeout-ms", "soon"], "wrong command line: invalid value 'soon'"),
+    ] {
+        let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+        let line = run(&arguments);
+        assert!(line.contains(problem), "{line}");
     }
-    let log = std::fs::read_to_string(place.home().log_file()).unwrap();
-    assert_eq!(log.matches("those known are claude-code, codex").count(), 3, "{log}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        let line = run(&[OsStr::from_bytes(b"codex\xff")]);
+        assert!(line.contains("wrong command line: invalid UTF-8"), "{line}");
+    }
 }
 
 #[test]
-fn a_home_that_cannot_be_made_is_told_elsewhere() {
+fn without_a_data_directory_the_log_is_in_the_cache_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -405,7 +424,7 @@ fn a_home_that_cannot_be_made_is_told_elsewhere() {
     command.env("XDG_CACHE_HOME", &cache).env("HOME", folder.path());
     let payload = &call("toolu_1", "ls", Ok("out"))[0];
     let child = start(&mut command, &file.join("home"), "claude-code", payload.as_bytes());
-    assert_eq!(answer(child.wait_with_output().unwrap()), "");
+    assert_eq!(reply(child.wait_with_output().unwrap()), "");
     if cfg!(target_os = "linux") {
         let log = std::fs::read_to_string(cache.join("midcourse/hook.log")).unwrap();
         assert!(log.contains("claude-code: an event is lost"), "{log}");
@@ -413,7 +432,7 @@ fn a_home_that_cannot_be_made_is_told_elsewhere() {
 }
 
 #[test]
-fn a_store_that_somebody_holds_makes_the_event_wait_aside() {
+fn an_event_is_spilled_while_the_store_is_locked() {
     let place = Place::new();
     let [pre, post, _] = call("toolu_1", "ls", Ok("out"));
     assert_eq!(hook(&place, "claude-code", &pre), "");
@@ -422,18 +441,18 @@ fn a_store_that_somebody_holds_makes_the_event_wait_aside() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "4000");
     let child = start(&mut command, place.home().path(), "claude-code", post.as_bytes());
-    assert_eq!(answer(child.wait_with_output().unwrap()), "");
+    assert_eq!(reply(child.wait_with_output().unwrap()), "");
     other.execute_batch("ROLLBACK").unwrap();
     assert!(midcourse::has_spilled(&place.home()));
     let log = std::fs::read_to_string(place.home().log_file()).unwrap();
-    assert!(log.contains("waits in the spill folder"), "{log}");
+    assert!(log.contains("an event is in the spill folder and stored later"), "{log}");
     assert_eq!(hook(&place, "claude-code", &claude("Stop", json!({}))), "");
     let kinds: Vec<_> = records(&place, "s").iter().map(|record| record.payload.kind()).collect();
     assert_eq!(kinds, ["tool_started", "tool_ended", "message_appended"]);
 }
 
 #[test]
-fn a_payload_that_does_not_end_is_not_waited_for() {
+fn a_payload_that_does_not_end_times_out() {
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     let mut child = command
@@ -448,9 +467,9 @@ fn a_payload_that_does_not_end_is_not_waited_for() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"{\"session_id\":").unwrap();
     let begun = std::time::Instant::now();
-    assert_eq!(answer(child.wait_with_output().unwrap()), "");
-    assert!(begun.elapsed() < Duration::from_secs(30), "the host was held up");
+    assert_eq!(reply(child.wait_with_output().unwrap()), "");
+    assert!(begun.elapsed() < Duration::from_secs(30), "the host had to wait");
     drop(input);
     let log = std::fs::read_to_string(place.home().log_file()).unwrap();
-    assert!(log.contains("the time was over before there was an event"), "{log}");
+    assert!(log.contains("timed out before the payload was read"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! `midcourse hook` on bad disks: the agent notices nothing, and what was lost is on record.
+//! `midcourse hook` on failing disks: the agent is not disturbed, and lost events leave a gap marker.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::disk::{Disk, Fault};
 use crate::events::{findings, quick};
-use crate::hook::{answer, patient, start};
+use crate::hook::{patient, reply, start};
 
 fn started(call: &str) -> Vec<u8> {
     json!({"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Bash",
@@ -18,10 +18,10 @@ fn started(call: &str) -> Vec<u8> {
 
 fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
     let child = start(disk.record(command), home.path(), "claude-code", &started(call));
-    assert_eq!(answer(child.wait_with_output().unwrap()), "");
+    assert_eq!(reply(child.wait_with_output().unwrap()), "");
 }
 
-/// The calls that are on record, and the gaps.
+/// The recorded calls and gaps.
 fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, quick()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
@@ -38,7 +38,7 @@ fn log(home: &DataDir) -> String {
 }
 
 #[test]
-fn a_full_disk_under_the_store_makes_events_wait() {
+fn events_are_spilled_while_the_store_cannot_grow() {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
     hook(&disk, &mut patient(), &home, "one");
@@ -49,11 +49,15 @@ fn a_full_disk_under_the_store_makes_events_wait() {
     hook(&disk, &mut patient(), &home, "four");
     assert_eq!(stored(&home), ["one", "two", "three", "four"]);
     let log = log(&home);
-    assert_eq!(log.matches("waits in the spill folder: the disk is full").count(), 2, "{log}");
+    assert_eq!(
+        log.matches("is in the spill folder and stored later: the disk is full").count(),
+        2,
+        "{log}"
+    );
 }
 
 #[test]
-fn a_full_disk_leaves_a_gap_that_is_told() {
+fn a_full_disk_leaves_a_gap_marker() {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
     hook(&disk, &mut patient(), &home, "one");
@@ -69,7 +73,7 @@ fn a_full_disk_leaves_a_gap_that_is_told() {
 }
 
 #[test]
-fn a_disk_that_may_not_be_written_is_survived() {
+fn a_hook_survives_a_read_only_disk() {
     let disk = Disk::new();
     let home = DataDir::at(disk.root().join("home"));
     disk.inject(&[Fault::read_only()]);

@@ -4,6 +4,7 @@
 
 mod archive;
 mod backtest;
+mod captures;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod clients;
 mod command;
@@ -18,15 +19,13 @@ mod faults;
 mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
-mod hosts;
-mod in_force;
 mod kill;
+mod launch;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 #[cfg(target_os = "linux")]
 mod proxy;
 mod recorder;
-mod refusals;
 #[cfg(unix)]
 mod run_command;
 mod runs_command;

@@ -13,7 +13,6 @@ use std::process::{Child, Command, Stdio};
 
 use midcourse::{DataDir, Store};
 use midcourse::{TrajectoryPayload, TrajectoryRecord};
-use midcourse_cli::launch::Launch;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -46,9 +45,8 @@ impl Proxy {
 
     pub(crate) fn start_in(folder: TempDir, upstream: SocketAddr, config: &str) -> Self {
         let home = DataDir::at(folder.path().join("midcourse"));
-        let launch = Launch::new(None, config.to_owned());
-        launch.keep(&home).unwrap();
-        Self::start_with(folder, upstream, &["--launch", &launch.id])
+        let launch = crate::launch::save(&home, config);
+        Self::start_with(folder, upstream, &["--launch", &launch])
     }
 
     pub(crate) fn start_with(folder: TempDir, upstream: SocketAddr, options: &[&str]) -> Self {

@@ -1,21 +1,21 @@
-//! The command that is run: started, waited for, and handed every signal that it would have got.
+//! Starts the command, waits for it, and forwards signals to it.
 //!
-//! It stays in our process group, so whatever the terminal sends goes to it directly, and to
-//! everything that it starts. What somebody sends to us alone is passed on. When it stops at a
-//! terminal, we stop, so that the shell sees it; when it is killed, we die of the same signal. What
-//! was ignored when we were started stays ignored, for it too.
+//! The command stays in the process group of `midcourse run`, so signals of the terminal reach it
+//! and its children directly. Signals sent to `midcourse run` alone are forwarded. When the command
+//! stops at a terminal, `midcourse run` stops too, so that the shell notices; when it is killed,
+//! `midcourse run` dies of the same signal. Signals that were ignored at the start stay ignored.
 
 use std::io;
 use std::process::{Command, ExitCode};
 
-/// How a command ended.
+/// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(u8),
-    /// Of this signal.
+    /// This signal killed it.
     Signal(i32),
-    /// Nobody can say how.
+    /// The system did not say.
     Unknown,
 }
 
@@ -24,20 +24,20 @@ impl std::fmt::Display for Ended {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
-            Self::Unknown => f.write_str("how it ended is not known"),
+            Self::Unknown => f.write_str("unknown exit code"),
         }
     }
 }
 
 impl Ended {
-    /// Ends this process in the same way, as far as that can be done.
-    pub(crate) fn pass_on(self) -> ExitCode {
+    /// Ends this process in the same way: dies of the same signal, or returns the same exit code.
+    pub(crate) fn exit_like(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
             Self::Unknown => ExitCode::FAILURE,
             Self::Signal(signal) => {
                 die_of(signal);
-                // Whoever waits for us reads it as a shell reads it.
+                // If the signal did not kill us: the exit code that a shell uses for it.
                 ExitCode::from(u8::try_from(signal).unwrap_or(127).saturating_add(128))
             }
         }
@@ -47,7 +47,7 @@ impl Ended {
 #[cfg(unix)]
 fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
-    // The core file, if one is wanted, is the command's.
+    // The command has written the core file already.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     if let Some(signal) = Signal::from_named_raw(signal) {
@@ -58,7 +58,7 @@ fn die_of(signal: i32) {
 #[cfg(not(unix))]
 fn die_of(_: i32) {}
 
-/// Starts the command and waits until it has ended. An error is that it could not be started.
+/// Starts the command and waits until it ends. Fails only if it cannot be started.
 #[cfg(unix)]
 pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     use std::sync::Arc;
@@ -72,53 +72,53 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     use signal_hook::iterator::exfiltrator::WithOrigin;
     use signal_hook::low_level::siginfo::{Cause, Origin};
 
-    let passed_on = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
+    let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
     let ignored = ignored();
-    let heard = passed_on.into_iter().filter(|signal| !ignored.contains(signal));
-    // Listening before the command is there: a signal that comes now must not kill us without it.
-    // Listening for the end of children, too: where that is ignored, nobody is told how they ended.
-    let mut signals = SignalsInfo::<WithOrigin>::new(heard.chain([SIGCHLD]))?;
-    let listening = signals.handle();
+    let handled = forwarded.into_iter().filter(|signal| !ignored.contains(signal));
+    // Before the command starts, so that a signal in between does not kill us alone. SIGCHLD is
+    // handled because the exit code of a child is lost where SIGCHLD is ignored.
+    let mut signals = SignalsInfo::<WithOrigin>::new(handled.chain([SIGCHLD]))?;
+    let handle = signals.handle();
     let child = command.spawn()?;
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
         return Ok(Ended::Unknown);
     };
     let is_over = Arc::new(AtomicBool::new(false));
-    let passing = {
+    let forward = {
         let is_over = Arc::clone(&is_over);
         move || {
             for Origin { signal, cause, process, .. } in &mut signals {
-                // The terminal has told the command itself. What the command sends, it sends to
-                // its whole group.
-                let is_its_own = process.is_some_and(|sender| comes_from(sender.pid, pid));
-                let is_told = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
-                let signal = Signal::from_named_raw(signal).filter(|_| !is_told);
+                // The terminal (the kernel) signals the command itself, and the command signals its
+                // whole group: both have reached it.
+                let is_its_own = process.is_some_and(|sender| is_descendant(sender.pid, pid));
+                let has_it = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
+                let signal = Signal::from_named_raw(signal).filter(|_| !has_it);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
-                    // It may just have ended.
+                    // Fails if the command has just ended.
                     let _ = kill_process(pid, signal);
                 }
             }
         }
     };
-    // Without the thread the command still runs; only what is sent to us alone is not passed on.
-    let _ = std::thread::Builder::new().spawn(passing);
+    // Without the thread the command still runs, without forwarded signals.
+    let _ = std::thread::Builder::new().spawn(forward);
     let ended = wait_for(pid);
-    // The process id may belong to somebody else from here on.
+    // From here on the process id may belong to another process.
     is_over.store(true, Ordering::SeqCst);
-    listening.close();
+    handle.close();
     Ok(ended)
 }
 
-/// Whether a process is this one, or was started by it, at whatever remove.
+/// Whether a process is `ancestor`, its child, grandchild and so on.
 #[cfg(unix)]
-fn comes_from(mut process: i32, ancestor: rustix::process::Pid) -> bool {
-    const GENERATIONS: usize = 16;
-    for _ in 0..GENERATIONS {
+fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
+    const MAX_GENERATIONS: usize = 16;
+    for _ in 0..MAX_GENERATIONS {
         if process == ancestor.as_raw_nonzero().get() {
             return true;
         }
-        // Behind the name, which may hold anything: the state, then the parent. Where the system
-        // does not show it, only the command itself is known.
+        // After the name in parentheses, which may contain anything: the state, then the parent.
+        // On systems without /proc only the command itself is recognised.
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
@@ -144,9 +144,9 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
                 if let Some(signal) = status.terminating_signal() {
                     return Ended::Signal(signal);
                 }
-                if status.stopped() && has_the_terminal() {
-                    // The shell waits for us, so we stop with it; it wakes us both. Elsewhere
-                    // nobody would wake us.
+                if status.stopped() && is_foreground() {
+                    // The shell waits for us and will continue the whole process group. Without a
+                    // terminal nobody would continue us.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
             }
@@ -154,25 +154,25 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
     }
 }
 
-/// Whether we are what the user works with at a terminal.
+/// Whether we are in the foreground process group of a terminal.
 #[cfg(unix)]
-fn has_the_terminal() -> bool {
+fn is_foreground() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     let front = terminal.and_then(|terminal| Ok(rustix::termios::tcgetpgrp(terminal)?));
     front.is_ok_and(|front| front == rustix::process::getpgrp())
 }
 
-/// The signals that whoever started us wants ignored, as `nohup` does.
+/// The signals that were ignored when we were started, as by `nohup`.
 #[cfg(unix)]
 fn ignored() -> Vec<i32> {
-    // Where the system does not show it, none.
+    // On systems without /proc: none.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     (1..=64).filter(|signal| mask & (1_u64 << (signal - 1)) != 0).collect()
 }
 
-/// Starts the command and waits until it has ended. An error is that it could not be started.
+/// Starts the command and waits until it ends. Fails only if it cannot be started.
 #[cfg(not(unix))]
 pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     let status = command.status()?;

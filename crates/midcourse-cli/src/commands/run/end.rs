@@ -1,23 +1,24 @@
-//! The end of the runs of a command, which nobody but us sees where there are no hooks.
+//! Recording the end of runs that only a proxy saw. A proxy does not see the process exit.
 
-use crate::apis::Api;
-use crate::launch::Launch;
 use midcourse::{
     DataDir, Event, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
     TrajectoryPayload, now,
 };
 
 use super::child::Ended;
+use crate::apis::Api;
+use crate::run_settings::{RunSettings, SETTINGS_CHANNEL};
 
-/// Notes that the runs of a launch which only the proxy saw are over.
-pub(super) fn note(
-    home: &DataDir,
-    launch: &Launch,
-    begun: Timestamp,
+/// Records the end of the launch's runs that have none and were reported by a proxy alone.
+pub(super) fn record(
+    data_dir: &DataDir,
+    settings: &RunSettings,
+    started: Timestamp,
     ended: &Ended,
 ) -> Result<(), StoreError> {
-    let mut store = Store::open(home, StoreSettings::default())?;
-    let runs = store.runs_with_fact("config_applied", &launch.fact(), begun)?;
+    let Some(key) = settings.launch_key() else { return Ok(()) };
+    let mut store = Store::open(data_dir, StoreSettings::default())?;
+    let runs = store.runs_with_fact("config_applied", &key, started)?;
     let outcome = match ended {
         Ended::Code(0) => RunOutcome::Completed,
         other => RunOutcome::Other(other.to_string()),
@@ -33,9 +34,9 @@ pub(super) fn note(
             }
         };
         let outcome = outcome.clone();
-        let over = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
-        let source = Source::new(&run.host, Launch::WAY);
-        store.append(Event::new(identity, source, now(), over))?;
+        let run_ended = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
+        let source = Source::new(&run.host, SETTINGS_CHANNEL);
+        store.append(Event::new(identity, source, now(), run_ended))?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! The proxy of a launch: a process of its own, for as long as the command runs.
+//! The proxy of a launch: a process of its own that runs as long as the command.
 //!
-//! The socket is ours and is handed to it, so its address stays the same and nobody is refused while
-//! it is started again. Where it cannot be started any more, we pass requests on ourselves and
-//! record nothing. It is in a process group of its own: what the terminal sends is for the command.
+//! `midcourse run` opens the socket and passes it to the proxy. So the address stays the same and no
+//! connection is refused while a proxy that died is restarted. If it cannot be restarted,
+//! `midcourse run` forwards the requests itself, unrecorded. The proxy has its own process group,
+//! because signals of the terminal are for the command.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,102 +14,93 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::hosts::Host;
-use crate::launch::Launch;
 use anyhow::{Context as _, Result};
 use midcourse::{DATA_DIR_VARIABLE, DataDir};
 
+use crate::hosts::Host;
 use crate::proxy::{self, Upstreams};
 
-/// How soon a proxy that dies has not got to work, and how often in a row that may be.
-const SOON: Duration = Duration::from_secs(2);
-const TRIES: usize = 3;
+/// A proxy that ends sooner than this has failed to start.
+const MIN_UPTIME: Duration = Duration::from_secs(2);
 
-/// How long a proxy has to record what is left.
-const FINISHING: Duration = Duration::from_secs(6);
+/// Failed starts in a row before `midcourse run` gives up on the proxy.
+const MAX_FAILED_STARTS: usize = 3;
 
-/// Variables that send requests through a proxy of the user's, and those that make exceptions.
-const PROXIES: [&str; 6] =
+/// How long a proxy may take to record the last requests.
+const STOP_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Variables that send requests through a proxy of the user's.
+const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"];
-const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// A proxy that is kept running.
+/// Variables with addresses that do not go through it.
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// A proxy that is restarted when it dies.
 pub(super) struct Proxied {
     address: SocketAddr,
-    keeper: Arc<Keeper>,
+    supervisor: Arc<Supervisor>,
 }
 
-struct Keeper {
-    us: PathBuf,
-    home: DataDir,
+struct Supervisor {
+    program: PathBuf,
+    data_dir: DataDir,
     token: String,
     listener: TcpListener,
     upstreams: Upstreams,
     child: Mutex<Option<Child>>,
-    is_over: AtomicBool,
-    is_given_up: AtomicBool,
+    is_stopping: AtomicBool,
+    has_given_up: AtomicBool,
 }
 
-/// Whether a command is to have a proxy, unless the user says so.
-pub(super) fn is_wanted(host: Option<Host>) -> bool {
-    fn is_set(name: &&str) -> bool {
-        std::env::var_os(name).is_some_and(|value| !value.is_empty())
-    }
-    // One proxy is enough.
-    let is_proxied = |(name, _, _): &(&str, &str, &str)| {
+/// Whether a command gets a proxy unless the user decides.
+pub(super) fn is_default(host: Option<Host>) -> bool {
+    // The command may run inside another `midcourse run`, whose proxy is enough.
+    let has_proxy = |(name, _, _): &(&str, &str, &str)| {
         std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
     };
-    if proxy::ADDRESSES.iter().any(is_proxied) {
+    if proxy::ADDRESSES.iter().any(has_proxy) {
         return false;
     }
-    match host {
-        None => true,
-        // With a login of its own it goes where it always goes.
-        Some(Host::ClaudeCode) => {
-            let elsewhere =
-                ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
-            ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"].iter().any(is_set)
-                && !elsewhere.iter().any(is_set)
-        }
-        // It speaks an API that the proxy only passes on.
-        Some(Host::Codex | Host::Demo) => false,
-    }
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    host.is_none_or(|host| host.uses_proxy(is_set))
 }
 
 impl Proxied {
-    /// Has everything ready that can fail for the user's reasons.
-    pub(super) fn prepare(home: &DataDir) -> Result<Self> {
+    /// Opens the socket, and checks the environment for what the proxy cannot work with.
+    pub(super) fn prepare(data_dir: &DataDir) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
-        let listener = TcpListener::bind("127.0.0.1:0").context("no port can be had")?;
-        handed_over(&listener)?;
+        let listener =
+            TcpListener::bind("127.0.0.1:0").context("cannot open a port on 127.0.0.1")?;
+        as_stdin(&listener)?;
         let address = listener.local_addr()?;
-        let keeper = Arc::new(Keeper {
-            us: std::env::current_exe()?,
-            home: home.clone(),
+        let supervisor = Arc::new(Supervisor {
+            program: std::env::current_exe()?,
+            data_dir: data_dir.clone(),
             token: proxy::new_token(),
             listener,
             upstreams,
             child: Mutex::new(None),
-            is_over: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+            has_given_up: AtomicBool::new(false),
         });
-        Ok(Self { address, keeper })
+        Ok(Self { address, supervisor })
     }
 
-    /// Starts it, on the terms of a launch.
-    pub(super) fn start(&self, launch: &Launch) -> Result<()> {
-        self.keeper.spawn(&launch.id)?;
-        let (keeper, launch) = (Arc::clone(&self.keeper), launch.id.clone());
-        thread::Builder::new().spawn(move || keeper.keep(&launch))?;
+    /// Starts the proxy with the settings of a launch.
+    pub(super) fn start(&self, launch_id: &str) -> Result<()> {
+        self.supervisor.spawn(launch_id)?;
+        let (supervisor, launch_id) = (Arc::clone(&self.supervisor), launch_id.to_owned());
+        thread::Builder::new().spawn(move || supervisor.supervise(&launch_id))?;
         Ok(())
     }
 
-    /// Points a command at the proxy.
-    pub(super) fn put_into(&self, command: &mut Command) {
+    /// Sets the environment variables that send a command's model requests to the proxy.
+    pub(super) fn set_variables(&self, command: &mut Command) {
         let (newer, older) = proxy::OLDER_NAME;
         let is_set = |name| std::env::var_os(name).is_some();
-        for (variable, value) in proxy::variables(self.address, &self.keeper.token) {
-            // Clients of Azure refuse to have two addresses.
+        for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
+            // Azure clients refuse two addresses.
             if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
                 continue;
             }
@@ -117,52 +109,52 @@ impl Proxied {
                 command.env(older, value);
             }
         }
-        // Else its requests to us would go through the user's proxy.
-        if PROXIES.iter().any(|name| std::env::var_os(name).is_some()) {
-            let set = EXCEPTIONS.map(|name| std::env::var(name).ok());
-            // Either may be the one that counts, so both say the same.
-            let known =
-                set.into_iter().flatten().find(|known| !known.is_empty()).unwrap_or_default();
-            for name in EXCEPTIONS {
-                let comma = if known.is_empty() { "" } else { "," };
-                command.env(name, format!("{known}{comma}{}", self.address.ip()));
+        // Otherwise requests to our proxy would go through the user's.
+        if PROXY_VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+            let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
+            // Clients differ in which of the two they read, so both get the same value.
+            let value =
+                values.into_iter().flatten().find(|value| !value.is_empty()).unwrap_or_default();
+            for name in NO_PROXY_VARIABLES {
+                let comma = if value.is_empty() { "" } else { "," };
+                command.env(name, format!("{value}{comma}{}", self.address.ip()));
             }
         }
     }
 
-    /// Lets it record what is left, and ends it; returns whether it was there until now.
+    /// Stops the proxy after it has recorded the last requests. Returns whether it ran until now.
     pub(super) fn stop(self) -> bool {
-        self.keeper.is_over.store(true, Ordering::SeqCst);
-        self.keeper.tell_to_stop();
+        self.supervisor.is_stopping.store(true, Ordering::SeqCst);
+        self.supervisor.terminate();
         let begun = Instant::now();
-        // It is the keeper who waits for it, and takes it away.
-        while self.keeper.child().is_some() && begun.elapsed() < FINISHING {
+        // The supervisor waits for the process and removes it.
+        while self.supervisor.child().is_some() && begun.elapsed() < STOP_TIMEOUT {
             thread::sleep(Duration::from_millis(2));
         }
-        if let Some(child) = self.keeper.child().as_mut() {
+        if let Some(child) = self.supervisor.child().as_mut() {
             let _ = child.kill();
         }
-        !self.keeper.is_given_up.load(Ordering::SeqCst)
+        !self.supervisor.has_given_up.load(Ordering::SeqCst)
     }
 }
 
-impl Keeper {
+impl Supervisor {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(&self, launch: &str) -> io::Result<()> {
-        // Whoever stops it waits for this.
+    fn spawn(&self, launch_id: &str) -> io::Result<()> {
+        // Locked until the process exists, so that `stop` finds it.
         let mut child = self.child();
-        if self.is_over.load(Ordering::SeqCst) {
+        if self.is_stopping.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let mut command = Command::new(&self.us);
+        let mut command = Command::new(&self.program);
         command
-            .args(["proxy", "--inherited", "--launch", launch])
+            .args(["proxy", "--inherited", "--launch", launch_id])
             .env(proxy::TOKEN_VARIABLE, &self.token)
-            .env(DATA_DIR_VARIABLE, self.home.path())
-            .stdin(handed_over(&self.listener)?)
+            .env(DATA_DIR_VARIABLE, self.data_dir.path())
+            .stdin(as_stdin(&self.listener)?)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         #[cfg(unix)]
@@ -171,28 +163,27 @@ impl Keeper {
         Ok(())
     }
 
-    /// Starts it again whenever it ends.
-    fn keep(&self, launch: &str) {
-        let mut tries = 0;
+    /// Restarts the proxy whenever it ends.
+    fn supervise(&self, launch_id: &str) {
+        let mut failed_starts = 0;
         loop {
             let begun = Instant::now();
             self.wait();
-            if self.is_over.load(Ordering::SeqCst) {
+            if self.is_stopping.load(Ordering::SeqCst) {
                 return;
             }
-            tries = if begun.elapsed() < SOON { tries + 1 } else { 0 };
-            if tries >= TRIES || self.spawn(launch).is_err() {
+            failed_starts = if begun.elapsed() < MIN_UPTIME { failed_starts + 1 } else { 0 };
+            if failed_starts >= MAX_FAILED_STARTS || self.spawn(launch_id).is_err() {
                 break;
             }
         }
-        self.is_given_up.store(true, Ordering::SeqCst);
+        self.has_given_up.store(true, Ordering::SeqCst);
         if let Ok(listener) = self.listener.try_clone() {
-            proxy::pass_on(listener, self.token.clone(), self.upstreams.clone(), &self.home);
+            proxy::pass_on(listener, self.token.clone(), self.upstreams.clone(), &self.data_dir);
         }
     }
 
-    /// Waits until it has ended. It is looked at again and again, because whoever stops it needs it,
-    /// too.
+    /// Waits until the proxy has ended. Polls, because `stop` needs the process too.
     fn wait(&self) {
         loop {
             match self.child().as_mut().map(Child::try_wait) {
@@ -205,7 +196,7 @@ impl Keeper {
     }
 
     #[cfg(unix)]
-    fn tell_to_stop(&self) {
+    fn terminate(&self) {
         use rustix::process::{Pid, Signal, kill_process};
         let pid = self.child().as_ref().and_then(|child| i32::try_from(child.id()).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
@@ -214,20 +205,20 @@ impl Keeper {
     }
 
     #[cfg(not(unix))]
-    fn tell_to_stop(&self) {
+    fn terminate(&self) {
         if let Some(child) = self.child().as_mut() {
             let _ = child.kill();
         }
     }
 }
 
-/// The socket as somebody's standard input.
+/// The socket as the standard input of a process.
 #[cfg(unix)]
-fn handed_over(listener: &TcpListener) -> io::Result<Stdio> {
+fn as_stdin(listener: &TcpListener) -> io::Result<Stdio> {
     Ok(std::os::fd::OwnedFd::from(listener.try_clone()?).into())
 }
 
 #[cfg(not(unix))]
-fn handed_over(_: &TcpListener) -> io::Result<Stdio> {
-    Err(io::Error::other("a socket cannot be handed over on this system"))
+fn as_stdin(_: &TcpListener) -> io::Result<Stdio> {
+    Err(io::Error::other("a socket cannot be passed to a process on this system"))
 }

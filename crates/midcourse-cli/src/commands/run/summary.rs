@@ -1,9 +1,7 @@
-//! What a launch came to, on one screen: how long it took, what was called and what failed, what
-//! was said and what followed.
+//! The summary that `midcourse run` prints: duration, tool calls, messages and their outcomes.
 
 use std::time::Duration;
 
-use crate::launch::Launch;
 use midcourse::{
     DataDir, OutcomeVerdict, RunSummary, Store, StoreError, Timestamp, TrajectoryPayload,
     TrajectoryRecord, has_spilled, now,
@@ -13,128 +11,129 @@ use super::child::Ended;
 use crate::commands::{eprint_line, warn};
 use crate::display::{duration, one_line};
 use crate::log::Log;
+use crate::run_settings::RunSettings;
 
-/// Things said that are shown; of more, the first and the last.
-const SHOWN: usize = 8;
+/// Messages to show. Of more, the first and the last half of this number.
+const MAX_SHOWN: usize = 8;
 
-/// Records read at a time.
-const PAGE: usize = 256;
+/// Records to read at once.
+const PAGE_SIZE: usize = 256;
 
-/// The width of a line.
-const WIDTH: usize = 76;
+/// Characters of a message to show.
+const MESSAGE_WIDTH: usize = 76;
 
-/// What a launch came to in one run.
+/// What happened in one run during the launch.
 #[derive(Default)]
-struct Account {
+struct RunTotals {
     calls: u64,
-    errors: u64,
-    said: Vec<Said>,
+    failures: u64,
+    messages: Vec<Message>,
 }
 
-/// Something that was said, and what followed.
-struct Said {
+/// A message and its outcome.
+struct Message {
     seq: u64,
     at: Timestamp,
-    about: String,
-    words: String,
-    followed: Option<(OutcomeVerdict, u64)>,
-    shadow: bool,
+    cause: String,
+    text: String,
+    outcome: Option<(OutcomeVerdict, u64)>,
+    is_shadow: bool,
 }
 
-/// How a command is watched.
+/// How a command is observed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Watching {
-    /// By its hooks.
+pub(crate) struct Observed {
     pub(crate) hooks: bool,
-    /// By a proxy between it and its model.
     pub(crate) proxy: bool,
 }
 
-/// Shows what the launch came to. Nothing that goes wrong here is the command's fault.
-pub(crate) fn show(
-    home: &DataDir,
-    launch: &Launch,
-    begun: Timestamp,
+/// Prints the summary to standard error. A problem here does not change the exit code.
+pub(crate) fn print(
+    data_dir: &DataDir,
+    settings: &RunSettings,
+    started: Timestamp,
     ended: &Ended,
-    watching: Watching,
+    observed: Observed,
 ) {
-    let lasted = now().since(begun);
-    let log = Log::new(Some(home), "run");
-    let log = log.written_within(lasted).map(|log| log.display().to_string());
-    match collect(home, launch, begun) {
-        // Of a command that is not watched nothing was to be expected.
-        Ok(runs) if runs.is_empty() && !watching.hooks && !watching.proxy => {}
+    let elapsed = now().since(started);
+    let log = Log::new(Some(data_dir), "run");
+    let log = log.written_within(elapsed).map(|log| log.display().to_string());
+    match collect(data_dir, settings, started) {
+        // Nothing observed the command, so there is nothing to expect.
+        Ok(runs) if runs.is_empty() && !observed.hooks && !observed.proxy => {}
         Ok(runs) if runs.is_empty() => {
-            let more = log.map_or_else(String::new, |log| format!("; {log} may say more"));
-            let why = if watching.hooks {
-                "no hook has reported anything. The command did not get to work, goes on in the \
-                 background, or has its hooks switched off"
+            let more = log.map_or_else(String::new, |log| format!("; see {log}"));
+            let why = if observed.hooks {
+                "no hook ran. The command did not start working, continues in the background, or \
+                 has its hooks switched off"
             } else {
-                "no question to a model came through the proxy. The command asked none, or goes \
-                 another way than OPENAI_BASE_URL and ANTHROPIC_BASE_URL say"
+                "no model request reached the proxy. The command made none, or ignores \
+                 OPENAI_BASE_URL and ANTHROPIC_BASE_URL"
             };
-            warn(&format!("nothing was recorded in {}: {why}{more}", duration(lasted)));
+            warn(&format!("nothing was recorded in {}: {why}{more}", duration(elapsed)));
         }
         Ok(runs) => {
-            for line in lines(&runs, begun, lasted, ended) {
+            for line in lines(&runs, started, elapsed, ended) {
                 eprint_line(&line);
             }
             if let Some(log) = log {
-                warn(&format!("not everything went as it should: {log} says what"));
+                warn(&format!("there were problems; see {log}"));
             }
         }
-        Err(error) => warn(&format!("what was recorded cannot be read: {error}")),
+        Err(error) => warn(&format!("cannot read the recorded runs: {error}")),
     }
-    if has_spilled(home) {
-        warn("some events wait in the spill folder; they come in with the next one");
+    if has_spilled(data_dir) {
+        warn("some events are in the spill folder; they are stored with the next event");
     }
 }
 
-/// The runs of a launch, the oldest first, with what happened in them since.
+/// The runs of the launch, oldest first, with what happened in them since it started.
 fn collect(
-    home: &DataDir,
-    launch: &Launch,
-    begun: Timestamp,
-) -> Result<Vec<(RunSummary, Account)>, StoreError> {
-    let Some(store) = Store::open_read_only(home)? else { return Ok(Vec::new()) };
+    data_dir: &DataDir,
+    settings: &RunSettings,
+    started: Timestamp,
+) -> Result<Vec<(RunSummary, RunTotals)>, StoreError> {
+    let (Some(store), Some(key)) = (Store::open_read_only(data_dir)?, settings.launch_key()) else {
+        return Ok(Vec::new());
+    };
     let mut runs = Vec::new();
-    for (run, from) in store.runs_with_fact("config_applied", &launch.fact(), begun)? {
-        let account = account(&store, &run, from)?;
-        runs.push((run, account));
+    for (run, first_seq) in store.runs_with_fact("config_applied", &key, started)? {
+        let totals = totals(&store, &run, first_seq)?;
+        runs.push((run, totals));
     }
     runs.sort_by_key(|(run, _)| run.started);
     Ok(runs)
 }
 
-fn account(store: &Store, run: &RunSummary, mut from: u64) -> Result<Account, StoreError> {
-    let mut account = Account::default();
+fn totals(store: &Store, run: &RunSummary, mut from: u64) -> Result<RunTotals, StoreError> {
+    let mut totals = RunTotals::default();
     loop {
-        let page = store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(account) };
+        let page = store.records_or_damage(run.run_id.as_str(), from, PAGE_SIZE)?;
+        let Some((last, _)) = page.last() else { return Ok(totals) };
         from = last.saturating_add(1);
         for record in page.into_iter().filter_map(|(_, stored)| stored.ok()) {
-            account.note(&record.into_record());
+            totals.add(&record.into_record());
         }
     }
 }
 
-impl Account {
-    fn note(&mut self, record: &TrajectoryRecord) {
-        let (why, words, shadow) = match &record.payload {
+impl RunTotals {
+    fn add(&mut self, record: &TrajectoryRecord) {
+        let (why, text, is_shadow) = match &record.payload {
             TrajectoryPayload::ToolEnded { is_error, .. } => {
                 self.calls += 1;
-                self.errors += u64::from(*is_error);
+                self.failures += u64::from(*is_error);
                 return;
             }
             TrajectoryPayload::Denied { .. } => {
                 self.calls += 1;
-                self.errors += 1;
+                self.failures += 1;
                 return;
             }
             TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => {
-                let said = self.said.iter_mut().find(|said| said.seq == *delivery_seq);
-                if let Some(said) = said {
-                    said.followed = Some((*verdict, *after_calls));
+                let mut messages = self.messages.iter_mut();
+                if let Some(message) = messages.find(|message| message.seq == *delivery_seq) {
+                    message.outcome = Some((*verdict, *after_calls));
                 }
                 return;
             }
@@ -146,84 +145,78 @@ impl Account {
             }
             _ => return,
         };
-        self.said.push(Said {
+        self.messages.push(Message {
             seq: record.seq,
             at: record.at(),
-            about: why.map_or("", |why| why.cause.kind()).to_owned(),
-            words: words.to_owned(),
-            followed: None,
-            shadow,
+            cause: why.map_or("", |why| why.cause.kind()).to_owned(),
+            text: text.to_owned(),
+            outcome: None,
+            is_shadow,
         });
     }
 }
 
 fn lines(
-    runs: &[(RunSummary, Account)],
-    begun: Timestamp,
-    lasted: Duration,
+    runs: &[(RunSummary, RunTotals)],
+    started: Timestamp,
+    elapsed: Duration,
     ended: &Ended,
 ) -> Vec<String> {
-    let sum = |count: fn(&Account) -> u64| runs.iter().map(|(_, account)| count(account)).sum();
-    let (calls, errors): (u64, u64) = (sum(|it| it.calls), sum(|it| it.errors));
-    let helpers = runs.iter().filter(|(run, _)| run.parent_run_id.is_some()).count();
-    let mut counts = format!("{}, {errors} failed or refused", calls_in_words(calls));
-    if helpers > 0 {
-        counts.push_str(&format!("; {helpers} of {} runs were subagents", runs.len()));
+    let sum = |count: fn(&RunTotals) -> u64| runs.iter().map(|(_, totals)| count(totals)).sum();
+    let (calls, failures): (u64, u64) = (sum(|it| it.calls), sum(|it| it.failures));
+    let subagents = runs.iter().filter(|(run, _)| run.parent_run_id.is_some()).count();
+    let mut counts = format!("{}, {failures} failed or refused", count(calls, "tool call"));
+    if subagents > 0 {
+        counts.push_str(&format!("; {subagents} of {} runs were subagents", runs.len()));
     }
     let mut lines =
-        vec![String::new(), format!("midcourse: {}, {ended}; {counts}", duration(lasted))];
-    let mut said: Vec<&Said> = runs.iter().flat_map(|(_, account)| &account.said).collect();
-    said.sort_by_key(|said| said.at);
-    lines.extend(said_lines(&said, begun));
+        vec![String::new(), format!("midcourse: {}, {ended}; {counts}", duration(elapsed))];
+    let mut messages: Vec<&Message> =
+        runs.iter().flat_map(|(_, totals)| &totals.messages).collect();
+    messages.sort_by_key(|message| message.at);
+    lines.extend(message_lines(&messages, started));
     let main = runs.iter().find(|(run, _)| run.parent_run_id.is_none()).or(runs.first());
     if let Some((run, _)) = main {
-        lines.push(format!("  look closer: midcourse show {}", one_line(run.run_id.as_str(), 80)));
+        lines.push(format!("  details: midcourse show {}", one_line(run.run_id.as_str(), 80)));
     }
     lines
 }
 
-fn said_lines(said: &[&Said], begun: Timestamp) -> Vec<String> {
-    if said.is_empty() {
-        return vec!["  nothing was said".to_owned()];
+fn message_lines(messages: &[&Message], started: Timestamp) -> Vec<String> {
+    if messages.is_empty() {
+        return vec!["  no messages".to_owned()];
     }
-    let is_shadow = said.iter().all(|it| it.shadow);
-    let head = match (said.len(), is_shadow) {
-        (1, false) => "one thing was said".to_owned(),
-        (more, false) => format!("{more} things were said"),
-        (1, true) => "one thing would have been said".to_owned(),
-        (more, true) => format!("{more} things would have been said"),
-    };
-    let mut lines = vec![format!("  {head}:")];
-    let hidden = said.len().saturating_sub(SHOWN);
-    for (place, said) in said.iter().enumerate() {
-        match place.checked_sub(SHOWN / 2) {
+    let number = u64::try_from(messages.len()).unwrap_or(u64::MAX);
+    let all_shadow = messages.iter().all(|message| message.is_shadow);
+    let heading = if all_shadow { "recorded, not delivered" } else { "delivered" };
+    let mut lines = vec![format!("  {} {heading}:", count(number, "message"))];
+    let hidden = messages.len().saturating_sub(MAX_SHOWN);
+    for (index, message) in messages.iter().enumerate() {
+        match index.checked_sub(MAX_SHOWN / 2) {
             Some(0) if hidden > 0 => lines.push(format!("  {:>12}  … {hidden} more …", "")),
-            Some(behind) if behind < hidden => {}
+            Some(after_first) if after_first < hidden => {}
             _ => {
-                let after = duration(said.at.since(begun));
-                lines.push(format!("  {after:>12}  {}", one_line(&said.words, WIDTH)));
-                lines.push(format!("  {:>12}  ({}{})", "", said.about, followed(said)));
+                let after = duration(message.at.since(started));
+                lines.push(format!("  {after:>12}  {}", one_line(&message.text, MESSAGE_WIDTH)));
+                lines.push(format!("  {:>12}  ({}{})", "", message.cause, outcome(message)));
             }
         }
     }
     lines
 }
 
-fn followed(said: &Said) -> String {
-    match said.followed {
-        None => String::new(),
-        Some((OutcomeVerdict::Cleared, calls)) => {
-            format!("; it was gone after {}", calls_in_words(calls))
-        }
-        Some((OutcomeVerdict::Ignored, calls)) => {
-            format!("; still there after {}", calls_in_words(calls))
-        }
-        Some((OutcomeVerdict::RunEnded, calls)) => {
-            format!("; the run ended {} later", calls_in_words(calls))
-        }
+fn outcome(message: &Message) -> String {
+    let Some((verdict, calls)) = message.outcome else { return String::new() };
+    let calls = count(calls, "call");
+    match verdict {
+        OutcomeVerdict::Cleared => format!("; cleared after {calls}"),
+        OutcomeVerdict::Ignored => format!("; still there after {calls}"),
+        OutcomeVerdict::RunEnded => format!("; the run ended {calls} later"),
     }
 }
 
-fn calls_in_words(calls: u64) -> String {
-    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
+/// `1 call`, `2 calls`.
+fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

@@ -1,5 +1,5 @@
-//! The end of a session's file as Claude Code writes it: one JSON object a line, the first perhaps
-//! torn. It lags behind the hooks by an answer or two.
+//! Claude Code's transcript: one JSON object per line. Only its last part is read, so the first line
+//! may be cut off. It lags behind the hooks by a model response or two.
 
 use midcourse::Usage;
 use serde::Deserialize;
@@ -17,11 +17,11 @@ struct MessageWire {
     usage: Option<Usage>,
 }
 
-/// The tokens of each answer of the model, by the answer's id.
-pub(super) fn usage(end: &[u8]) -> Vec<(String, Usage)> {
-    let mut answers: Vec<(String, Usage)> = Vec::new();
-    for line in end.split(|byte| *byte == b'\n') {
-        // Most lines are something else, and long.
+/// The tokens of each model response, with the response's id.
+pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
+    let mut responses: Vec<(String, Usage)> = Vec::new();
+    for line in tail.split(|byte| *byte == b'\n') {
+        // Most lines are long and of another kind.
         let Ok(LineWire { kind, message: Some(message) }) = serde_json::from_slice(line) else {
             continue;
         };
@@ -29,13 +29,13 @@ pub(super) fn usage(end: &[u8]) -> Vec<(String, Usage)> {
         else {
             continue;
         };
-        // An answer of several parts has a line for each; the last one has counted to the end.
-        match answers.iter_mut().find(|(known, _)| *known == id) {
+        // A response with several content blocks has a line for each; the last has the full count.
+        match responses.iter_mut().find(|(known, _)| *known == id) {
             Some((_, known)) => *known = usage,
-            None => answers.push((id, usage)),
+            None => responses.push((id, usage)),
         }
     }
-    answers
+    responses
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::usage;
 
     #[test]
-    fn the_last_line_of_an_answer_counts() {
+    fn the_last_line_of_a_response_has_its_tokens() {
         let line = |id: &str, output: i64| {
             format!(
                 r#"{{"type":"assistant","message":{{"id":"{id}","role":"assistant","content":[],"usage":{{"input_tokens":5,"output_tokens":{output},"cache_read_input_tokens":100,"service_tier":"standard"}}}}}}"#

@@ -1,18 +1,18 @@
-//! The end of a session's file as Codex writes it: one JSON object a line, the first perhaps torn.
+//! Codex's rollout, the file of a session: one JSON object per line. Only its last part is read, so
+//! the first line may be cut off.
 
 use midcourse::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Calls that are taken from a file at a time.
-const CALLS_MAX: usize = 32;
+/// Calls taken from the file at once.
+const MAX_CALLS: usize = 32;
 
-/// The last lines of a rollout, oldest first.
+/// The last lines, oldest first.
 pub(super) struct Rollout {
     lines: Vec<ItemWire>,
 }
 
-/// A call and its output.
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) tool: String,
@@ -34,7 +34,7 @@ struct ItemWire {
     arguments: Option<String>,
     input: Option<String>,
     output: Option<Value>,
-    item: Option<DoneWire>,
+    item: Option<CompletedItemWire>,
     response_id: Option<String>,
     usage: Option<UsageWire>,
 }
@@ -43,7 +43,7 @@ struct ItemWire {
 struct UsageWire {
     #[serde(default)]
     input_tokens: i64,
-    /// Those of them that came from the cache.
+    /// Part of `input_tokens`.
     #[serde(default)]
     cached_input_tokens: i64,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct UsageWire {
 }
 
 #[derive(Deserialize)]
-struct DoneWire {
+struct CompletedItemWire {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
@@ -61,15 +61,15 @@ struct DoneWire {
 }
 
 impl Rollout {
-    pub(super) fn read(end: &[u8]) -> Self {
+    pub(super) fn parse(tail: &[u8]) -> Self {
         let line = |line: &[u8]| serde_json::from_slice(line).ok();
-        let lines = end.split(|byte| *byte == b'\n').filter_map(line);
+        let lines = tail.split(|byte| *byte == b'\n').filter_map(line);
         Self { lines: lines.map(|LineWire { payload }| payload).collect() }
     }
 
-    /// The tokens of each answer of the model, by the answer's id.
+    /// The tokens of each model response, with the response's id.
     pub(super) fn usage(&self) -> Vec<(String, Usage)> {
-        let answer = |line: &ItemWire| {
+        let usage_of = |line: &ItemWire| {
             let usage = line.usage.as_ref()?;
             let cached = usage.cached_input_tokens.clamp(0, usage.input_tokens.max(0));
             Some(Usage {
@@ -80,13 +80,12 @@ impl Rollout {
             })
         };
         let lines = self.lines.iter();
-        lines.filter_map(|line| Some((line.response_id.clone()?, answer(line)?))).collect()
+        lines.filter_map(|line| Some((line.response_id.clone()?, usage_of(line)?))).collect()
     }
 
-    /// How a command exited.
-    pub(super) fn exit_of(&self, call: &str) -> Option<i64> {
-        let done = self.lines.iter().rev().filter_map(|line| line.item.as_ref());
-        let item = done.into_iter().find(|item| item.id == call)?;
+    pub(super) fn exit_code(&self, call: &str) -> Option<i64> {
+        let completed = self.lines.iter().rev().filter_map(|line| line.item.as_ref());
+        let item = completed.into_iter().find(|item| item.id == call)?;
         item.exit_code.or(match item.status.as_deref() {
             Some("completed") => Some(0),
             Some("failed" | "declined") => Some(1),
@@ -94,21 +93,21 @@ impl Rollout {
         })
     }
 
-    /// The calls with an output that no hook told the end of, since the latest round in which one
-    /// did or since the person's latest word, oldest first.
+    /// Calls that have an output and whose end no hook reported, oldest first. Goes back to the latest
+    /// turn in which a hook reported one, or to the latest message of the user.
     ///
-    /// What ran stands in the file as an item that is completed, and has its hook. A patch that does
-    /// not apply, a tool that does not exist and a command that goes on in the background do not.
-    pub(super) fn calls_untold(&self) -> Vec<Call> {
-        let is_told = |id: &str| {
-            let mut done = self.lines.iter().filter_map(|line| line.item.as_ref());
-            done.any(|item| item.id == id)
+    /// A call that ran is a completed item in the file, and has its hook. A patch that does not
+    /// apply, a tool that does not exist and a command that continues in the background have neither.
+    pub(super) fn unreported_calls(&self) -> Vec<Call> {
+        let is_reported = |id: &str| {
+            let mut completed = self.lines.iter().filter_map(|line| line.item.as_ref());
+            completed.any(|item| item.id == id)
         };
         let (mut outputs, mut calls) = (Vec::new(), Vec::new());
-        let (mut is_last_round, mut in_calls) = (false, false);
+        let (mut is_last_turn, mut in_calls) = (false, false);
         for line in self.lines.iter().rev() {
             if line.is_output() {
-                if is_last_round && in_calls {
+                if is_last_turn && in_calls {
                     break;
                 }
                 in_calls = false;
@@ -117,9 +116,9 @@ impl Rollout {
                 in_calls = true;
                 let Some(id) = line.call_id.as_deref() else { continue };
                 let Some((_, output)) = outputs.iter().find(|(of, _)| *of == id) else { continue };
-                if is_told(id) {
-                    is_last_round = true;
-                } else if calls.len() < CALLS_MAX {
+                if is_reported(id) {
+                    is_last_turn = true;
+                } else if calls.len() < MAX_CALLS {
                     calls.extend(line.call(id, output));
                 }
             } else if line.item.as_ref().is_some_and(|item| item.kind == "UserMessage") {
@@ -140,7 +139,7 @@ impl ItemWire {
         matches!(self.kind.as_str(), "function_call" | "custom_tool_call")
     }
 
-    /// The call, in the words in which hooks tell it.
+    /// The call with the tool name and arguments that hooks report.
     fn call(&self, id: &str, output: &Value) -> Option<Call> {
         let mut tool = self.name.clone()?;
         let mut args = match (&self.input, &self.arguments) {

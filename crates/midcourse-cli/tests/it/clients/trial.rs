@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use midcourse::Store;
 use midcourse::{LABEL, TrajectoryPayload, TrajectoryRecord};
-use midcourse_cli::hosts::Host;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::anthropic::Messages;
+use super::hook_events;
 use super::kept::Kept;
 use super::model::{Asked, Model};
 use super::openai::Responses;
@@ -261,7 +261,10 @@ impl Trial {
     }
 
     fn hooks(&self, command: &str) -> Value {
-        let events = Host::named(self.client.host()).unwrap().hook_events();
+        let events = match self.client {
+            Client::ClaudeCode => &hook_events::CLAUDE_CODE[..],
+            Client::Codex => &hook_events::CODEX,
+        };
         let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
         let hooks: Map<String, Value> =
             events.iter().map(|event| ((*event).to_owned(), hook.clone())).collect();

@@ -2,7 +2,6 @@
 
 use midcourse::DataDir;
 use midcourse::{LABEL, TrajectoryPayload};
-use midcourse_cli::launch::Launch;
 use serde_json::{Value, json};
 
 use super::server::{Server, completion, send_json};
@@ -98,15 +97,14 @@ fn feedback_stays_and_guidance_goes() {
 fn a_proxy_that_is_started_again_says_the_same_again() {
     let server = answering();
     let mut folder = tempfile::tempdir().unwrap();
-    let launch = Launch::new(None, BUDGET.to_owned());
-    launch.keep(&DataDir::at(folder.path().join("midcourse"))).unwrap();
+    let launch = crate::launch::save(&DataDir::at(folder.path().join("midcourse")), BUDGET);
     let mut chat = Chat::new("build it");
     for number in 0..6 {
         if number > 0 {
             chat.call(&format!("c{number}"), "make", &format!("error: {number} files"));
         }
         // Another process for every request.
-        let proxy = Proxy::start_with(folder, server.address, &["--launch", &launch.id]);
+        let proxy = Proxy::start_with(folder, server.address, &["--launch", &launch]);
         assert!(proxy.chat(&chat.body()).is_whole);
         folder = proxy.stop();
     }

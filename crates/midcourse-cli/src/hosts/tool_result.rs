@@ -1,15 +1,14 @@
-//! What a tool answered, out of the structured form in which a host hands it to its hooks.
+//! Tool results, from the structured form in which a host passes them to its hooks.
 //!
-//! The text is what the model reads, as near as it can be told: the engine compares it. Lengths,
-//! durations and flags around it would make equal answers differ.
+//! The text is as close as possible to what the model reads, because the engine compares it.
+//! Lengths, durations and flags are left out: they would make equal results differ.
 
 use midcourse::ToolResult;
 use serde_json::{Map, Value};
 
 use crate::blocks::result_from_blocks;
 
-/// A tool's answer as a result.
-pub(super) fn result(response: Value) -> ToolResult {
+pub(super) fn tool_result(response: Value) -> ToolResult {
     match response {
         Value::Null => ToolResult::default(),
         Value::String(text) => ToolResult::text(text),
@@ -73,10 +72,10 @@ fn shell(fields: &Map<String, Value>) -> ToolResult {
 mod tests {
     use serde_json::json;
 
-    use super::result;
+    use super::tool_result;
 
     #[test]
-    fn the_text_is_what_the_model_reads() {
+    fn the_text_of_a_result_is_what_the_model_reads() {
         for (response, text) in [
             (json!("plain"), "plain"),
             (json!(null), ""),
@@ -106,8 +105,8 @@ mod tests {
                 "data:image/png;base64,AA==",
             ),
         ] {
-            assert_eq!(result(response.clone()).comparable_text(), text, "{response}");
+            assert_eq!(tool_result(response.clone()).comparable_text(), text, "{response}");
         }
-        assert!(result(json!({"stdout": "", "interrupted": true})).is_error);
+        assert!(tool_result(json!({"stdout": "", "interrupted": true})).is_error);
     }
 }

@@ -1,0 +1,187 @@
+//! Runs the hook's work on another thread, and returns in time whatever becomes of it. Events that
+//! the work could not store are written to the spill folder.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use midcourse::{DataDir, Event, StoreSettings, spill_event};
+
+use super::Report;
+use crate::log::Log;
+
+/// The events that are being stored. Whoever gives up on the store spills them.
+pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
+
+/// When the host has to have its reply.
+#[derive(Clone, Copy)]
+pub(super) struct Timeout {
+    started: Instant,
+    limit: Duration,
+    /// More time for the spill folder, or for a payload that has not arrived.
+    extra: Duration,
+}
+
+impl Timeout {
+    pub(super) fn start(limit: Duration, extra: Duration) -> Self {
+        Self { started: Instant::now(), limit, extra }
+    }
+
+    pub(super) fn left(self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed())
+    }
+}
+
+pub(super) fn set_pending(pending: &Pending, events: Vec<Event>) {
+    *lock(pending) = events;
+}
+
+fn lock(pending: &Pending) -> MutexGuard<'_, Vec<Event>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn run(
+    log: &Log,
+    data_dir: Option<DataDir>,
+    timeout: Timeout,
+    work: impl FnOnce(&Pending) -> Report + Send + 'static,
+) -> Report {
+    let pending = Pending::default();
+    let (sender, reports) = channel();
+    let for_work = Arc::clone(&pending);
+    // After the timeout nobody receives the report.
+    let started = thread::Builder::new().spawn(move || drop(sender.send(work(&for_work))));
+    if let Err(error) = started {
+        log.write(&format!("cannot start a thread, so the event is lost: {error}"));
+        return Report::default();
+    }
+    let mut received = reports.recv_timeout(timeout.left());
+    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
+        // Nothing to spill yet: on a busy machine the payload may not have been read.
+        received = reports.recv_timeout(timeout.extra);
+    }
+    received.unwrap_or_else(|error| {
+        spill_events(log, data_dir, std::mem::take(&mut *lock(&pending)), error, timeout.extra);
+        // The work may have finished meanwhile. Recorded deliveries have to be delivered.
+        reports.try_recv().unwrap_or_default()
+    })
+}
+
+/// Writes events to the spill folder that were not stored because of a timeout or a panic. If an
+/// event was stored after all, its key identifies the copy as a duplicate.
+fn spill_events(
+    log: &Log,
+    data_dir: Option<DataDir>,
+    events: Vec<Event>,
+    error: RecvTimeoutError,
+    limit: Duration,
+) {
+    let problem = match error {
+        RecvTimeoutError::Timeout => "timed out",
+        RecvTimeoutError::Disconnected => "panicked",
+    };
+    let (Some(data_dir), false) = (data_dir, events.is_empty()) else {
+        return log.write(&format!("{problem} before the payload was read"));
+    };
+    let (sender, results) = channel();
+    // On another thread: the disk may hang, and a panic may happen again.
+    let started = thread::Builder::new().spawn(move || {
+        let settings = StoreSettings::default();
+        let mut events = events.into_iter();
+        let result =
+            events.try_for_each(|event| spill_event(&data_dir, event, &settings).map(drop));
+        let _ = sender.send(result.map_err(|error| error.to_string()));
+    });
+    let result = match started {
+        Ok(_) => results.recv_timeout(limit).unwrap_or_else(|error| Err(error.to_string())),
+        Err(error) => Err(error.to_string()),
+    };
+    log.write(&match result {
+        Ok(()) => format!("{problem}; the event is in the spill folder and stored later"),
+        Err(error) => format!("{problem}, and the event may be lost: {error}"),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use midcourse::{DataDir, Event, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
+
+    use super::super::Report;
+    use super::{Log, Pending, Timeout, run, set_pending};
+
+    /// Longer than a busy machine needs.
+    const LONG: Duration = Duration::from_secs(600);
+
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn guarded(
+        limit: Duration,
+        extra: Duration,
+        work: fn(&Pending) -> Report,
+    ) -> (Report, DataDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path());
+        let log = Log::new(Some(&data_dir), "test");
+        let timeout = Timeout::start(limit, extra);
+        let report = run(&log, Some(data_dir.clone()), timeout, work);
+        let lines = std::fs::read_to_string(data_dir.log_file()).unwrap_or_default();
+        // The work may still be running, so the folder stays until the process ends.
+        std::mem::forget(folder);
+        (report, data_dir, lines)
+    }
+
+    fn begin(pending: &Pending) {
+        let run = RunIdentity::root("r");
+        let event = Event::new(run, Source::new("test", "hook"), now(), TrajectoryPayload::Resumed);
+        set_pending(pending, vec![event]);
+    }
+
+    #[test]
+    fn after_a_timeout_the_event_is_spilled() {
+        // Long enough for the work to begin.
+        let (report, data_dir, lines) = guarded(Duration::from_secs(2), LONG, |pending| {
+            begin(pending);
+            sleep(LONG);
+            Report::default()
+        });
+        assert_eq!(report, Report::default());
+        assert!(has_spilled(&data_dir));
+        assert!(lines.contains("test: timed out; the event is in the spill folder"), "{lines}");
+    }
+
+    #[test]
+    fn after_a_panic_the_reply_is_empty_and_the_event_is_spilled() {
+        let (report, data_dir, lines) = guarded(LONG, LONG, |pending| {
+            begin(pending);
+            panic!("a bug");
+        });
+        assert_eq!(report, Report::default());
+        assert!(has_spilled(&data_dir));
+        assert!(lines.contains("test: panicked; the event is in the spill folder"), "{lines}");
+    }
+
+    #[test]
+    fn a_payload_that_does_not_arrive_times_out() {
+        let (report, data_dir, lines) = guarded(SHORT, SHORT, |_| {
+            sleep(LONG);
+            Report::default()
+        });
+        assert_eq!(report, Report::default());
+        assert!(!has_spilled(&data_dir));
+        assert!(lines.contains("test: timed out before the payload was read"), "{lines}");
+    }
+
+    #[test]
+    fn work_that_finishes_in_time_is_returned() {
+        let report = || Report { reply: b"{}".to_vec(), warnings: vec!["one".to_owned()] };
+        let (returned, _, lines) = guarded(LONG, LONG, |_| Report {
+            reply: b"{}".to_vec(),
+            warnings: vec!["one".to_owned()],
+        });
+        assert_eq!((returned, lines.as_str()), (report(), ""));
+    }
+}

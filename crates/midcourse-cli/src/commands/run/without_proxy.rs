@@ -1,0 +1,33 @@
+//! Replaces `proxied` in a build without the feature `proxy`: there is no proxy to start.
+
+use std::process::Command;
+
+use anyhow::Result;
+use midcourse::DataDir;
+
+use crate::hosts::Host;
+
+/// Has no value.
+pub(super) enum Proxied {}
+
+pub(super) const fn is_default(_: Option<Host>) -> bool {
+    false
+}
+
+impl Proxied {
+    pub(super) fn prepare(_: &DataDir) -> Result<Self> {
+        anyhow::bail!("this build of midcourse has no proxy; leave out --proxy")
+    }
+
+    pub(super) const fn start(&self, _: &str) -> Result<()> {
+        match *self {}
+    }
+
+    pub(super) const fn set_variables(&self, _: &mut Command) {
+        match *self {}
+    }
+
+    pub(super) const fn stop(self) -> bool {
+        match self {}
+    }
+}

@@ -1,0 +1,61 @@
+//! Which configuration files apply to a run: the user's file, overlaid by the project's file if the
+//! user approved it. A file that is found and wrong is skipped with a warning; it never makes a run
+//! fail.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use midcourse::DataDir;
+
+use super::file::{self, ProjectFile};
+use super::layer::Layer;
+use super::trust::Trusted;
+use super::{ConfigError, InvalidConfig};
+use crate::shell::shell_quote;
+
+/// The settings that apply to an agent working in `cwd`, and a warning for each file that was
+/// skipped: which, why, and what to do. Warnings quote paths and files unescaped.
+pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
+    let mut warnings = Vec::new();
+    let mut found = Layer::default();
+    match users_file(&data_dir.config_file()) {
+        Ok(layer) => found = layer,
+        Err(error) => warnings.push(skipped(&error)),
+    }
+    // An agent that works in the folder of the user's file would find it a second time.
+    let is_users = |path: &PathBuf| *path == file::real_path(&data_dir.config_file());
+    if let Some(path) = ProjectFile::find(cwd).filter(|path| !is_users(path)) {
+        match projects_file(data_dir, &path) {
+            Ok(layer) => found = found.overlaid_with(layer),
+            Err(warning) => warnings.push(warning),
+        }
+    }
+    (found, warnings)
+}
+
+pub(super) fn skipped(error: &dyn Display) -> String {
+    format!("skipped a configuration file: {error}")
+}
+
+fn users_file(path: &Path) -> Result<Layer, ConfigError> {
+    let text = file::read_found(path).map_err(|error| ConfigError::unreadable(path, error))?;
+    let invalid = |problem: InvalidConfig| ConfigError::invalid(path, problem);
+    text.map_or_else(|| Ok(Layer::default()), |text| Layer::parse(&text).map_err(invalid))
+}
+
+/// The settings of a project's file, or a warning that says why it does not apply.
+fn projects_file(data_dir: &DataDir, path: &Path) -> Result<Layer, String> {
+    let file = ProjectFile::read(path).map_err(|error| skipped(&error))?;
+    let trusted = Trusted::read(data_dir)
+        .map_err(|error| format!("skipped the project's configuration: {error}"))?;
+    if !trusted.has(&file) {
+        let why =
+            if trusted.knows(&file) { "changed since you approved it" } else { "is not approved" };
+        let path = file.path().display().to_string();
+        return Err(format!(
+            "skipped {path}: it {why}; review and approve it with `midcourse trust {}`",
+            shell_quote(&path)
+        ));
+    }
+    Layer::parse(file.text()).map_err(|problem| skipped(&ConfigError::invalid(path, problem)))
+}

@@ -1,0 +1,39 @@
+//! Settings given as flags of `midcourse run`. They take precedence over every file.
+
+use std::num::NonZeroU64;
+
+use midcourse::Mode;
+use toml::{Table, Value};
+
+use super::Layer;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Overrides {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) calls: Option<NonZeroU64>,
+    pub(crate) tokens: Option<NonZeroU64>,
+}
+
+impl Overrides {
+    pub(crate) fn layer(self) -> Layer {
+        let Self { mode, calls, tokens } = self;
+        let mut table = Table::new();
+        if let Some(mode) = mode {
+            let mode = match mode {
+                Mode::Live => "live",
+                Mode::Shadow => "shadow",
+            };
+            table.insert("mode".to_owned(), mode.into());
+        }
+        let mut budget = Table::new();
+        for (key, amount) in [("calls", calls), ("tokens", tokens)] {
+            if let Some(amount) = amount {
+                // TOML integers are i64. No run reaches that many.
+                let amount = i64::try_from(amount.get()).unwrap_or(i64::MAX);
+                budget.insert(key.to_owned(), Value::Integer(amount));
+            }
+        }
+        table.insert("budget".to_owned(), Value::Table(budget));
+        Layer(table)
+    }
+}

@@ -1,0 +1,241 @@
+//! Decoding the payloads of Claude Code's hooks.
+
+use std::path::PathBuf;
+
+use midcourse::{
+    AgentMessage, DecisionPoint, Event, RunIdentity, RunOutcome, Timestamp, ToolResult,
+    TrajectoryPayload,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::payload::{
+    assistant_message, outcome, prompt, starts_run, tool_ended, usage_events,
+};
+use super::super::tool_result::tool_result;
+use super::super::{Decoded, Host, ReplyEvent, session_run};
+use super::transcript;
+
+/// The hook events at which the transcript may have new model responses. It lags behind the hooks by
+/// a response or two. When a session is resumed, its earlier tokens are reported before the resumption.
+const TOKEN_EVENTS: [&str; 7] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Stop",
+    "SessionEnd",
+];
+
+/// How prompts begin that the client writes itself, and the kind of message each becomes.
+const GENERATED_PROMPTS: [(&str, &str); 3] = [
+    ("<task-notification>", "task_notification"),
+    ("<teammate-message", "teammate_message"),
+    ("<system-reminder>", "system_reminder"),
+];
+
+/// The tag around the error of a call that the client did not run.
+const CALL_ERROR_TAG: &str = "<tool_use_error>";
+
+/// Part of such an error if the user's permission settings refused the call.
+const DENIED_BY_RULE: &str = "denied by your permission settings";
+
+#[derive(Deserialize)]
+struct PayloadWire {
+    session_id: String,
+    hook_event_name: String,
+    cwd: Option<PathBuf>,
+    transcript_path: Option<PathBuf>,
+    agent_id: Option<String>,
+    agent_type: Option<String>,
+    source: Option<String>,
+    prompt: Option<String>,
+    tool_use_id: Option<String>,
+    tool_name: Option<String>,
+    tool_input: Option<Value>,
+    tool_response: Option<Value>,
+    error: Option<String>,
+    reason: Option<String>,
+    last_assistant_message: Option<String>,
+    tool_calls: Option<Vec<CallWire>>,
+}
+
+#[derive(Deserialize)]
+struct CallWire {
+    tool_use_id: String,
+    tool_name: String,
+    tool_input: Value,
+    tool_response: Value,
+}
+
+pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decoded {
+    let decode = || {
+        let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
+        (!payload.session_id.is_empty()).then_some(())?;
+        let run = session_run(&payload.session_id, payload.agent_id.as_deref());
+        let cwd = payload.cwd.clone();
+        // A subagent's responses are in another file, which the payload does not name.
+        let is_main = run.parent_run_id.is_none();
+        let has_tokens = TOKEN_EVENTS.contains(&payload.hook_event_name.as_str());
+        let transcript = payload.transcript_path.clone().filter(|_| is_main && has_tokens);
+        let decoded = Decoder { host, run, at }.decode(payload)?;
+        Some(Decoded { cwd, transcript, ..decoded })
+    };
+    decode().unwrap_or_else(|| host.unread(bytes, at))
+}
+
+/// Adds the tokens of model responses, in front of the event at which a message may be delivered.
+pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
+    let first = decoded.events.first();
+    let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
+    let mut events = usage_events(event, transcript::usage(tail));
+    events.append(&mut decoded.events);
+    Decoded { events, ..decoded }
+}
+
+struct Decoder {
+    host: Host,
+    run: RunIdentity,
+    at: Timestamp,
+}
+
+impl Decoder {
+    /// `None` if a required field is missing, or if the hook event is unknown.
+    fn decode(self, payload: PayloadWire) -> Option<Decoded> {
+        let (payload, reply) = match payload.hook_event_name.as_str() {
+            "SessionStart" => {
+                let started = match payload.source.as_deref() {
+                    Some("resume") => TrajectoryPayload::Resumed,
+                    Some("compact") => TrajectoryPayload::ContextCompacted { trigger: None },
+                    _ => TrajectoryPayload::RunStarted { identity: self.run.clone() },
+                };
+                (started, Some((ReplyEvent("SessionStart"), DecisionPoint::PreRender)))
+            }
+            "UserPromptSubmit" => {
+                let message = prompt(payload.prompt?, &GENERATED_PROMPTS);
+                let appended = TrajectoryPayload::MessageAppended { message };
+                (appended, Some((ReplyEvent("UserPromptSubmit"), DecisionPoint::PreRender)))
+            }
+            "PreToolUse" => {
+                let started = TrajectoryPayload::ToolStarted {
+                    tool_call_id: payload.tool_use_id?.into(),
+                    tool_name: payload.tool_name?.into(),
+                    args: payload.tool_input.unwrap_or_default(),
+                };
+                (started, Some((ReplyEvent("PreToolUse"), DecisionPoint::PreToolExecution)))
+            }
+            "PostToolUse" => {
+                let result = tool_result(payload.tool_response.unwrap_or_default());
+                let ended = tool_ended(payload.tool_use_id?, payload.tool_name?, result);
+                (ended, Some((ReplyEvent("PostToolUse"), DecisionPoint::PostToolResult)))
+            }
+            "PostToolUseFailure" => {
+                let result = ToolResult::error(payload.error.unwrap_or_default());
+                let ended = tool_ended(payload.tool_use_id?, payload.tool_name?, result);
+                (ended, Some((ReplyEvent("PostToolUseFailure"), DecisionPoint::PostToolResult)))
+            }
+            "PostToolBatch" => return Some(self.batch(payload.tool_calls?)),
+            "PermissionDenied" => {
+                let denied = TrajectoryPayload::Denied {
+                    tool_call_id: payload.tool_use_id?.into(),
+                    tool_name: payload.tool_name?.into(),
+                    reason: payload.reason,
+                };
+                (denied, None)
+            }
+            "Stop" => (assistant_message(payload.last_assistant_message, None), None),
+            "StopFailure" => {
+                let error = payload.error.unwrap_or_default();
+                (assistant_message(payload.last_assistant_message, Some(error)), None)
+            }
+            "SubagentStart" => {
+                let identity = self.run.clone();
+                (TrajectoryPayload::RunStarted { identity }, None)
+            }
+            // The client's internal agent that summarises the conversation has no type.
+            "SubagentStop" if payload.agent_type.as_deref().unwrap_or_default().is_empty() => {
+                return Some(Decoded::nothing());
+            }
+            "SubagentStop" => {
+                let last_message = payload.last_assistant_message.map(AgentMessage::assistant);
+                let new_messages = last_message.into_iter().collect();
+                let outcome = RunOutcome::Completed;
+                (TrajectoryPayload::RunEnded { outcome, new_messages }, None)
+            }
+            "SessionEnd" => {
+                let outcome = outcome(payload.reason);
+                (TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() }, None)
+            }
+            name if IGNORED_EVENTS.contains(&name) => return Some(Decoded::nothing()),
+            _ => return None,
+        };
+        Some(Decoded::one(self.event(payload), reply))
+    }
+
+    /// All calls of a turn have ended and the next model request follows. Calls that ran are stored
+    /// already, and the store drops duplicates. The others were refused or could not be called.
+    fn batch(&self, calls: Vec<CallWire>) -> Decoded {
+        let mut events = Vec::new();
+        let turn_key = calls.first().map(|call| format!("after:{}", call.tool_use_id));
+        for CallWire { tool_use_id, tool_name, tool_input, tool_response } in calls {
+            let started = TrajectoryPayload::ToolStarted {
+                tool_call_id: (&tool_use_id).into(),
+                tool_name: (&tool_name).into(),
+                args: tool_input,
+            };
+            events.push(self.event(started));
+            let result = tool_result(tool_response);
+            let text = result.comparable_text();
+            let end = if text.starts_with(CALL_ERROR_TAG) && !text.contains(DENIED_BY_RULE) {
+                let failed = ToolResult { is_error: true, ..result };
+                tool_ended(tool_use_id, tool_name, failed)
+            } else {
+                TrajectoryPayload::Denied {
+                    tool_call_id: tool_use_id.into(),
+                    tool_name: tool_name.into(),
+                    reason: Some(text.into_owned()),
+                }
+            };
+            events.push(self.event(end));
+        }
+        let mut turn = self
+            .event(TrajectoryPayload::TurnStarted)
+            .at_decision_point(DecisionPoint::PreToolSelection);
+        if let Some(key) = turn_key {
+            turn = turn.with_fact(key);
+        }
+        events.push(turn);
+        let reply_event = Some(ReplyEvent("PostToolBatch"));
+        Decoded { events, reply_event, ..Decoded::nothing() }
+    }
+
+    fn event(&self, payload: TrajectoryPayload) -> Event {
+        self.host.event("hook", self.run.clone(), self.at, payload)
+    }
+}
+
+/// Hook events that say nothing about the trajectory, or only what another one says.
+const IGNORED_EVENTS: [&str; 21] = [
+    "Notification",
+    "UserPromptExpansion",
+    "PreCompact",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PermissionRequest",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "MessageDisplay",
+];

@@ -1,0 +1,198 @@
+//! Adding hooks to the command line of Claude Code, with its option `--settings`.
+//!
+//! The client uses the last `--settings` only. If the user gives JSON there, midcourse's hooks are
+//! added to it, after the user's. If the user names a file, it is neither read nor copied, because
+//! paths in it are relative to the file; then the hooks come as a plugin for this process
+//! (`--plugin-dir`). The user's settings files are not touched and stay in effect.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::super::{HookedArguments, InstallError};
+use super::HOOK_EVENTS;
+
+const OPTION: &str = "--settings";
+
+/// Seconds after which the client gives up on a hook. The hook's own timeout is far shorter.
+const TIMEOUT_SECONDS: u64 = 10;
+
+pub(in crate::hosts) fn install_hooks(
+    arguments: &[OsString],
+    hook_command: &str,
+    folder: &Path,
+) -> Result<HookedArguments, InstallError> {
+    // With stream-json the client prints the hooks of a session's start before its own first line.
+    let is_stream = arguments.iter().any(|word| word.to_string_lossy().contains("stream-json"));
+    let settings = |given| with_hooks(given, hook_command, is_stream).to_string();
+    let prepend = |option: &str, value: OsString| {
+        let ours = [OsString::from(option), value];
+        ours.into_iter().chain(arguments.iter().cloned()).collect()
+    };
+    let (arguments, files) = match SettingsArgument::find(arguments) {
+        None => (prepend(OPTION, settings(Map::new()).into()), Vec::new()),
+        Some(given) if given.is_json() => {
+            let theirs =
+                serde_json::from_str(&given.value).map_err(InstallError::InvalidSettings)?;
+            (given.replaced(arguments, settings(theirs).into()), Vec::new())
+        }
+        Some(_) => {
+            (prepend("--plugin-dir", folder.into()), plugin_files(settings(Map::new())).into())
+        }
+    };
+    Ok(HookedArguments { arguments, files })
+}
+
+/// The hooks as a plugin of the client.
+fn plugin_files(hooks: String) -> [(&'static str, String); 2] {
+    let manifest = json!({"name": "midcourse", "version": env!("CARGO_PKG_VERSION"),
+                          "description": "Keeps unattended agents on course."});
+    [(".claude-plugin/plugin.json", manifest.to_string()), ("hooks/hooks.json", hooks)]
+}
+
+/// The settings with midcourse's hooks after those that are in them.
+fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: bool) -> Value {
+    // A shell command, because older releases ignore the form with separate arguments. `exec` saves
+    // a process.
+    let command = format!("exec {hook_command}");
+    let hook =
+        json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
+    let hooks = settings.entry("hooks").or_insert_with(|| json!({}));
+    for event in HOOK_EVENTS {
+        if let Value::Object(hooks) = hooks
+            && let Value::Array(groups) = hooks.entry(event).or_insert_with(|| json!([]))
+        {
+            let mut group = hook.clone();
+            if let (true, "SessionStart", Value::Object(group)) = (is_stream, event, &mut group) {
+                // Without a hook at the start, the first prompt begins the run.
+                group.insert("matcher".to_owned(), "resume|compact".into());
+            }
+            groups.push(group);
+        }
+    }
+    Value::Object(settings)
+}
+
+/// The user's own `--settings`, the last one.
+struct SettingsArgument {
+    /// The index of the argument with the value.
+    index: usize,
+    value: String,
+    /// Whether it has the form `--settings=VALUE`.
+    is_joined: bool,
+}
+
+impl SettingsArgument {
+    fn find(arguments: &[OsString]) -> Option<Self> {
+        let mut found = None;
+        let mut words = arguments.iter().enumerate().take_while(|(_, word)| *word != "--");
+        while let Some((index, word)) = words.next() {
+            if word == OPTION {
+                let (index, value) = words.next()?;
+                let value = value.to_string_lossy().into_owned();
+                found = Some(Self { index, value, is_joined: false });
+            } else if let Some(value) = joined_value(word) {
+                found = Some(Self { index, value, is_joined: true });
+            }
+        }
+        found
+    }
+
+    /// JSON, or otherwise the path of a file.
+    fn is_json(&self) -> bool {
+        self.value.trim_start().starts_with('{')
+    }
+
+    fn replaced(&self, arguments: &[OsString], value: OsString) -> Vec<OsString> {
+        let mut arguments = arguments.to_vec();
+        if let Some(word) = arguments.get_mut(self.index) {
+            *word = if self.is_joined {
+                let mut joined = OsString::from(OPTION);
+                joined.push("=");
+                joined.push(value);
+                joined
+            } else {
+                value
+            };
+        }
+        arguments
+    }
+}
+
+fn joined_value(word: &OsStr) -> Option<String> {
+    let value = word.to_str()?.strip_prefix(OPTION)?.strip_prefix('=')?;
+    Some(value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::{InstallError, install_hooks};
+
+    const COMMAND: &str = "/bin/midcourse hook claude-code --home /h --launch l";
+
+    /// The arguments, and the hooks of the plugin if there is one.
+    fn installed(given: &[&str]) -> Result<(Vec<String>, Option<Value>), InstallError> {
+        let given: Vec<OsString> = given.iter().map(OsString::from).collect();
+        let hooked = install_hooks(&given, COMMAND, Path::new("/launch"))?;
+        let arguments = hooked.arguments.into_iter().map(|word| word.into_string().unwrap());
+        let hooks = hooked.files.iter().find(|(name, _)| *name == "hooks/hooks.json");
+        let hooks = hooks.map(|(_, json)| serde_json::from_str(json).unwrap());
+        Ok((arguments.collect(), hooks))
+    }
+
+    #[test]
+    fn hooks_are_added_before_the_arguments() {
+        let (words, plugin) = installed(&["-p", "task", "--", "--settings", "x"]).unwrap();
+        assert_eq!(words[0], "--settings");
+        assert_eq!(words[2..], ["-p", "task", "--", "--settings", "x"]);
+        let settings: Value = serde_json::from_str(&words[1]).unwrap();
+        let hook = &settings["hooks"]["PostToolUse"][0]["hooks"][0];
+        assert_eq!(hook["command"], format!("exec {COMMAND}"));
+        assert!(settings["hooks"]["PermissionRequest"].is_null());
+        assert_eq!(plugin, None);
+    }
+
+    #[test]
+    fn json_that_the_user_gives_is_kept() {
+        let theirs = r#"{"model":"m","hooks":{"PostToolUse":[{"hooks":[]}],"Stop":[]}}"#;
+        for given in [vec!["--settings", theirs, "-p"], vec![&format!("--settings={theirs}"), "-p"]]
+        {
+            let (words, _) = installed(&given).unwrap();
+            assert_eq!(words.len(), given.len());
+            let json = words.iter().find_map(|word| word.find('{').and_then(|at| word.get(at..)));
+            let settings: Value = serde_json::from_str(json.unwrap()).unwrap();
+            assert_eq!(settings["model"], "m");
+            assert_eq!(settings["hooks"]["PostToolUse"].as_array().unwrap().len(), 2);
+            assert_eq!(settings["hooks"]["Stop"].as_array().unwrap().len(), 1);
+        }
+        let error = installed(&["--settings", "{\"cut off\":"]).unwrap_err();
+        assert!(matches!(error, InstallError::InvalidSettings(_)), "{error}");
+    }
+
+    #[test]
+    fn stream_json_has_no_hook_at_a_fresh_start() {
+        let (words, _) = installed(&["-p", "--output-format=stream-json"]).unwrap();
+        let settings: Value = serde_json::from_str(&words[1]).unwrap();
+        assert_eq!(settings["hooks"]["SessionStart"][0]["matcher"], "resume|compact");
+        assert!(settings["hooks"]["Stop"][0]["matcher"].is_null());
+    }
+
+    #[test]
+    fn a_settings_file_of_the_user_is_left_alone() {
+        for given in
+            [vec!["--settings", "{}", "--settings", "conf/s.json"], vec!["--settings=/dev/fd/9"]]
+        {
+            let (words, plugin) = installed(&given).unwrap();
+            assert_eq!(words[..2], ["--plugin-dir", "/launch"]);
+            assert_eq!(words[2..], given);
+            let hooks = plugin.unwrap();
+            assert_eq!(hooks["hooks"]["SessionEnd"].as_array().unwrap().len(), 1);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Asking Codex for its hooks and their hashes: the request `hooks/list` to `codex app-server`, one
+//! JSON message per line on its standard input and output. The only part of the hosts that starts a
+//! process; `midcourse run` calls it before it starts the agent.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How long Codex may take to list its hooks.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The id of the request `hooks/list`.
+const LIST_ID: u64 = 2;
+
+/// A hook as Codex would run it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListedHook {
+    pub(super) key: String,
+    pub(super) command: Option<String>,
+    pub(super) source: Option<String>,
+    pub(super) current_hash: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ReplyWire {
+    result: Option<ListWire>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ListWire {
+    #[serde(default)]
+    data: Vec<FolderWire>,
+}
+
+#[derive(Deserialize)]
+struct FolderWire {
+    #[serde(default)]
+    hooks: Vec<ListedHook>,
+}
+
+/// The hooks that Codex would run with these options. An error is for the user to read.
+pub(super) fn list_hooks(program: &OsStr, options: &[String]) -> Result<Vec<ListedHook>, String> {
+    let mut server = Command::new(program)
+        .arg("app-server")
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let list = request_list(&mut server);
+    wait_for_exit(&mut server);
+    Ok(list?.data.into_iter().flat_map(|folder| folder.hooks).collect())
+}
+
+fn request_list(server: &mut Child) -> Result<ListWire, String> {
+    let (Some(mut input), Some(output)) = (server.stdin.take(), server.stdout.take()) else {
+        return Err("it has no standard input and output".to_owned());
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let client = json!({"name": "midcourse", "title": "midcourse", "version": version});
+    let cwd = std::env::current_dir().map_err(|error| error.to_string())?;
+    for message in [
+        json!({"id": 1, "method": "initialize", "params": {"clientInfo": client}}),
+        json!({"method": "initialized"}),
+        json!({"id": LIST_ID, "method": "hooks/list", "params": {"cwds": [cwd]}}),
+    ] {
+        writeln!(input, "{message}").map_err(|error| error.to_string())?;
+    }
+    let (sender, replies) = channel();
+    let read = move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Notifications and requests of the server are skipped.
+            let reply: Value = serde_json::from_str(&line).unwrap_or_default();
+            if reply.get("id").and_then(Value::as_u64) == Some(LIST_ID)
+                && sender.send(reply).is_err()
+            {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(read).map_err(|error| error.to_string())?;
+    let reply = replies.recv_timeout(REPLY_TIMEOUT).map_err(|_| "it did not reply".to_owned())?;
+    let reply: ReplyWire = serde_json::from_value(reply)
+        .map_err(|error| format!("its reply is not understood: {error}"))?;
+    reply.result.ok_or_else(|| reply.error.unwrap_or_default().to_string())
+}
+
+/// Lets the server exit by itself, as its input has ended; it cleans up then. Kills it otherwise.
+fn wait_for_exit(server: &mut Child) {
+    let begun = Instant::now();
+    while begun.elapsed() < EXIT_TIMEOUT {
+        if matches!(server.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = server.kill();
+    let _ = server.wait();
+}

@@ -1,0 +1,70 @@
+//! Payloads that several hosts build in the same way.
+
+use midcourse::{
+    AgentMessage, Event, RunOutcome, Source, StopReason, ToolResult, TrajectoryPayload, Usage,
+};
+use serde_json::Value;
+
+/// Model responses whose tokens are reported at once. From one hook to the next there is about one.
+const MAX_RESPONSES: usize = 4;
+
+pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
+    let is_error = result.is_error;
+    TrajectoryPayload::ToolEnded {
+        tool_call_id: id.into(),
+        tool_name: tool.into(),
+        result,
+        is_error,
+    }
+}
+
+/// A prompt as a message. `generated` lists how prompts begin that the client writes itself, and
+/// the kind of message each becomes; every other prompt is from the user.
+pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
+    let found = generated.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
+    match found {
+        None => AgentMessage::user(text),
+        Some((_, kind)) => AgentMessage::Custom {
+            kind: (*kind).to_owned(),
+            payload: Value::String(text),
+            timestamp: None,
+        },
+    }
+}
+
+/// The model's last message, and the error that cut it off.
+pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> TrajectoryPayload {
+    let mut message = AgentMessage::assistant(text.unwrap_or_default());
+    if let (AgentMessage::Assistant { stop_reason, error_message, .. }, Some(error)) =
+        (&mut message, error)
+    {
+        *stop_reason = StopReason::Error;
+        *error_message = Some(error);
+    }
+    TrajectoryPayload::MessageAppended { message }
+}
+
+/// The outcome for the reason of a SessionEnd. Clients send `other` where they know no reason.
+pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
+    match reason.as_deref() {
+        None | Some("" | "other") => RunOutcome::Unknown,
+        Some(reason) => RunOutcome::Other(reason.to_owned()),
+    }
+}
+
+pub(super) const fn starts_run(event: &Event) -> bool {
+    matches!(event.payload, TrajectoryPayload::RunStarted { .. })
+}
+
+/// Events for the tokens of the latest model responses, from the host's transcript. The key is the
+/// response's id, so each response counts once however often the transcript is read.
+pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Vec<Event> {
+    let older = responses.len().saturating_sub(MAX_RESPONSES);
+    let usage_event = |(response, usage): (String, Usage)| {
+        let payload = TrajectoryPayload::UsageReported { usage };
+        let source = Source::new(event.source.host(), "transcript");
+        Event::new(event.run.clone(), source, event.at, payload)
+            .with_fact(format!("usage:{response}"))
+    };
+    responses.into_iter().skip(older).map(usage_event).collect()
+}

@@ -1,0 +1,191 @@
+//! The settings of a run: its deadline, its configuration, and whether a proxy delivers the messages.
+//!
+//! `midcourse run` finds them once and saves them in `launches/ID` ([`launch`]); its hooks and its
+//! proxy load them by that id. Hooks that the user installed permanently find them at every event.
+//! They are recorded where a run begins ([`events`]), so that replay reads them from the records.
+//! Problems with a configuration file become warnings, and the rest applies.
+
+mod events;
+mod launch;
+
+#[cfg(test)]
+mod find_tests;
+
+use std::path::Path;
+
+use midcourse::{Budget, DataDir, DeliveryPolicy, Engine, Mode, Timestamp};
+
+use crate::config::{self, Config, ConfigError, Layer, Overrides};
+
+pub(crate) use events::SETTINGS_CHANNEL;
+pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder};
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RunSettings {
+    /// The launch of `midcourse run` they belong to. `None` where the hooks are installed
+    /// permanently, and in a replay.
+    pub(crate) launch_id: Option<String>,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) config: Config,
+    /// The keys that are set, as TOML in canonical form; empty if none is. [`Config::parse`] turns it
+    /// into `config` again.
+    pub(crate) config_text: String,
+    /// Whether a proxy delivers the messages, so that hooks only record.
+    pub(crate) proxy_delivers: bool,
+    /// Configuration that was skipped: which, why, and what to do. Quotes files unescaped.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl RunSettings {
+    /// The shipped configuration and no deadline.
+    pub(crate) fn shipped() -> Self {
+        Self {
+            launch_id: None,
+            deadline: None,
+            config: Config::shipped(),
+            config_text: String::new(),
+            proxy_delivers: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The settings for one event: those of the launch if there is one, otherwise those found for
+    /// the agent's working directory.
+    pub(crate) fn for_event(
+        data_dir: Option<&DataDir>,
+        launch_id: Option<&str>,
+        cwd: Option<&Path>,
+    ) -> Self {
+        let Some(id) = launch_id else {
+            // An empty path contains no project's file.
+            let cwd = cwd.unwrap_or_else(|| Path::new(""));
+            return data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd));
+        };
+        match data_dir.map_or(Ok(None), |data_dir| Self::load(data_dir, id)) {
+            Ok(Some(settings)) => settings,
+            Ok(None) => Self::shadow("there is no launch with this id".to_owned()),
+            Err(error) => Self::shadow(format!("cannot read the settings of the launch: {error}")),
+        }
+    }
+
+    /// Settings for a launch that cannot be loaded. They deliver nothing: the launch may have been
+    /// started with `--shadow`.
+    fn shadow(problem: String) -> Self {
+        let overrides = Overrides { mode: Some(Mode::Shadow), ..Overrides::default() };
+        let warnings = vec![format!("messages are recorded and not delivered: {problem}")];
+        Self { warnings, ..Self::shipped().with_overrides(overrides) }
+    }
+
+    /// The user's file, overlaid by the project's if the user approved it.
+    pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> Self {
+        let (layer, mut warnings) = config::find(data_dir, cwd);
+        let settings = Self::from_layer(layer);
+        warnings.extend(settings.warnings);
+        Self { warnings, ..settings }
+    }
+
+    /// A file that the user named, and no other. It has to be valid.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        Layer::read(path).map(Self::from_layer)
+    }
+
+    /// The settings of a configuration that was recorded. Text that is not valid, or not valid any
+    /// more, becomes a warning and the shipped configuration.
+    pub(crate) fn from_text(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::shipped();
+        }
+        match Layer::parse(text) {
+            Ok(layer) => Self::from_layer(layer),
+            Err(problem) => Self::skipping(&problem),
+        }
+    }
+
+    fn from_layer(layer: Layer) -> Self {
+        // The usual case: no file, nothing to parse.
+        if layer.is_empty() {
+            return Self::shipped();
+        }
+        let config_text = match layer.text() {
+            Ok(text) => text,
+            Err(error) => return Self::skipping(&error),
+        };
+        match Config::parse(&config_text) {
+            Ok(config) => Self { config, config_text, ..Self::shipped() },
+            Err(problem) => Self::skipping(&problem),
+        }
+    }
+
+    fn skipping(problem: &dyn std::fmt::Display) -> Self {
+        Self { warnings: vec![format!("skipped a configuration: {problem}")], ..Self::shipped() }
+    }
+
+    #[must_use]
+    pub(crate) fn with_overrides(self, overrides: Overrides) -> Self {
+        if overrides == Overrides::default() {
+            return self;
+        }
+        // `config_text` is always valid.
+        let layer = Layer::parse(&self.config_text).unwrap_or_default();
+        let Self { config, config_text, warnings, .. } =
+            Self::from_layer(layer.overlaid_with(overrides.layer()));
+        Self { config, config_text, warnings: [self.warnings, warnings].concat(), ..self }
+    }
+
+    /// The engine for this run. `host` is the host's own policy. A subagent gets no budget: calls
+    /// and tokens are counted for the agent that the user started.
+    pub(crate) fn engine(&self, host: DeliveryPolicy, is_subagent: bool) -> Engine {
+        if is_subagent {
+            let config = Config { budget: Budget::default(), ..self.config.clone() };
+            return config.engine_for(host);
+        }
+        self.config.engine_for(host)
+    }
+
+    /// Whether there is a token budget, so that the tokens used have to be counted.
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.config.budget.tokens().is_some()
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        self.config.mode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::{Mode, Overrides, RunSettings};
+    use crate::config::Config;
+
+    #[test]
+    fn text_that_is_no_configuration_becomes_a_warning() {
+        let broken = RunSettings::from_text("mode = 'loud'");
+        assert_eq!((&broken.config, broken.config_text.as_str()), (&Config::shipped(), ""));
+        assert_eq!(broken.warnings.len(), 1);
+        assert_eq!(RunSettings::from_text(""), RunSettings::shipped());
+    }
+
+    #[test]
+    fn overrides_replace_keys_of_the_file() {
+        let settings = RunSettings::from_text("[budget]\ncalls = 5\ntokens = 7\n");
+        let calls = Overrides { calls: NonZeroU64::new(9), ..Overrides::default() };
+        let settings = settings.with_overrides(calls);
+        assert_eq!(settings.config_text, "[budget]\ncalls = 9\ntokens = 7\n");
+        let unlimited = Overrides { calls: Some(NonZeroU64::MAX), ..Overrides::default() };
+        assert_eq!(settings.with_overrides(unlimited).warnings, [""; 0]);
+        let none = RunSettings::shipped().with_overrides(Overrides::default());
+        assert_eq!(none, RunSettings::shipped());
+    }
+
+    #[test]
+    fn an_unknown_launch_delivers_nothing_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = midcourse::DataDir::at(folder.path());
+        let settings = RunSettings::for_event(Some(&data_dir), Some("unknown"), None);
+        assert_eq!(settings.mode(), Mode::Shadow);
+        assert_eq!(settings.config_text, "mode = \"shadow\"\n");
+        assert!(settings.warnings[0].contains("no launch with this id"), "{settings:?}");
+    }
+}

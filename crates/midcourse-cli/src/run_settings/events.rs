@@ -1,0 +1,132 @@
+//! Recording the settings: the configuration and the deadline become events of the run, so that a
+//! replay needs nothing but the records.
+
+use midcourse::{Event, Source, TrajectoryPayload};
+
+use super::RunSettings;
+
+/// The channel of the events that record settings.
+pub(crate) const SETTINGS_CHANNEL: &str = "launch";
+
+impl RunSettings {
+    /// Adds the settings to the events of a host, where one of them begins a run, resumes it or
+    /// brings a prompt. Returns the warnings to show in that case, so that they are not repeated at
+    /// every event.
+    pub(crate) fn record_in(&mut self, events: &mut Vec<Event>) -> Vec<String> {
+        let Some(place) = events.iter().position(Event::begins_something) else {
+            return Vec::new();
+        };
+        let Some(opening) = events.get(place) else { return Vec::new() };
+        let starts_run = matches!(opening.payload, TrajectoryPayload::RunStarted { .. });
+        let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
+        // A deadline in a file counts from the start of the session, unless `run` has set one.
+        if starts_run && opening.run.parent_run_id.is_none() {
+            let (start, length) = (opening.at, self.config.deadline);
+            self.deadline = self.deadline.or_else(|| Some(start.after(length?)));
+        }
+        // Without a launch and without a file there is nothing to record, except that the settings
+        // of an earlier launch have ended.
+        if self.launch_id.is_some() || !self.config_text.is_empty() || is_resumed {
+            let settings = self.events(opening, is_resumed);
+            // The first record of a run is its start.
+            let place = place.saturating_add(usize::from(starts_run));
+            events.splice(place..place, settings);
+        }
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn events(&self, opening: &Event, is_resumed: bool) -> Vec<Event> {
+        let config = self.config_text.clone();
+        let mut payloads = vec![TrajectoryPayload::ConfigApplied { config, prompt_name: None }];
+        // An earlier launch may have left a deadline that has to be cleared.
+        if self.deadline.is_some() || is_resumed {
+            payloads.push(TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline });
+        }
+        let source = Source::new(opening.source.host(), SETTINGS_CHANNEL);
+        let event = |payload| {
+            let event = Event::new(opening.run.clone(), source.clone(), opening.at, payload);
+            match self.launch_key() {
+                Some(key) => event.with_fact(key),
+                None => event.deduped(),
+            }
+        };
+        payloads.into_iter().map(event).collect()
+    }
+
+    /// The key of the events that record a launch, which also finds the runs of a launch.
+    pub(crate) fn launch_key(&self) -> Option<String> {
+        self.launch_id.as_ref().map(|id| format!("launch:{id}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use midcourse::{AgentMessage, Event, RunIdentity, Source, Timestamp, TrajectoryPayload};
+
+    use super::RunSettings;
+
+    fn recorded(settings: &RunSettings, payload: TrajectoryPayload) -> Vec<Event> {
+        let source = Source::new("codex", "hook");
+        let event = Event::new(RunIdentity::root("r"), source, Timestamp::default(), payload);
+        let mut events = vec![event];
+        settings.clone().record_in(&mut events);
+        events
+    }
+
+    fn kinds(settings: &RunSettings, payload: TrajectoryPayload) -> Vec<&'static str> {
+        recorded(settings, payload).iter().map(|event| event.payload.kind()).collect()
+    }
+
+    fn message(message: AgentMessage) -> TrajectoryPayload {
+        TrajectoryPayload::MessageAppended { message }
+    }
+
+    fn started() -> TrajectoryPayload {
+        TrajectoryPayload::RunStarted { identity: RunIdentity::root("r") }
+    }
+
+    #[test]
+    fn a_launch_is_recorded_where_a_run_begins() {
+        let deadline = Some(Timestamp::from_unix_ms(7));
+        let launch = RunSettings::shipped().for_new_launch(deadline, false);
+        assert_eq!(kinds(&launch, started()), ["run_started", "config_applied", "deadline_set"]);
+        let resumed = kinds(&launch, TrajectoryPayload::Resumed);
+        assert_eq!(resumed, ["config_applied", "deadline_set", "resumed"]);
+        let prompt = kinds(&launch, message(AgentMessage::user("go")));
+        assert_eq!(prompt, ["config_applied", "deadline_set", "message_appended"]);
+        let reply = kinds(&launch, message(AgentMessage::assistant("ok")));
+        assert_eq!(reply, ["message_appended"]);
+        assert_eq!(kinds(&launch, TrajectoryPayload::TurnStarted), ["turn_started"]);
+    }
+
+    #[test]
+    fn recorded_settings_name_the_host_of_the_run() {
+        let launch = RunSettings::shipped().for_new_launch(None, false);
+        let events = recorded(&launch, TrajectoryPayload::Resumed);
+        assert_eq!(events[0].source.host(), "codex");
+    }
+
+    #[test]
+    fn resuming_without_a_deadline_clears_the_earlier_one() {
+        let launch = RunSettings::shipped().for_new_launch(None, false);
+        assert_eq!(kinds(&launch, started()), ["run_started", "config_applied"]);
+        let resumed = kinds(&launch, TrajectoryPayload::Resumed);
+        assert_eq!(resumed, ["config_applied", "deadline_set", "resumed"]);
+    }
+
+    #[test]
+    fn without_a_launch_and_a_file_only_a_resumption_is_recorded() {
+        let shipped = RunSettings::shipped();
+        assert_eq!(kinds(&shipped, started()), ["run_started"]);
+        let resumed = kinds(&shipped, TrajectoryPayload::Resumed);
+        assert_eq!(resumed, ["config_applied", "deadline_set", "resumed"]);
+        let found = RunSettings::from_text("[budget]\ndeadline = '2h'\n");
+        let begun = recorded(&found, started());
+        let deadline = TrajectoryPayload::DeadlineSet {
+            at_unix_ms: Some(Timestamp::from_unix_ms(2 * 60 * 60 * 1_000)),
+        };
+        assert_eq!(begun[2].payload, deadline);
+        let prompt = kinds(&found, message(AgentMessage::user("go")));
+        assert_eq!(prompt, ["config_applied", "message_appended"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The settings of a launch on disk: `launches/ID/settings.json` in the data directory.
+//!
+//! `midcourse run` saves them before it starts the agent. Its own hooks get the id on their command
+//! line, hooks that the user installed get it in an environment variable. A project can set
+//! variables for its hooks, so the variable carries an id only; the settings are always the user's.
+//! The folder stays after the command has returned, because the agent may continue in the
+//! background; later launches remove old folders.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use midcourse::{DataDir, Timestamp, now};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::RunSettings;
+
+/// The environment variable with the id of the launch that a process belongs to.
+pub(crate) const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
+
+const FILE_NAME: &str = "settings.json";
+
+/// How long the folder of a launch is kept.
+const RETENTION: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+
+#[derive(Serialize, Deserialize)]
+struct SettingsWire {
+    launch_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    config: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    proxy_delivers: bool,
+}
+
+impl RunSettings {
+    /// Gives the settings to a new launch.
+    #[must_use]
+    pub(crate) fn for_new_launch(self, deadline: Option<Timestamp>, proxy_delivers: bool) -> Self {
+        let launch_id = Some(Uuid::now_v7().to_string());
+        Self { launch_id, deadline, proxy_delivers, ..self }
+    }
+
+    /// Writes the settings where the launch's hooks and proxy look for them.
+    pub(crate) fn save(&self, data_dir: &DataDir) -> io::Result<LaunchFolder> {
+        let launch_id = self.launch_id.clone().unwrap_or_default();
+        let folder = data_dir.launch_folder(&launch_id);
+        data_dir.create(&folder)?;
+        if let Some(launches) = folder.parent() {
+            remove_old(launches, now());
+        }
+        let folder = LaunchFolder(folder);
+        let wire = SettingsWire {
+            launch_id,
+            deadline: self.deadline,
+            config: self.config_text.clone(),
+            proxy_delivers: self.proxy_delivers,
+        };
+        folder.write(FILE_NAME, &serde_json::to_vec(&wire)?)?;
+        Ok(folder)
+    }
+
+    /// Reads the settings of a launch; `None` if there is no such launch.
+    pub(super) fn load(data_dir: &DataDir, launch_id: &str) -> io::Result<Option<Self>> {
+        // The id may come from the environment, and becomes part of a path.
+        if Uuid::try_parse(launch_id).is_err() {
+            return Ok(None);
+        }
+        let bytes = match fs::read(data_dir.launch_folder(launch_id).join(FILE_NAME)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let SettingsWire { launch_id, deadline, config, proxy_delivers } =
+            serde_json::from_slice(&bytes)?;
+        let launch_id = Some(launch_id);
+        Ok(Some(Self { launch_id, deadline, proxy_delivers, ..Self::from_text(&config) }))
+    }
+}
+
+/// The folder of a launch. Only its owner can read it.
+#[derive(Debug)]
+pub(crate) struct LaunchFolder(PathBuf);
+
+impl LaunchFolder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a new file; `name` may contain folders.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.0.join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(file)?.write_all(bytes)
+    }
+}
+
+/// Removes the folders of old launches. The ids are UUIDs of version 7, which contain the time.
+/// Errors are ignored: nothing depends on the removal.
+fn remove_old(launches: &Path, now: Timestamp) {
+    for entry in fs::read_dir(launches).into_iter().flatten().flatten() {
+        let id = entry.file_name().to_str().and_then(|name| Uuid::try_parse(name).ok());
+        let started = id.and_then(|id| id.get_timestamp()).map(|at| at.to_unix().0);
+        let started = started.map(|seconds| Timestamp::from_unix_ms(seconds.saturating_mul(1_000)));
+        if started.is_some_and(|started| now.since(started) > RETENTION) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use midcourse::{DataDir, Timestamp, now};
+
+    use super::{RETENTION, RunSettings, remove_old};
+
+    fn new_launch() -> RunSettings {
+        let deadline = Some(Timestamp::from_unix_ms(7));
+        RunSettings::from_text("mode = \"shadow\"\n").for_new_launch(deadline, true)
+    }
+
+    #[test]
+    fn saved_settings_load_unchanged_until_they_are_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path().join("home"));
+        let settings = new_launch();
+        let id = settings.launch_id.clone().unwrap();
+        let load = |id: &str| RunSettings::load(&data_dir, id).unwrap();
+        assert_eq!(load(&id), None);
+        settings.save(&data_dir).unwrap();
+        assert_eq!(load(&id), Some(settings.clone()));
+        for other in ["", "x", "..", "../launches", "/etc", &new_launch().launch_id.unwrap()] {
+            assert_eq!(load(other), None, "{other}");
+        }
+        let launches = data_dir.launch_folder("");
+        remove_old(&launches, now().after(RETENTION / 2));
+        assert_eq!(load(&id), Some(settings));
+        remove_old(&launches, now().after(RETENTION * 2));
+        assert_eq!(load(&id), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_read_the_folder() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path().join("home"));
+        let saved = new_launch().save(&data_dir).unwrap();
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(data_dir.path()), 0o700);
+        assert_eq!(mode(saved.path()), 0o700);
+        assert_eq!(mode(&saved.path().join("settings.json")), 0o600);
+    }
+}
