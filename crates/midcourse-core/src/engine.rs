@@ -1,9 +1,8 @@
-//! The engine: the one way in for the live hook, the proxy, replay and backtest.
+//! The engine: a session, the prompt with its providers, and one method to drive them.
 //!
-//! A caller takes records in, asks for feedback after a call and for guidance at a decision point,
-//! and confirms what the host could carry. Asking changes nothing; only what is confirmed counts,
-//! so what was said is confirmed before the next question: else one cause has two voices.
-//! The engine does no I/O and asks no clock, so what it said live is what it says in a replay.
+//! Live hooks, the proxy, replay and backtest all call [`Engine::step`] with one record after the
+//! other. The engine does no I/O and reads no clock, so a replay delivers the same messages as the
+//! live run.
 
 mod delivery;
 mod settings;
@@ -25,18 +24,18 @@ use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::{Changes, Checkpoint, CheckpointError, Session};
 use crate::time::Timestamp;
 
-/// Whether what is said reaches the agent.
+/// Whether messages reach the agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It does.
+    /// Messages are delivered.
     #[default]
     Live,
-    /// It is recorded, with the same cadence and ladder, and nothing is said. Under the terms of
-    /// the next launch it does not count as said.
+    /// Messages are recorded as deliveries, but the caller must not show them to the agent. The
+    /// next launch of the run forgets them.
     Shadow,
 }
 
-/// Watches one run.
+/// Analyses one run and delivers messages to its agent.
 pub struct Engine {
     session: Session,
     prompt: Prompt,
@@ -44,7 +43,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Watches a run that has not begun.
+    /// An engine for a run that has not started.
     pub fn new(prompt: Prompt, analysis: TrajectoryAnalysisConfig) -> Self {
         let session = Session::new(analysis, prompt.name());
         Self { session, prompt, mode: Mode::Live }
@@ -56,26 +55,26 @@ impl Engine {
         Self::new(Prompt::new(shipped_template(budget)), TrajectoryAnalysisConfig::shipped())
     }
 
-    /// The same, with one more detector.
+    /// Adds a detector.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.session = self.session.with_detector(detector);
         self
     }
 
-    /// The same in another mode.
+    /// Sets the mode; the default is [`Mode::Live`].
     #[must_use]
     pub const fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Goes on from a checkpoint.
+    /// Restores the session from a checkpoint.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.session.restore(checkpoint)
     }
 
-    /// Saves the whole fold.
+    /// Saves the session.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         self.session.checkpoint()
     }
@@ -94,7 +93,7 @@ impl Engine {
 
     /// What is to be said after the latest tool call; nothing once something new has begun.
     pub fn feedback(&self, now: Timestamp) -> Asked<Feedback> {
-        if !self.trajectory().awaits_feedback() || self.is_spent() {
+        if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
             return Asked::default();
         }
         let context = FeedbackContext::new(&self.session, &self.prompt, now);
@@ -112,7 +111,7 @@ impl Engine {
 
     /// The same, where the caller knows the rendered prompt or the whole of the last response.
     pub fn guidance_with(&self, context: GuidanceContext<'_>) -> Asked<GuidanceDelivered> {
-        if self.is_spent() {
+        if self.has_reached_limit() {
             return Asked::default();
         }
         collect_guidance(
@@ -159,14 +158,14 @@ impl Engine {
         record
     }
 
-    /// Whether as much was said as the prompt allows for one run.
-    fn is_spent(&self) -> bool {
-        let (spent, policy) = (self.session.delivery_totals(), self.prompt.delivery());
-        policy.max_deliveries.is_some_and(|max| spent.deliveries >= max)
-            || policy.max_chars.is_some_and(|max| spent.chars >= max)
+    /// Whether the run has received as many messages as the prompt allows.
+    fn has_reached_limit(&self) -> bool {
+        let (totals, policy) = (self.session.delivery_totals(), self.prompt.delivery());
+        policy.max_deliveries.is_some_and(|max| totals.deliveries >= max)
+            || policy.max_chars.is_some_and(|max| totals.chars >= max)
     }
 
-    /// The run's state.
+    /// The state of the run.
     pub const fn session(&self) -> &Session {
         &self.session
     }
@@ -176,12 +175,12 @@ impl Engine {
         self.session.trajectory()
     }
 
-    /// The call that the latest record ended, if it ended one.
+    /// The tool call that ended with the latest record, if one did.
     pub fn call_just_ended(&self) -> Option<&ToolInvoked> {
         self.trajectory().call_just_ended()
     }
 
-    /// The prompt the run works on.
+    /// The prompt and its providers.
     pub const fn prompt(&self) -> &Prompt {
         &self.prompt
     }

@@ -1,12 +1,14 @@
-//! The pure engine of midcourse: an agent's events in, short useful words out.
+//! The engine of midcourse: records of an agent's run in, short messages for the agent out.
 //!
-//! Data flows one way: a [`TrajectoryRecord`] is folded into the bounded [`Session`] of its run,
-//! detectors see patterns in the fold, and providers say something after a tool call (feedback) or
-//! at a decision point (guidance). [`Engine`] puts these together and is the one way in.
+//! Data flows one way. [`Engine::step`] applies a [`TrajectoryRecord`] to the bounded [`Session`] of
+//! its run, detectors report patterns, and providers deliver messages: feedback after a tool call,
+//! or guidance at a [`DecisionPoint`].
 //!
-//! Nothing here touches a disk, a clock, the environment, the network or a runtime, and nothing
-//! fails on strange input. What is said at a record depends on nothing after it, and a checkpoint
-//! anywhere changes nothing. Everything public is listed here, once.
+//! The core does no I/O, reads no clock and starts no threads, and no input makes it fail. Messages
+//! at a record do not depend on later records, and saving and restoring a [`Checkpoint`] anywhere
+//! changes nothing. This file lists every public name.
+
+#![warn(missing_docs)]
 
 mod analysis;
 mod cause;

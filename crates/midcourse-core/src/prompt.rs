@@ -1,9 +1,9 @@
-//! Prompts: what a run works on, and what is plugged into it.
+//! Prompts, providers, and the contexts that providers see.
 //!
-//! A [`PromptTemplate`] names sections and providers; a [`Prompt`] binds it to values and renders
-//! it. The traits of providers, their settings and the contexts they see are here too: a template
-//! holds providers, and a provider's context holds the prompt. Rendering twice with the same input
-//! gives the same bytes, and guidance is at the end: it changes no byte before it.
+//! A [`PromptTemplate`] has sections and providers; a [`Prompt`] adds values and renders it. The
+//! provider traits and contexts are in this module too, because a template contains providers and a
+//! provider's context contains the prompt. Rendering the same input gives the same bytes, and
+//! guidance is at the end: it changes no byte before it.
 
 mod delivery;
 mod feedback_context;

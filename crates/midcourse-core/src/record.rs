@@ -1,9 +1,9 @@
-//! Records: the facts of a run, as stored.
+//! Records: the events of a run, as stored.
 //!
-//! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The JSON of the kinds
-//! that `clark-agent` also writes has the same shape as there, so either side reads the other's
-//! files. Nothing in a record is an opinion except the kinds that say so (`*_delivered`,
-//! `outcome`), and a replay drops those and makes them anew.
+//! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The payloads that
+//! `clark-agent` also writes have the same JSON as there, so that each side reads the other's files.
+//! Most payloads are facts that a host reported; `feedback_delivered`, `guidance_delivered` and
+//! `outcome` are the engine's own, and a replay drops and recomputes them.
 
 mod identity;
 mod message;
@@ -23,37 +23,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// The schema version stamped on every new record.
+/// Schema version of new records.
 ///
-/// It is raised when a reader has to tell old from new. Version 0 means "written before versions
-/// existed".
+/// It is raised when a reader has to tell old records from new ones. Version 0 means that the
+/// record has no version.
 pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
 
-/// One fact of a run: which run, in which place, when, and what.
+/// One event of a run, with its place in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryRecord {
-    /// The schema this record was written with; a record that does not say reads as 0.
+    /// Schema version that the record was written with; 0 if it has none.
     #[serde(default)]
     pub schema_version: u32,
-    /// The place in the run: 0, 1, 2, … without holes or repeats.
+    /// Position in the run: 0, 1, 2, … without gaps or repeats.
     pub seq: u64,
-    /// The run, once it is known.
+    /// Id of the run; `None` until the record belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The run that started this one.
+    /// Id of the run that started this one, for a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// 0 for a run that a person started, one more for each run above it.
+    /// Number of runs above this one: 0 for a run that a user started.
     #[serde(default)]
     pub depth: usize,
-    /// When the fact was recorded.
+    /// When the event was recorded.
     pub recorded_at_unix_ms: Timestamp,
-    /// The fact.
+    /// What happened.
     pub payload: TrajectoryPayload,
 }
 
 impl TrajectoryRecord {
-    /// A record of the current schema that belongs to no run yet.
+    /// A record of the current schema version that belongs to no run yet.
     pub fn new(seq: u64, at: Timestamp, payload: TrajectoryPayload) -> Self {
         Self {
             schema_version: TRAJECTORY_SCHEMA_VERSION,
@@ -66,7 +66,7 @@ impl TrajectoryRecord {
         }
     }
 
-    /// The same record, as one of this run.
+    /// Makes the record part of a run.
     #[must_use]
     pub fn in_run(mut self, identity: &RunIdentity) -> Self {
         self.run_id = Some(identity.run_id.clone());
@@ -75,7 +75,7 @@ impl TrajectoryRecord {
         self
     }
 
-    /// When the fact was recorded.
+    /// When the event was recorded.
     pub const fn at(&self) -> Timestamp {
         self.recorded_at_unix_ms
     }

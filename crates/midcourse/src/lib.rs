@@ -1,5 +1,7 @@
 //! midcourse as a library: record an agent's run durably, analyse it, and get messages for the agent.
 
+#![warn(missing_docs)]
+
 mod clock;
 mod data_dir;
 mod dedupe;

@@ -1,33 +1,33 @@
-//! What is to be said, and the fact that it was.
+//! Deliveries: messages for the agent, and their text for a host.
 
 use crate::cause::Why;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
-/// The first line of everything that reaches a model: it says who speaks.
+/// First line of every text that a host receives, so that the agent knows where it comes from.
 pub const LABEL: &str = "[midcourse run monitor]";
 
-/// Words as a host gets them: the label, then the words.
-pub fn labelled(words: &str) -> String {
-    format!("{LABEL}\n{words}")
+/// A text with the label in front, as a host receives it.
+pub fn labelled(text: &str) -> String {
+    format!("{LABEL}\n{text}")
 }
 
-/// A message for the agent, with the decision point at which it is delivered.
+/// A message for the agent, delivered at a decision point.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delivery {
-    /// Feedback, which goes with the result of a tool call.
+    /// Feedback, delivered with the result of a tool call.
     Feedback {
-        /// The message.
+        /// The feedback.
         feedback: Feedback,
-        /// The call whose result carries it, where it is known.
+        /// Id of the call whose result carries it, if it is known.
         tool_call_id: Option<CallId>,
     },
-    /// Guidance, which names its decision point itself.
+    /// Guidance, with its decision point.
     Guidance(GuidanceDelivered),
 }
 
 impl Delivery {
-    /// Where in its turn the agent gets the message: with a tool's result, for feedback.
+    /// Where in its turn the agent receives the message. Feedback goes with a tool result.
     pub const fn decision_point(&self) -> DecisionPoint {
         match self {
             Self::Feedback { .. } => DecisionPoint::PostToolResult,
@@ -35,7 +35,7 @@ impl Delivery {
         }
     }
 
-    /// The call whose result carries the message, where it is known.
+    /// Id of the call whose result carries the message, if it is known.
     pub const fn tool_call_id(&self) -> Option<&CallId> {
         match self {
             Self::Feedback { tool_call_id, .. } => tool_call_id.as_ref(),
@@ -43,7 +43,7 @@ impl Delivery {
         }
     }
 
-    /// The name of the provider that wrote the message.
+    /// Name of the provider of the message.
     pub fn provider(&self) -> &str {
         match self {
             Self::Feedback { feedback, .. } => feedback.provider_name(),
@@ -67,7 +67,7 @@ impl Delivery {
         }
     }
 
-    /// Several deliveries as one text for a host: feedback first, a blank line between two blocks.
+    /// Several deliveries as one labelled text for a host: feedback first, then guidance.
     /// `None` if there are none.
     pub fn labelled_text<'a>(deliveries: impl IntoIterator<Item = &'a Self>) -> Option<String> {
         let (mut blocks, mut guidance) = (Vec::new(), Vec::new());

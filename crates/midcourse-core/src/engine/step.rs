@@ -1,8 +1,7 @@
-//! One step of the engine: a record in, everything that follows from it out.
+//! One step of the engine: applies a record and delivers messages.
 //!
-//! Live hooks, the proxy, replay and backtest all call [`Engine::step`], so they all see the same
-//! messages. A delivery is counted before the next provider is evaluated, so that feedback and
-//! guidance of one step never speak about the same cause.
+//! A delivery is counted before the next provider is evaluated, so that feedback and guidance of
+//! one step are never about the same cause.
 
 use super::{Delivery, Engine};
 use crate::analysis::TrajectoryPattern;

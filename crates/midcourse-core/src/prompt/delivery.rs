@@ -4,39 +4,40 @@ use crate::fault::Fault;
 use crate::ledger::LedgerPolicy;
 use crate::message::{Feedback, GuidanceDelivered, format_guidance};
 
-/// How much is said, and who goes first.
+/// Limits on the messages of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeliveryPolicy {
-    /// Who speaks when several have feedback.
+    /// Which feedback is delivered if several providers have some.
     pub feedback: FeedbackPolicy,
-    /// How much guidance one decision gets.
+    /// How much guidance is delivered at one decision point.
     pub guidance: GuidanceSelection,
-    /// How long a cause waits before it is spoken of again.
+    /// How long a cause waits between two messages.
     pub ledger: LedgerPolicy,
-    /// The most that is said in one run, in pieces.
+    /// Most messages in one run.
     pub max_deliveries: Option<u64>,
-    /// The most that is said in one run, in characters.
+    /// Most characters in one run: after the message that reaches it, there are no more.
     pub max_chars: Option<u64>,
 }
 
-/// Who speaks when several have something to say.
+/// Which feedback is delivered if several providers have some.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FeedbackPolicy {
-    /// The first, in the order of declaration; the next one due speaks after the next call.
+    /// That of the first provider, in the order of the template. The others stay due.
     #[default]
     FirstMatch,
-    /// All of them.
+    /// All of it.
     AllMatching,
 }
 
-/// How many pieces of guidance one decision gets at the most.
+/// How much guidance is delivered at one decision point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuidanceSelection {
-    /// The number of pieces.
+    /// Most messages at one decision point.
     pub max_per_decision: usize,
 }
 
 impl Default for GuidanceSelection {
+    /// Three messages.
     fn default() -> Self {
         Self { max_per_decision: 3 }
     }

@@ -1,28 +1,27 @@
-//! What a prompt lends to its providers.
+//! Resources: values that a prompt makes available to its providers.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
-/// Files as the run sees them. The core has no disk; whoever has one lends it.
+/// Files as the run sees them. The core does no I/O; the caller implements this.
 pub trait Filesystem: Send + Sync {
-    /// Whether there is such a file.
+    /// Whether the file exists.
     fn exists(&self, path: &str) -> bool;
 
-    /// The text of a file, if it can be read.
+    /// The text of the file; `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String>;
 }
 
-/// Things by type.
+/// Values by type, one of each type.
 #[derive(Default)]
 pub struct Resources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
 impl Resources {
-    /// Lends a thing; one of a type.
     pub(super) fn insert<T: Any + Send + Sync>(&mut self, resource: T) {
         self.0.insert(TypeId::of::<T>(), Box::new(resource));
     }
 
-    /// The thing of a type.
+    /// The value of a type.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>()).and_then(|resource| resource.downcast_ref())
     }

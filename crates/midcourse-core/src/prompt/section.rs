@@ -1,11 +1,13 @@
 //! Sections: minijinja templates, rendered in order.
+//!
+//! Sections that use guidance come last, so that guidance changes no byte before it.
 
 use minijinja::value::{Serde, merge_maps};
 use minijinja::{AutoEscape, Environment, Error, Value, context};
 
 use crate::message::{GuidanceInjection, format_guidance};
 
-/// The name under which sections see guidance.
+/// Name of the variable with the guidance.
 pub(super) const GUIDANCE: &str = "guidance";
 
 /// A prompt's sections.
@@ -13,21 +15,22 @@ pub(super) const GUIDANCE: &str = "guidance";
 pub(super) struct Sections {
     environment: Environment<'static>,
     keys: Vec<String>,
-    /// The first section that looks at guidance; all behind it do or come after one that does.
+    /// Index of the first section that uses guidance; every later one uses it too.
     first_guided: Option<usize>,
 }
 
 impl Default for Sections {
     fn default() -> Self {
         let mut environment = Environment::new();
-        // Prompts are plain text, whatever their sections are called.
+        // Prompts are plain text, also if the key of a section ends in `.html`.
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         Self { environment, keys: Vec::new(), first_guided: None }
     }
 }
 
 impl Sections {
-    /// Adds a section at the end. `Ok(false)` if it does not look at guidance but one before does.
+    /// Adds a section at the end. Returns `false`, and adds nothing, if it does not use guidance
+    /// but an earlier one does.
     pub(super) fn push(&mut self, key: &str, source: &str) -> Result<bool, Error> {
         self.environment.add_template_owned(key.to_owned(), source.to_owned())?;
         let template = self.environment.get_template(key)?;
@@ -56,7 +59,7 @@ impl Sections {
         } else {
             values.clone()
         };
-        // A section that does not name guidance cannot see it.
+        // Merged last, so that no value can pass for guidance.
         let values = merge_maps([values, context! { guidance => contents }]);
         let mut rendered = RenderedPrompt::default();
         for (index, key) in self.keys.iter().enumerate() {
@@ -74,7 +77,7 @@ impl Sections {
     }
 }
 
-/// A prompt as the model gets it.
+/// A rendered prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenderedPrompt {
     text: String,
@@ -87,12 +90,12 @@ impl RenderedPrompt {
         &self.text
     }
 
-    /// The part that is the same whatever guidance there is.
+    /// The part before any guidance. It does not depend on the guidance.
     pub fn fixed_part(&self) -> &str {
         self.text.get(..self.fixed).unwrap_or_default()
     }
 
-    /// Sections that come out empty are left out.
+    /// Appends a section after a blank line. Skips an empty one.
     fn append(&mut self, section: &str) {
         if section.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The template and the prompt that binds it to values.
+//! Prompt templates, and prompts: a template with values.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use super::section::{RenderedPrompt, Sections};
 use super::{DeliveryPolicy, FeedbackProviderConfig, GuidanceProviderConfig};
 use crate::message::{GuidanceInjection, GuidanceKey, InvalidGuidance};
 
-/// A prompt that cannot be built or rendered.
+/// Why a prompt cannot be built or rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPrompt {
-    /// A name that is none.
+    /// Its name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidGuidance),
-    /// A section that does not parse or render.
+    /// A section is not a valid template.
     #[error("section {section:?}: {error}")]
     Section {
-        /// Its key.
+        /// Key of the section.
         section: String,
-        /// What is wrong with it.
+        /// The template error.
         error: minijinja::Error,
     },
-    /// Two sections of one key.
-    #[error("there are two sections {0:?}: give each its own key")]
+    /// Two sections have the same key.
+    #[error("duplicate section key {0:?}; give each section its own")]
     Twice(String),
-    /// A section that guidance would move.
+    /// A section without guidance follows one that uses it.
     #[error(
-        "section {0:?} stands behind one that uses `guidance`: put it before, so that guidance \
-         changes nothing that was rendered before it"
+        "section {0:?} does not use `guidance` but follows a section that does; move it up, so that \
+         guidance comes last"
     )]
     BehindGuidance(String),
-    /// Values that cannot be put into a template.
-    #[error("the values of the prompt: {0}")]
+    /// The values cannot be serialized.
+    #[error("invalid prompt values: {0}")]
     Values(serde_json::Error),
-    /// A template that does not render.
-    #[error("the prompt does not render: {0}")]
+    /// Rendering failed.
+    #[error("cannot render the prompt: {0}")]
     Render(minijinja::Error),
 }
 
-/// What a run works on: sections, and who may speak.
+/// A prompt without values: its sections, providers and delivery policy.
 #[derive(Debug, Default)]
 pub struct PromptTemplate {
     ns: CompactString,
@@ -68,14 +68,15 @@ impl PromptTemplate {
         })
     }
 
-    /// The same under another name; the name scopes what is counted and said.
+    /// Sets the name. A session counts and delivers per prompt name.
     pub fn with_name(mut self, name: &str) -> Result<Self, InvalidPrompt> {
         self.name = GuidanceKey::try_from(name)?.as_str().into();
         Ok(self)
     }
 
-    /// Adds a section: a minijinja template. One that uses `guidance` gets the guidance of the
-    /// point before rendering, and only such sections may follow it.
+    /// Adds a section: a minijinja template. A section that uses the variable `guidance` gets the
+    /// guidance for [`PreRender`](crate::DecisionPoint::PreRender), and only such sections may
+    /// follow it.
     pub fn with_section(mut self, key: &str, source: &str) -> Result<Self, InvalidPrompt> {
         if self.sections.has(key) {
             return Err(InvalidPrompt::Twice(key.to_owned()));
@@ -87,28 +88,28 @@ impl PromptTemplate {
         }
     }
 
-    /// Adds a feedback provider behind those declared so far.
+    /// Adds a feedback provider. Providers are evaluated in the order in which they were added.
     #[must_use]
     pub fn with_feedback_provider(mut self, provider: FeedbackProviderConfig) -> Self {
         self.feedback_providers.push(provider);
         self
     }
 
-    /// Adds a guidance provider behind those declared so far.
+    /// Adds a guidance provider.
     #[must_use]
     pub fn with_guidance_provider(mut self, provider: GuidanceProviderConfig) -> Self {
         self.guidance_providers.push(provider);
         self
     }
 
-    /// Says how much is said.
+    /// Sets the limits on deliveries.
     #[must_use]
     pub const fn with_delivery(mut self, delivery: DeliveryPolicy) -> Self {
         self.delivery = delivery;
         self
     }
 
-    /// Lends a thing to the providers.
+    /// Makes a value available to the providers, by its type.
     #[must_use]
     pub fn with_resource<T: Any + Send + Sync>(mut self, resource: T) -> Self {
         self.resources.insert(resource);
@@ -116,7 +117,7 @@ impl PromptTemplate {
     }
 }
 
-/// A template bound to values.
+/// A template with the values for its sections.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     template: Arc<PromptTemplate>,
@@ -124,64 +125,63 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt whose sections need no values.
+    /// A prompt without values.
     pub fn new(template: impl Into<Arc<PromptTemplate>>) -> Self {
         Self { template: template.into(), values: minijinja::Value::UNDEFINED }
     }
 
-    /// A prompt whose sections see the fields of `values`.
+    /// A prompt whose sections can use the fields of `values`.
     pub fn bind(
         template: impl Into<Arc<PromptTemplate>>,
         values: &impl Serialize,
     ) -> Result<Self, InvalidPrompt> {
-        // By way of JSON, whose maps are ordered: a hash map would render in another order each
-        // time.
+        // JSON objects are ordered; a hash map would render in a different order each time.
         let ordered = serde_json::to_value(values).map_err(InvalidPrompt::Values)?;
         let values = minijinja::Value::from(Serde(ordered));
         Ok(Self { template: template.into(), values })
     }
 
-    /// Renders the sections, and the guidance of the point before rendering.
+    /// Renders the sections with this guidance. If no section uses guidance, it is appended.
     pub fn render(&self, guidance: &[GuidanceInjection]) -> Result<RenderedPrompt, InvalidPrompt> {
         self.template.sections.render(&self.values, guidance).map_err(InvalidPrompt::Render)
     }
 
-    /// The namespace.
+    /// Namespace of the template.
     pub fn ns(&self) -> &str {
         &self.template.ns
     }
 
-    /// The key within the namespace.
+    /// Key of the template within its namespace.
     pub fn key(&self) -> &str {
         &self.template.key
     }
 
-    /// The name, which scopes what is counted and said.
+    /// The name, by default `ns:key`.
     pub fn name(&self) -> &str {
         &self.template.name
     }
 
-    /// The feedback providers, observers included, in the order of declaration.
+    /// Feedback providers, including observers, in the order in which they were added.
     pub fn feedback_providers(&self) -> &[FeedbackProviderConfig] {
         &self.template.feedback_providers
     }
 
-    /// The feedback providers that were declared as observers.
+    /// The feedback providers that were added as observers.
     pub fn observers(&self) -> impl Iterator<Item = &FeedbackProviderConfig> {
         self.template.feedback_providers.iter().filter(|config| config.is_observer())
     }
 
-    /// The guidance providers, in the order of declaration.
+    /// Guidance providers, in the order in which they were added.
     pub fn guidance_providers(&self) -> &[GuidanceProviderConfig] {
         &self.template.guidance_providers
     }
 
-    /// How much is said.
+    /// Limits on deliveries.
     pub fn delivery(&self) -> &DeliveryPolicy {
         &self.template.delivery
     }
 
-    /// What is lent to the providers.
+    /// Values that are available to the providers.
     pub fn resources(&self) -> &Resources {
         &self.template.resources
     }

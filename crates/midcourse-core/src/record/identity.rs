@@ -1,7 +1,7 @@
-//! Who a run is: its own id, its parent's, and the conversation it belongs to.
+//! The identity of a run: its id, its parent's id, and the conversation it belongs to.
 //!
-//! Ids come from hosts and are kept as they came. Whoever puts one into a path or a URL checks it
-//! there; here any text is an id, because refusing one would lose a record.
+//! Ids come from hosts and are stored unchanged. Any text is an id here, because refusing one would
+//! lose a record; code that puts an id into a path or a URL validates it first.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -37,36 +37,36 @@ macro_rules! id {
 }
 
 id! {
-    /// Names one run: the host's session id, or one made for it.
+    /// Identifies a run: the host's session id, or one made for the run.
     RunId
 }
 
 id! {
-    /// Names one tool call within its run.
+    /// Identifies a tool call within its run.
     CallId
 }
 
-/// The identity of one run, threaded through the runs it starts.
+/// The identity of one run. Runs that it starts inherit conversation and deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
-    /// This run.
+    /// Id of this run.
     pub run_id: RunId,
-    /// The run that started this one, if one did.
+    /// Id of the run that started this one, for a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// 0 for a run that a person started, one more for each run above it.
+    /// Number of runs above this one: 0 for a run that a user started.
     #[serde(default)]
     pub depth: usize,
-    /// The conversation this run is part of, where the host has such a thing.
+    /// Id of the conversation that the run is part of, if the host has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// When the run has to be done, if its starter said so.
+    /// When the run has to be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_unix_ms: Option<Timestamp>,
 }
 
 impl RunIdentity {
-    /// A run that a person started. The id is the caller's: making one up takes a clock or dice.
+    /// A run that a user started. The caller makes the id: that needs a clock or randomness.
     pub fn root(run_id: impl Into<RunId>) -> Self {
         Self {
             run_id: run_id.into(),
@@ -77,7 +77,7 @@ impl RunIdentity {
         }
     }
 
-    /// A run started by `parent`, in the same conversation and under the same deadline.
+    /// A run that `parent` started, in the same conversation and with the same deadline.
     pub fn child_of(parent: &Self, run_id: impl Into<RunId>) -> Self {
         Self {
             run_id: run_id.into(),
@@ -88,14 +88,14 @@ impl RunIdentity {
         }
     }
 
-    /// The same run, as part of a conversation.
+    /// Sets the conversation.
     #[must_use]
     pub fn with_conversation_id(mut self, id: impl Into<String>) -> Self {
         self.conversation_id = Some(id.into());
         self
     }
 
-    /// The same run, due at a moment.
+    /// Sets the deadline.
     #[must_use]
     pub fn with_deadline(mut self, at: Timestamp) -> Self {
         self.deadline_unix_ms = Some(at);

@@ -1,8 +1,8 @@
-//! Messages of the conversation, in the shape `clark-agent` writes them.
+//! Messages of the conversation, in the wire format of `clark-agent`.
 //!
-//! The field names, tags and omissions are that crate's wire format, not a choice: stored files of
-//! either side are read by the other. What differs is time: a message without a timestamp stays
-//! without one, because nothing here asks a clock.
+//! Field names, tags and omitted fields follow that crate, so that each side reads the other's
+//! files. One difference: a message without a timestamp is not given one, because the core reads no
+//! clock.
 
 use std::borrow::Cow;
 
@@ -21,75 +21,75 @@ pub enum AgentMessage {
     System {
         /// Its text.
         content: String,
-        /// When it was made.
+        /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
     },
-    /// Words from the person, or from whoever drives the agent.
+    /// A message of the user, or of the program that drives the agent.
     User {
         /// Text, or text and images.
         content: UserContent,
-        /// When it was made.
+        /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
     },
-    /// What the model answered.
+    /// A response of the model.
     Assistant {
         /// Text, reasoning and tool calls, in order.
         content: AssistantContent,
         /// Why the model stopped.
         stop_reason: StopReason,
-        /// What went wrong, if the model failed.
+        /// The error, if the model failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
-        /// When it was made.
+        /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
-        /// Tokens, where the model's provider counts them.
+        /// Tokens of the response, if the model's provider reports them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
-    /// What a tool answered, as the model sees it.
+    /// The result of a tool call, as the model sees it.
     ToolResult {
-        /// The call it answers.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         tool_name: CompactString,
         /// Text and images.
         content: ToolResultContent,
         /// Whether the tool failed.
         #[serde(default)]
         is_error: bool,
-        /// A sentence for people about what the tool did.
+        /// A sentence for the user about what the tool did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         narration: Option<String>,
         /// Structured data for the host, which the model does not see.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// When it was made.
+        /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
     },
-    /// Something of the host's own.
+    /// A message of a kind that only the host knows.
     Custom {
-        /// What it is.
+        /// The host's name for the kind.
         kind: String,
         /// Its data.
         #[serde(default)]
         payload: Value,
-        /// When it was made.
+        /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
     },
 }
 
 impl AgentMessage {
-    /// Words of a person.
+    /// A text message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { content: UserContent::Text(text.into()), timestamp: None }
     }
 
-    /// An answer of the model that is only text.
+    /// A text response of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant {
             content: AssistantContent::text(text),
@@ -101,7 +101,7 @@ impl AgentMessage {
     }
 }
 
-/// Tokens of one model call, as its provider counts them.
+/// Tokens of one model request and its response, as the provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens sent.
@@ -122,21 +122,21 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done.
+    /// The response is complete.
     EndTurn,
-    /// It asked for tools.
+    /// It calls tools.
     ToolUse,
-    /// It ran into the limit of its output.
+    /// It reached the limit on output tokens.
     MaxTokens,
-    /// Its provider failed.
+    /// The provider reported an error.
     Error,
-    /// Somebody cancelled it.
+    /// The user or the host cancelled it.
     Aborted,
     /// Another reason.
     Other,
 }
 
-/// What a user message holds.
+/// The content of a user message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum UserContent {
@@ -156,21 +156,21 @@ pub enum UserBlock {
     Image(ImageContent),
 }
 
-/// What the model answered, in order.
+/// The content of a model response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AssistantContent {
-    /// The parts.
+    /// The parts, in order.
     pub blocks: Vec<AssistantBlock>,
 }
 
 impl AssistantContent {
-    /// An answer that is only text.
+    /// Content that is only text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { blocks: vec![AssistantBlock::Text(TextContent { text: text.into() })] }
     }
 
-    /// The text a reader sees, without reasoning and tool calls.
+    /// The visible text, without reasoning and tool calls.
     pub fn plain_text(&self) -> Cow<'_, str> {
         joined(self.blocks.iter().filter_map(|block| match block {
             AssistantBlock::Text(text) => Some(text.text.as_str()),
@@ -178,55 +178,55 @@ impl AssistantContent {
         }))
     }
 
-    /// Whether the model asked for a tool.
+    /// Whether the response calls a tool.
     pub fn has_tool_calls(&self) -> bool {
         self.blocks.iter().any(|block| matches!(block, AssistantBlock::ToolCall(_)))
     }
 }
 
-/// A part of the model's answer.
+/// A part of a model response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AssistantBlock {
-    /// Text for the reader.
+    /// Visible text.
     Text(TextContent),
-    /// Thoughts the prompt asked for, in the visible text.
+    /// Reasoning that the prompt asked for, written as visible text.
     Thinking(TextContent),
-    /// The provider's own reasoning.
+    /// Reasoning in the provider's own format.
     Reasoning(TextContent),
-    /// The provider's own reasoning, signed or sealed.
+    /// Reasoning in the provider's own format, signed or encrypted.
     ReasoningDetails(ReasoningDetailsContent),
-    /// A request to run a tool.
+    /// A tool call.
     ToolCall(ToolCallBlock),
 }
 
-/// A request to run a tool.
+/// A tool call in a model response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallBlock {
-    /// The call.
+    /// Id of the call.
     pub id: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub name: CompactString,
-    /// What the tool is asked.
+    /// Arguments, as the model wrote them.
     pub arguments: Value,
 }
 
-/// Reasoning items, kept as the provider sent them.
+/// Reasoning items, stored as the provider sent them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReasoningDetailsContent {
     /// The items.
     pub details: Vec<Value>,
 }
 
-/// What a tool answered, as the model sees it.
+/// The content of a tool result, as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolResultContent {
-    /// The parts.
+    /// The parts, in order.
     pub blocks: Vec<ToolResultBlock>,
 }
 
-/// A part of a tool's answer.
+/// A part of a tool result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolResultBlock {
@@ -236,30 +236,30 @@ pub enum ToolResultBlock {
     Image(ImageContent),
 }
 
-/// Text.
+/// A block of text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TextContent {
     /// The text.
     pub text: String,
 }
 
-/// An image, by address.
+/// An image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageContent {
-    /// A `data:` URL or an address the provider can fetch.
+    /// A `data:` URL, or a URL that the provider can fetch.
     pub source: String,
-    /// The image's type.
+    /// Media type, such as `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What it shows, in words.
+    /// A description of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt: Option<String>,
 }
 
-/// What a tool returned to the host.
+/// The result of a tool call, as the tool returned it to the host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// What the model gets to see.
+    /// The part that the model sees.
     pub content: Vec<ToolResultBlock>,
     /// Whether the tool failed.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -267,10 +267,10 @@ pub struct ToolResult {
     /// Structured data for the host.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
-    /// Whether the tool asks for the run to end.
+    /// Whether the tool asks the host to end the run.
     #[serde(default, skip_serializing_if = "is_false")]
     pub terminate: bool,
-    /// A sentence for people about what the tool did.
+    /// A sentence for the user about what the tool did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narration: Option<String>,
 }
@@ -288,12 +288,12 @@ impl ToolResult {
         }
     }
 
-    /// A failure that is only text.
+    /// A failed result that is only text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// All of the answer that can be compared: the texts, and an image's address for the image.
+    /// The result as one text for comparisons: all texts, and the URL of each image.
     pub fn comparable_text(&self) -> Cow<'_, str> {
         joined(self.content.iter().map(|block| match block {
             ToolResultBlock::Text(text) => text.text.as_str(),
@@ -302,7 +302,7 @@ impl ToolResult {
     }
 }
 
-/// The parts as one text; borrowed where there is only one part.
+/// Joins the parts with newlines. Borrows if there is only one part.
 fn joined<'a>(mut parts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
     let Some(first) = parts.next() else { return Cow::Borrowed("") };
     let mut text = Cow::Borrowed(first);

@@ -1,4 +1,4 @@
-//! How a run ended, as one word in the record.
+//! How a run ended, as one word in its record.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::text::Excerpt;
 
 /// How a run ended.
 ///
-/// Any text reads: a word this release does not know is kept as it is.
+/// Reading never fails: a word that this release does not know becomes [`Self::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum RunOutcome {
-    /// The agent finished by itself.
+    /// The agent finished on its own.
     Completed,
     /// The agent gave up or its model failed.
     Failed,
-    /// A person or a signal ended it.
+    /// The user or a signal ended it.
     Aborted,
-    /// A limit of the host ended it: turns, tokens, time.
+    /// A limit of the host ended it, such as turns, tokens or time.
     LimitReached,
-    /// It ended without saying how.
+    /// The host did not say how it ended.
     Unknown,
-    /// Another word.
+    /// A word that this release does not know.
     Other(String),
 }
 
@@ -39,7 +39,7 @@ impl RunOutcome {
 }
 
 impl RunOutcome {
-    /// The same in little room: of another word, its beginning.
+    /// The outcome with a bounded length, for a checkpoint.
     pub(crate) fn bounded(&self) -> Self {
         match self {
             Self::Other(word) => Self::Other(Excerpt::of(word).as_str().to_owned()),

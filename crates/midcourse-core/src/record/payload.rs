@@ -1,7 +1,7 @@
-//! The facts a record can hold.
+//! The payload of a record: what happened, by kind.
 //!
-//! A reader that does not care for a kind can still order and count it. Streaming deltas have no
-//! kind: a fact is recorded once, in its final form.
+//! Streaming deltas have no kind: each event is recorded once, in its final form. A reader that does
+//! not know a kind can still order and count its records.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -16,159 +16,159 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TrajectoryPayload {
-    /// The run is known from here on.
+    /// The run started.
     RunStarted {
-        /// Who it is.
+        /// Identity of the run.
         identity: RunIdentity,
     },
-    /// The run is over.
+    /// The run ended.
     RunEnded {
         /// How it ended.
         outcome: RunOutcome,
-        /// What the run added to the conversation.
+        /// Messages that the run added to the conversation.
         new_messages: Vec<AgentMessage>,
     },
-    /// The model is about to be asked.
+    /// A turn started: the next model request is about to be made.
     TurnStarted,
-    /// The model answered and its tools have run.
+    /// A turn ended: the model responded and its tools have run.
     TurnEnded {
-        /// The answer.
+        /// The model's response.
         assistant: AgentMessage,
-        /// What the tools returned.
+        /// Results of the tool calls.
         tool_results: Vec<AgentMessage>,
     },
-    /// The conversation grew by a message.
+    /// A message was added to the conversation.
     MessageAppended {
-        /// The message, whole.
+        /// The whole message.
         message: AgentMessage,
     },
-    /// A tool was called.
+    /// A tool call started.
     ToolStarted {
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         tool_name: CompactString,
-        /// What it was asked.
+        /// Arguments of the call.
         args: Value,
     },
-    /// A tool returned.
+    /// A tool call ended.
     ToolEnded {
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         tool_name: CompactString,
-        /// What it returned.
+        /// Its result.
         result: ToolResult,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
     },
-    /// A request for the model was put together.
+    /// A model request was prepared.
     ProviderRequestPrepared {
-        /// Which request of the run.
+        /// Number of the request in the run, from 0.
         iteration: usize,
-        /// The model.
+        /// Name of the model.
         model_id: Option<String>,
         /// Length of the system prompt, in characters.
         system_prompt_chars: usize,
         /// Number of messages.
         message_count: usize,
-        /// Number of tools offered.
+        /// Number of tools that the model may call.
         tool_count: usize,
         /// Their names.
         tools: Vec<String>,
     },
-    /// A plugin of the host changed the context of a request.
+    /// A plugin of the host changed the messages of a request.
     ContextTransformApplied {
-        /// Which request of the run.
+        /// Number of the request in the run, from 0.
         iteration: usize,
-        /// The plugin.
+        /// Name of the plugin.
         plugin: String,
-        /// Messages before.
+        /// Number of messages before.
         before_count: usize,
-        /// Messages after.
+        /// Number of messages after.
         after_count: usize,
     },
     /// A plugin of the host limited the tools of a request.
     ToolGateApplied {
-        /// Which request of the run.
+        /// Number of the request in the run, from 0.
         iteration: usize,
-        /// The plugin.
+        /// Name of the plugin.
         plugin: String,
-        /// The tools left, or all.
+        /// Names of the tools that remain; `None` means all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         allow: Option<Vec<String>>,
     },
-    /// The limits of several plugins left no tool, so the host chose one plugin's.
+    /// The limits of several plugins left no tool, so the host followed one plugin.
     ToolGateConflictResolved {
-        /// Which request of the run.
+        /// Number of the request in the run, from 0.
         iteration: usize,
-        /// The plugins.
+        /// Names of the plugins.
         plugins: Vec<String>,
-        /// The one that was followed.
+        /// Name of the plugin that the host followed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chosen_plugin: Option<String>,
-        /// The tools left.
+        /// Names of the tools that remain.
         allow: Vec<String>,
-        /// Why that one.
+        /// Why the host chose that plugin.
         reason: String,
     },
-    /// The host threw away a cut-off answer and asked again with more room.
+    /// A response was cut off, and the host repeated the request with a higher limit.
     OutputTokensEscalation {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
-        /// The room before.
+        /// Limit on output tokens before.
         prev_cap: u32,
-        /// The room now.
+        /// Limit on output tokens now.
         new_cap: u32,
     },
-    /// Feedback reached the agent, or would have.
+    /// Feedback was delivered to the agent, or would have been in shadow mode.
     FeedbackDelivered {
-        /// What was said and why.
+        /// The feedback.
         feedback: Feedback,
-        /// The words as the host got them.
+        /// The feedback as rendered for the host.
         text: String,
-        /// The call whose result carried it.
+        /// Id of the call whose result carried the feedback.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<CallId>,
-        /// Recorded only: nothing reached the agent.
+        /// Shadow mode: only recorded, not delivered.
         #[serde(default)]
         shadow: bool,
     },
-    /// Guidance reached the agent, or would have.
+    /// Guidance was delivered to the agent, or would have been in shadow mode.
     GuidanceDelivered {
-        /// What was said, where and why.
+        /// The guidance and its decision point.
         guidance: GuidanceDelivered,
-        /// Recorded only: nothing reached the agent.
+        /// Shadow mode: only recorded, not delivered.
         #[serde(default)]
         shadow: bool,
     },
-    /// What followed something that was said.
+    /// The outcome of a delivery.
     Outcome {
-        /// The record of what was said.
+        /// Seq of the delivery's record.
         delivery_seq: u64,
-        /// What followed.
+        /// What happened after the delivery.
         verdict: OutcomeVerdict,
-        /// Calls it took to tell.
+        /// Tool calls between the delivery and the outcome.
         after_calls: u64,
     },
-    /// The run has a deadline, or has none any more.
+    /// The run's deadline was set or removed.
     DeadlineSet {
-        /// The moment.
+        /// The deadline; `None` removes it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_unix_ms: Option<Timestamp>,
     },
-    /// A configuration is in force from here on.
+    /// A configuration applies from here on.
     ConfigApplied {
-        /// Which, as a digest or a name.
+        /// The configuration, or its digest or name.
         config: String,
-        /// The prompt the run works on from here on. Without one these are the terms of a launch,
-        /// and its budgets count from here; what only a shadow said before was not told.
+        /// The prompt that the run works on from here on. `None` means that a new launch begins:
+        /// its budgets count from here, and shadow deliveries before it are forgotten.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_name: Option<CompactString>,
     },
-    /// A file appeared.
+    /// A file was created.
     FileCreated {
-        /// Where.
+        /// Path of the file.
         path: String,
     },
     /// The host reported the tokens of one model response that is not recorded as a message with
@@ -184,41 +184,41 @@ pub enum TrajectoryPayload {
     },
     /// A proxy sees the model requests of this run, so hooks leave deliveries to it.
     ProxyAttached,
-    /// A run that had stopped goes on.
+    /// The run was resumed after it had stopped.
     Resumed,
     /// A tool call was refused before it ran.
     Denied {
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         tool_name: CompactString,
-        /// Why, where the host says so.
+        /// The reason, if the host reports one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The host replaced the conversation so far by a summary.
+    /// The host replaced the conversation so far with a summary.
     ContextCompacted {
-        /// Who asked for it.
+        /// What caused it, such as `auto` or `manual`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<String>,
     },
     /// Records were lost here.
     Gap {
-        /// How many.
+        /// Number of lost records.
         lost: u64,
-        /// Why.
+        /// Why they were lost.
         reason: GapReason,
     },
-    /// The host sent something that could not be read; it is kept.
+    /// The host sent a payload that could not be decoded; it is stored as it is.
     Unread {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What it sent.
+        /// The payload.
         raw: String,
     },
 }
 
-/// Why records are missing.
+/// Why records were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
@@ -226,12 +226,12 @@ pub enum GapReason {
     Rejected,
     /// The store could not be reached.
     Io,
-    /// They came faster than they could be written.
+    /// They arrived faster than they could be written.
     Overload,
 }
 
 impl TrajectoryPayload {
-    /// All kinds, as they stand in records.
+    /// Names of all kinds, as in the JSON of records.
     pub const KINDS: [&'static str; 26] = [
         "run_started",
         "run_ended",
@@ -261,7 +261,7 @@ impl TrajectoryPayload {
         "unread",
     ];
 
-    /// The kind, as it stands in the record.
+    /// Name of the kind, as in the JSON of records.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RunStarted { .. } => "run_started",
@@ -293,7 +293,7 @@ impl TrajectoryPayload {
         }
     }
 
-    /// The tool call that this is a fact about.
+    /// Id of the tool call that the payload is about.
     pub const fn call_id(&self) -> Option<&CallId> {
         match self {
             Self::ToolStarted { tool_call_id, .. }
@@ -303,7 +303,7 @@ impl TrajectoryPayload {
         }
     }
 
-    /// Whether this is an opinion that a replay drops and makes anew.
+    /// Whether the payload is a conclusion of the engine, which a replay drops and recomputes.
     pub const fn is_opinion(&self) -> bool {
         matches!(
             self,

@@ -99,7 +99,7 @@ fn prompts_have_names_and_sections_that_parse() {
     let error = template().with_section("intro", "{% if %}").unwrap_err();
     assert!(error.to_string().starts_with("section \"intro\": syntax error"), "{error}");
     let twice = template().with_section("s", "x").unwrap().with_section("s", "y").unwrap_err();
-    assert_eq!(twice.to_string(), "there are two sections \"s\": give each its own key");
+    assert_eq!(twice.to_string(), "duplicate section key \"s\"; give each section its own");
     let behind = template()
         .with_section("hints", "{{ guidance }}")
         .unwrap()
