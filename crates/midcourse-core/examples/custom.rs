@@ -29,11 +29,11 @@ impl FeedbackProvider for ToolUsageMonitor {
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
         let count = context.tool_call_count();
         if count > self.max_calls_without_progress {
-            return Ok(Feedback::new(self.name(), format!("You have made {count} tool calls."))?
-                .suggest("Review progress.")?
-                .severity(Severity::Caution));
+            return Ok(Feedback::new(self.name(), format!("You have made {count} tool calls."))
+                .with_suggestion("Review progress.")
+                .with_severity(Severity::Caution));
         }
-        Ok(Feedback::new(self.name(), "OK")?)
+        Ok(Feedback::new(self.name(), "OK"))
     }
 }
 

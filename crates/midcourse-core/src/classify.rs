@@ -1,8 +1,7 @@
-//! Classifiers: whether guidance applies, as a small pure question to the context.
+//! Classifiers: small pure functions that decide whether guidance applies.
 //!
-//! Each looks at the analysis and answers in well under a microsecond; they are asked at every
-//! decision. Built from parameters that are checked where they are made, and from one another
-//! with [`all_of`], [`any_of`], [`not`] and [`threshold`].
+//! Each looks at the analysis and takes well under a microsecond, because classifiers run at every
+//! decision point. [`all_of`], [`any_of`], [`not`] and [`threshold`] combine them.
 
 mod built_in;
 mod compose;
@@ -14,6 +13,8 @@ pub use built_in::{
 };
 pub use compose::{AllOf, AnyOf, Not, Threshold, all_of, any_of, not, threshold};
 
+use std::sync::Arc;
+
 use crate::fault::ProviderError;
 use crate::message::ClassificationResult;
 use crate::prompt::GuidanceContext;
@@ -22,7 +23,7 @@ use crate::prompt::GuidanceContext;
 ///
 /// An implementation depends on the context alone: no clock, no disk, no state of its own.
 pub trait Classifier: Send + Sync {
-    /// What it is called.
+    /// Name in reports.
     fn name(&self) -> &str;
 
     /// Whether guidance applies now.
@@ -32,15 +33,21 @@ pub trait Classifier: Send + Sync {
     ) -> Result<ClassificationResult, ProviderError>;
 }
 
-impl<T: Classifier + ?Sized> Classifier for Box<T> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+macro_rules! classify_through_a_pointer {
+    ($($pointer:ident),*) => {$(
+        impl<T: Classifier + ?Sized> Classifier for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn classify(
-        &self,
-        context: &GuidanceContext<'_>,
-    ) -> Result<ClassificationResult, ProviderError> {
-        (**self).classify(context)
-    }
+            fn classify(
+                &self,
+                context: &GuidanceContext<'_>,
+            ) -> Result<ClassificationResult, ProviderError> {
+                (**self).classify(context)
+            }
+        }
+    )*};
 }
+
+classify_through_a_pointer!(Box, Arc);

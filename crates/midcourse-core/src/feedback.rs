@@ -17,13 +17,13 @@ mod stall;
 pub use budget::{Budget, BudgetFeedback, InvalidBudget};
 pub use collect::collect_feedback;
 pub use deadline::DeadlineFeedback;
-pub(crate) use deadline::{deadline_cause, length_in_words};
+pub(crate) use deadline::{deadline_cause, duration_text};
 pub use drift::DriftDetector;
 pub use error_cascade::ErrorCascadeDetector;
 pub use fixed::StaticFeedback;
 pub use observer::{
-    Assessment, DeadlineObserver, ObserverConfig, ObserverContext, ObserverTrigger,
-    RecordAssessment, TrajectoryObserver, run_observers,
+    DeadlineObserver, ObserverConfig, ObserverContext, ObserverTrigger, RecordAssessment,
+    TrajectoryObserver, run_observers,
 };
 pub use stall::StallDetector;
 

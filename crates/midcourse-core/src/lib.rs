@@ -28,6 +28,7 @@ mod prompt;
 mod record;
 mod session;
 mod text;
+mod threshold;
 mod time;
 
 pub use analysis::{
@@ -53,7 +54,7 @@ pub use engine::{
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{
-    Assessment, Budget, BudgetFeedback, DeadlineFeedback, DeadlineObserver, DriftDetector,
+    Budget, BudgetFeedback, DeadlineFeedback, DeadlineObserver, DriftDetector,
     ErrorCascadeDetector, InvalidBudget, ObserverConfig, ObserverContext, ObserverTrigger,
     RecordAssessment, StallDetector, StaticFeedback, TrajectoryObserver, collect_feedback,
     run_observers,
@@ -64,10 +65,10 @@ pub use guidance::{
 };
 pub use ledger::{Ledger, LedgerPolicy, MAX_CAUSES, MAX_REMEMBERED_TEXTS};
 pub use message::{
-    ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
-    GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition, InvalidFeedback,
-    InvalidGuidance, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, MAX_METADATA_ENTRIES, Observation,
-    Outcome, OutcomeVerdict, Severity, format_guidance,
+    Assessment, ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
+    GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition, InvalidGuidance,
+    MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, MAX_METADATA_ENTRIES, Observation, Outcome,
+    OutcomeVerdict, Severity, format_guidance,
 };
 pub use money::{InvalidMoney, MicroUsd};
 pub use notation::{NotationError, parse_notation, parse_notation_events, write_notation};
@@ -88,7 +89,8 @@ pub use session::{
     MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
 pub use text::{
-    ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_SAFE_NAME_CHARS,
-    SafeName, Text, looks_failed, similarity,
+    ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_PROVIDER_NAME_CHARS,
+    MAX_SAFE_NAME_CHARS, ProviderName, SafeName, Text, looks_failed, similarity,
 };
+pub use threshold::InvalidThreshold;
 pub use time::{Deadline, InvalidSeconds, Seconds, Timestamp};

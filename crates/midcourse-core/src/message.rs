@@ -3,19 +3,21 @@
 //! These types are stored in records, so they stand below `record` and know nothing of sessions,
 //! prompts or providers. Limits are part of the types: a text that is too long cannot be built.
 
+mod assessment;
 mod classification;
 mod decision_point;
 mod feedback;
 mod guidance;
+mod observation;
 mod outcome;
 
+pub use assessment::Assessment;
 pub use classification::{ClassificationResult, MAX_METADATA_ENTRIES};
 pub use decision_point::{DecisionPoint, DecisionPoints, InjectionPosition};
-pub use feedback::{
-    Feedback, InvalidFeedback, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, Observation, Severity,
-};
+pub use feedback::{Feedback, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, Severity};
 pub use guidance::{
     GuidanceDelivered, GuidanceInjection, GuidanceKey, GuidanceText, InvalidGuidance,
     format_guidance,
 };
+pub use observation::Observation;
 pub use outcome::{Outcome, OutcomeVerdict};

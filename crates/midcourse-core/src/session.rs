@@ -86,6 +86,9 @@ impl Session {
                 self.record_guidance(guidance, seq, at);
             }
             SessionEvent::Pattern(pattern) => self.state.record_pattern(pattern),
+            SessionEvent::Deadline(deadline) => {
+                self.state.deadline = Some((deadline, self.trajectory().latest_seq()));
+            }
         }
         Changes::default()
     }
@@ -174,7 +177,8 @@ impl Session {
         Changes { patterns, outcomes, faults }
     }
 
-    fn record_feedback(&mut self, feedback: Feedback, seq: u64) {
+    fn record_feedback(&mut self, mut feedback: Feedback, seq: u64) {
+        self.state.complete_feedback(&mut feedback, self.trajectory().latest_at());
         self.record_delivery(&feedback.render(), feedback.why(), seq, feedback.timestamp());
         self.state.record_feedback(feedback);
     }

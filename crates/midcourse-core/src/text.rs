@@ -21,6 +21,7 @@ mod short_result;
 mod similarity;
 mod token;
 
+pub(crate) use bounded::CutText;
 pub use bounded::{InvalidText, Text};
 pub(crate) use canonical::{ArgsView, write_canonical, write_without_layout};
 pub(crate) use command::CommandView;
@@ -29,7 +30,7 @@ pub use excerpt::{Excerpt, MAX_EXCERPT_BYTES};
 pub use failure::looks_failed;
 pub(crate) use failure::reports_failing_exit;
 pub(crate) use message::{asks_to_repeat, is_announcement, repeats_itself};
-pub use name::{MAX_SAFE_NAME_CHARS, SafeName};
+pub use name::{MAX_PROVIDER_NAME_CHARS, MAX_SAFE_NAME_CHARS, ProviderName, SafeName};
 pub(crate) use scan::strip_volatile;
 pub(crate) use short_result::ShortResult;
 pub use similarity::similarity;

@@ -2,8 +2,7 @@
 //! may deliver. Every key is optional here; the defaults are in the core only.
 
 use midcourse::{
-    ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider, ErrorCascadeDetector,
-    FeedbackSetting, GuidanceSetting, ParallelToolReminder, ProviderSettings,
+    DeadlineFeedback, ErrorCascadeDetector, FeedbackSetting, GuidanceSetting, ProviderSettings,
 };
 use serde::Deserialize;
 
@@ -119,24 +118,24 @@ impl ProvidersWire {
 
         let (wire, setting) = (self.diagnostic_signal, &mut all.diagnostic_signal);
         if let Some(errors) = &wire.error_threshold {
-            setting.provider = DiagnosticSignalProvider::new(errors.0);
+            setting.provider = setting.provider.clone().with_error_threshold(errors.0);
         }
         if let Some(tool) = &wire.log_tool_name {
-            setting.provider = setting.provider.clone().with_log_tool(tool.0.as_str());
+            setting.provider = setting.provider.clone().with_log_tool_name(tool.0.as_str());
         }
         wire.apply_to(setting);
 
         let (mut wire, setting) = (self.doom_loop_detector, &mut all.doom_loop_detector);
         let cycles = &mut setting.provider.classifier;
         set(&mut cycles.similarity, wire.similarity_threshold.take().map(|number| number.0));
-        set(&mut cycles.longest, wire.window_size.take().map(|calls| calls.0));
+        set(&mut cycles.longest_cycle, wire.window_size.take().map(|calls| calls.0));
         set(&mut cycles.repetitions, wire.max_repetitions.take().map(|count| count.0));
-        set(&mut cycles.shortest, wire.min_cycle_len.take().map(|calls| calls.0));
+        set(&mut cycles.shortest_cycle, wire.min_cycle_len.take().map(|calls| calls.0));
         wire.apply_to(setting);
 
         let (wire, setting) = (self.consultation_prompt, &mut all.consultation_prompt);
         if let Some(failures) = &wire.failure_threshold {
-            setting.provider = ConsultationPromptProvider::new(failures.0);
+            setting.provider = setting.provider.clone().with_failure_threshold(failures.0);
         }
         if let Some(tool) = &wire.consultation_tool {
             setting.provider = setting.provider.clone().with_consultation_tool(tool.0.as_str());
@@ -145,7 +144,7 @@ impl ProvidersWire {
 
         let (wire, setting) = (self.parallel_tool_reminder, &mut all.parallel_tool_reminder);
         if let Some(turns) = &wire.sequential_threshold {
-            setting.provider = ParallelToolReminder::new(turns.0);
+            setting.provider = setting.provider.with_sequential_threshold(turns.0);
         }
         wire.apply_to(setting);
         providers

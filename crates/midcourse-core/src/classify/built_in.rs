@@ -1,4 +1,4 @@
-//! The built-in classifiers. Each has the specification's parameters as its default.
+//! The built-in classifiers. Their default parameters are those of the seed specifications.
 
 use std::num::NonZeroU32;
 
@@ -15,22 +15,22 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(n - 1)
 }
 
-/// A confidence that begins at 0.7 and grows with every count above the threshold.
-fn beyond(count: u64, threshold: u64) -> Confidence {
+/// A confidence of 0.7 at the threshold, growing by 0.03 with each count above it up to 1.
+fn confidence_above(count: u64, threshold: u64) -> Confidence {
     let steps = u16::try_from(count.saturating_sub(threshold).min(10)).unwrap_or(10);
     Confidence::clamped(0.7 + 0.03 * f64::from(steps))
 }
 
-/// A cycle that was gone through often enough.
+/// Applies to a loop: a sequence of calls that is repeated with the same results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoomLoopClassifier {
-    /// Times a cycle has to be gone through.
+    /// How often the sequence has to be made.
     pub repetitions: NonZeroU32,
-    /// The shortest cycle, in calls.
-    pub shortest: NonZeroU32,
-    /// The longest cycle, in calls.
-    pub longest: NonZeroU32,
-    /// How alike the rounds have to be.
+    /// Length of the shortest sequence, in calls.
+    pub shortest_cycle: NonZeroU32,
+    /// Length of the longest sequence, in calls.
+    pub longest_cycle: NonZeroU32,
+    /// How alike the repetitions have to be.
     pub similarity: Confidence,
 }
 
@@ -38,8 +38,8 @@ impl Default for DoomLoopClassifier {
     fn default() -> Self {
         Self {
             repetitions: at_least_one(3),
-            shortest: at_least_one(2),
-            longest: at_least_one(8),
+            shortest_cycle: at_least_one(2),
+            longest_cycle: at_least_one(8),
             similarity: Confidence::clamped(0.8),
         }
     }
@@ -58,26 +58,26 @@ impl Classifier for DoomLoopClassifier {
         else {
             return Ok(ClassificationResult::no());
         };
-        // One call six times over is also a cycle of two, three times.
-        let multiple = self.shortest.get().div_ceil(*cycle_length);
+        // The same call six times is also a sequence of two calls three times.
+        let multiple = self.shortest_cycle.get().div_ceil(*cycle_length);
         let (length, rounds) = (cycle_length * multiple, repetitions / multiple);
         let is_loop = rounds >= self.repetitions.get()
-            && length <= self.longest.get()
+            && length <= self.longest_cycle.get()
             && *similarity >= self.similarity;
         if !is_loop {
             return Ok(ClassificationResult::no());
         }
         Ok(ClassificationResult::maybe(pattern.confidence())
-            .because(format!("{length} calls, {rounds} times"))
-            .with("cycle_length", length)
-            .with("repetitions", rounds))
+            .with_reason(format!("{length} calls, {rounds} times"))
+            .with_metadata("cycle_length", length)
+            .with_metadata("repetitions", rounds))
     }
 }
 
-/// Failures in a row.
+/// Applies to consecutive failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorStreakClassifier {
-    /// How many.
+    /// Number of consecutive failures from which on it applies.
     pub errors: NonZeroU32,
 }
 
@@ -98,16 +98,16 @@ impl Classifier for ErrorStreakClassifier {
         if errors < threshold {
             return Ok(ClassificationResult::no());
         }
-        Ok(ClassificationResult::maybe(beyond(errors, threshold))
-            .because(format!("{errors} failures in a row"))
-            .with("errors", errors))
+        Ok(ClassificationResult::maybe(confidence_above(errors, threshold))
+            .with_reason(format!("{errors} failures in a row"))
+            .with_metadata("errors", errors))
     }
 }
 
-/// Calls without anything new.
+/// Applies to calls that bring nothing new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressStallClassifier {
-    /// How many.
+    /// Number of calls without progress from which on it applies.
     pub calls: NonZeroU32,
 }
 
@@ -128,18 +128,18 @@ impl Classifier for ProgressStallClassifier {
         if calls < threshold {
             return Ok(ClassificationResult::no());
         }
-        Ok(ClassificationResult::maybe(beyond(calls, threshold))
-            .because(format!("{calls} calls without progress"))
-            .with("calls", calls))
+        Ok(ClassificationResult::maybe(confidence_above(calls, threshold))
+            .with_reason(format!("{calls} calls without progress"))
+            .with_metadata("calls", calls))
     }
 }
 
-/// Many calls, against a limit that is near.
+/// Applies when the number of calls comes near a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HighToolCountClassifier {
-    /// The limit.
+    /// The limit, in calls.
     pub calls: NonZeroU32,
-    /// The part of the limit from which on it applies.
+    /// Fraction of the limit from which on it applies.
     pub warn_at: Confidence,
 }
 
@@ -161,17 +161,17 @@ impl Classifier for HighToolCountClassifier {
             return Ok(ClassificationResult::no());
         }
         Ok(ClassificationResult::maybe(Confidence::clamped(part))
-            .because(format!("{calls} of {} calls", self.calls))
-            .with("calls", calls))
+            .with_reason(format!("{calls} of {} calls", self.calls))
+            .with_metadata("calls", calls))
     }
 }
 
-/// One tool in most of the latest calls.
+/// Applies when most of the latest calls use one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleToolRepeatedClassifier {
-    /// How many of the latest calls.
+    /// How many of the latest calls have to use the same tool.
     pub calls: NonZeroU32,
-    /// How many calls are looked at.
+    /// How many of the latest calls count.
     pub of: NonZeroU32,
 }
 
@@ -202,14 +202,14 @@ impl Classifier for SingleToolRepeatedClassifier {
         }
         let part = most as f64 / latest.len() as f64;
         Ok(ClassificationResult::maybe(Confidence::clamped(part))
-            .because(format!("one tool in {most} of {} calls", latest.len())))
+            .with_reason(format!("one tool in {most} of {} calls", latest.len())))
     }
 }
 
-/// Turns in a row that read one thing each.
+/// Applies to consecutive turns with a single read-only call each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequentialWhenParallelClassifier {
-    /// How many.
+    /// Number of turns from which on it applies.
     pub turns: NonZeroU32,
 }
 
@@ -228,21 +228,22 @@ impl Classifier for SequentialWhenParallelClassifier {
         let trajectory = context.trajectory();
         let turns = trajectory.single_call_turns();
         let mut latest = trajectory.recent_tool_calls(self.turns.get() as usize);
-        // Changes and waits depend on one another; looks usually do not.
+        // Changes and waits depend on each other; reads usually do not.
         let independent = latest.all(|call| !call.writes() && !call.waits() && !call.is_error());
         if turns < self.turns.get() || !independent {
             return Ok(ClassificationResult::no());
         }
         Ok(ClassificationResult::maybe(Confidence::clamped(0.6))
-            .because(format!("{turns} turns with one call each"))
-            .with("turns", turns))
+            .with_reason(format!("{turns} turns with one call each"))
+            .with_metadata("turns", turns))
     }
 }
 
-/// A result so long that it crowds the context.
+/// Applies to a result that takes up much of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// The length from which on it applies, in bytes: for most output that is characters.
+    /// Length of a result from which on it applies. Counted in bytes, which for most output are
+    /// characters.
     pub chars: NonZeroU32,
 }
 
@@ -264,12 +265,12 @@ impl Classifier for LargeOutputClassifier {
             return Ok(ClassificationResult::no());
         }
         Ok(ClassificationResult::maybe(Confidence::clamped(0.8))
-            .because(format!("a result of {length} bytes"))
-            .with("bytes", length))
+            .with_reason(format!("a result of {length} bytes"))
+            .with_metadata("bytes", length))
     }
 }
 
-/// Words that stand beside secrets.
+/// Words that usually come with a secret, in lower case.
 const SENSITIVE_WORDS: [&str; 8] = [
     "password",
     "passwd",
@@ -281,7 +282,7 @@ const SENSITIVE_WORDS: [&str; 8] = [
     "authorization:",
 ];
 
-/// Something secret in what is about to be run, was returned, or was said.
+/// Applies to a pending call, a result or a model response that seems to contain a secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SensitiveContentClassifier;
 
@@ -301,10 +302,10 @@ impl Classifier for SensitiveContentClassifier {
         } else if latest.is_some_and(|call| is_sensitive(call.result_excerpt())) {
             "the latest result"
         } else if context.last_response().is_some_and(is_sensitive) {
-            "the latest answer"
+            "the latest response"
         } else {
             return Ok(ClassificationResult::no());
         };
-        Ok(ClassificationResult::maybe(Confidence::clamped(0.6)).because(place))
+        Ok(ClassificationResult::maybe(Confidence::clamped(0.6)).with_reason(place))
     }
 }

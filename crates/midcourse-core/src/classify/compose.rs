@@ -1,4 +1,4 @@
-//! Classifiers made of classifiers.
+//! Classifiers that combine other classifiers.
 
 use super::Classifier;
 use crate::confidence::Confidence;
@@ -8,10 +8,10 @@ use crate::prompt::GuidanceContext;
 
 type Classified = Result<ClassificationResult, ProviderError>;
 
-/// Applies when all of its parts do, as sure as the least sure of them.
+/// Applies if all of its parts apply, with the lowest of their confidences.
 pub struct AllOf(Vec<Box<dyn Classifier>>);
 
-/// Applies when all of these do; of none, never.
+/// Combines classifiers into one that applies if all of them apply; without any it never applies.
 pub fn all_of(parts: Vec<Box<dyn Classifier>>) -> AllOf {
     AllOf(parts)
 }
@@ -22,24 +22,24 @@ impl Classifier for AllOf {
     }
 
     fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
-        let mut least: Option<ClassificationResult> = None;
+        let mut lowest: Option<ClassificationResult> = None;
         for part in &self.0 {
             let result = part.classify(context)?;
             if !result.relevant() {
-                return Ok(ClassificationResult::no());
+                return Ok(result);
             }
-            if least.as_ref().is_none_or(|known| result.confidence() < known.confidence()) {
-                least = Some(result);
+            if lowest.as_ref().is_none_or(|known| result.confidence() < known.confidence()) {
+                lowest = Some(result);
             }
         }
-        Ok(least.unwrap_or_else(ClassificationResult::no))
+        Ok(lowest.unwrap_or_else(ClassificationResult::no))
     }
 }
 
-/// Applies when one of its parts does, as sure as the surest of them.
+/// Applies if one of its parts applies, with the highest of their confidences.
 pub struct AnyOf(Vec<Box<dyn Classifier>>);
 
-/// Applies when one of these does.
+/// Combines classifiers into one that applies if at least one of them applies.
 pub fn any_of(parts: Vec<Box<dyn Classifier>>) -> AnyOf {
     AnyOf(parts)
 }
@@ -50,21 +50,22 @@ impl Classifier for AnyOf {
     }
 
     fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
-        let mut most = ClassificationResult::no();
+        let mut highest = ClassificationResult::no();
         for part in &self.0 {
             let result = part.classify(context)?;
-            if result.relevant() && (!most.relevant() || result.confidence() > most.confidence()) {
-                most = result;
+            let is_higher = !highest.relevant() || result.confidence() > highest.confidence();
+            if result.relevant() && is_higher {
+                highest = result;
             }
         }
-        Ok(most)
+        Ok(highest)
     }
 }
 
-/// Applies when its part does not.
+/// Applies if its part does not apply, with the same confidence.
 pub struct Not<C>(C);
 
-/// Applies when this one does not.
+/// Turns a classifier into its opposite.
 pub fn not<C: Classifier>(part: C) -> Not<C> {
     Not(part)
 }
@@ -76,23 +77,19 @@ impl<C: Classifier> Classifier for Not<C> {
 
     fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
         let result = self.0.classify(context)?;
-        Ok(if result.relevant() {
-            ClassificationResult::no()
-        } else {
-            ClassificationResult::maybe(result.confidence().opposite())
-        })
+        Ok(ClassificationResult::with_confidence(!result.relevant(), result.confidence()))
     }
 }
 
-/// Applies when its part does, and is sure enough of it.
+/// Applies if its part applies with enough confidence.
 pub struct Threshold<C> {
     part: C,
-    at_least: Confidence,
+    min_confidence: Confidence,
 }
 
-/// Applies when this one does with at least this confidence.
-pub fn threshold<C: Classifier>(part: C, at_least: Confidence) -> Threshold<C> {
-    Threshold { part, at_least }
+/// Limits a classifier to results with at least this confidence.
+pub fn threshold<C: Classifier>(part: C, min_confidence: Confidence) -> Threshold<C> {
+    Threshold { part, min_confidence }
 }
 
 impl<C: Classifier> Classifier for Threshold<C> {
@@ -102,7 +99,7 @@ impl<C: Classifier> Classifier for Threshold<C> {
 
     fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
         let result = self.part.classify(context)?;
-        let is_sure = result.relevant() && result.confidence() >= self.at_least;
-        Ok(if is_sure { result } else { ClassificationResult::no() })
+        let is_confident = result.confidence() >= self.min_confidence;
+        Ok(if is_confident { result } else { ClassificationResult::no() })
     }
 }

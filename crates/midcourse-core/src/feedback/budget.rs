@@ -1,7 +1,7 @@
-//! What is left of calls, tokens and money. It tells, and never stops anything.
+//! Feedback about the budget: how many calls and tokens, and how much money, are used up.
 //!
-//! A budget counts from where the terms in force began to hold: what an earlier launch of the run
-//! used up was that launch's.
+//! It informs the agent and never stops anything. A budget counts from where the current settings
+//! began to apply: what an earlier launch of the same run used up does not count.
 
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
@@ -10,7 +10,7 @@ use crate::message::{Feedback, Severity};
 use crate::money::{InvalidMoney, MicroUsd};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// What a run may use up.
+/// Limits for what a run uses up. By default there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     calls: Option<u64>,
@@ -19,19 +19,19 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// At most this many tool calls.
+    /// Limits the number of tool calls.
     pub fn with_calls(mut self, calls: u64) -> Result<Self, InvalidBudget> {
         self.calls = Some(more_than_zero(calls)?);
         Ok(self)
     }
 
-    /// At most this many tokens, where the host reports them.
+    /// Limits the number of tokens. It has no effect with hosts that do not report tokens.
     pub fn with_tokens(mut self, tokens: u64) -> Result<Self, InvalidBudget> {
         self.tokens = Some(more_than_zero(tokens)?);
         Ok(self)
     }
 
-    /// At most this much money, where the host reports the cost.
+    /// Limits the cost. It has no effect with hosts that do not report a cost.
     pub fn with_cost_usd(mut self, dollars: f64) -> Result<Self, InvalidBudget> {
         let cost = MicroUsd::try_from(dollars)?;
         more_than_zero(cost.get())?;
@@ -39,97 +39,98 @@ impl Budget {
         Ok(self)
     }
 
-    /// The tool calls there are.
+    /// The limit for tool calls.
     pub const fn calls(self) -> Option<u64> {
         self.calls
     }
 
-    /// The tokens there are.
+    /// The limit for tokens.
     pub const fn tokens(self) -> Option<u64> {
         self.tokens
     }
 }
 
 fn more_than_zero(limit: u64) -> Result<u64, InvalidBudget> {
-    if limit > 0 { Ok(limit) } else { Err(InvalidBudget::Nothing) }
+    if limit > 0 { Ok(limit) } else { Err(InvalidBudget::Zero) }
 }
 
-/// A budget that cannot be.
+/// The error for a budget that makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidBudget {
-    /// A budget of nothing.
-    #[error("a budget of nothing is not possible: give more than zero, or leave it out")]
-    Nothing,
+    /// A limit of zero.
+    #[error("a budget of 0 is not possible; use more than 0, or set no budget")]
+    Zero,
     /// Not an amount of money.
     #[error(transparent)]
     Money(#[from] InvalidMoney),
 }
 
-/// Parts of a budget, in percent, at which it speaks.
-const STEPS: [u64; 4] = [50, 80, 95, 100];
+/// Used parts of a budget at which the agent gets feedback, in percent.
+const STEPS_PERCENT: [u64; 4] = [50, 80, 95, 100];
 
-/// From here on it warns.
+/// From this part on the feedback is a warning, in percent.
 const WARNING_PERCENT: u64 = 80;
 
-/// Says how much of a budget is used: at half, four fifths, 95 percent and when it is gone.
+/// Tells the agent how much of a budget is used: at 50, 80, 95 and 100 percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetFeedback {
     budget: Budget,
 }
 
-/// One budget and what is used of it.
-struct Used {
+/// One limit of a budget, and how much of it is used.
+struct Usage {
     kind: &'static str,
-    /// Under other terms.
-    before: u64,
+    /// Used before the current settings applied.
+    used_before: u64,
     used: u64,
     limit: u64,
-    /// The amounts in words.
-    words: (String, String),
+    used_text: String,
+    limit_text: String,
 }
 
-impl Used {
+impl Usage {
     fn percent(&self) -> u64 {
         let percent = u128::from(self.used) * 100 / u128::from(self.limit.max(1));
         u64::try_from(percent).unwrap_or(u64::MAX)
     }
 
+    /// How many of [`STEPS_PERCENT`] are reached.
     fn step(&self) -> u8 {
-        STEPS.iter().map(|step| u8::from(self.percent() >= *step)).sum()
+        STEPS_PERCENT.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
-    /// The same limit under later terms is another budget.
+    /// Includes what was used before: the same limit in a later launch is another budget.
     fn cause(&self) -> Cause {
         let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
-        Cause::new("budget", limit.then(&self.before.to_le_bytes()))
+        Cause::new("budget", limit.then(&self.used_before.to_le_bytes()))
     }
 }
 
 impl BudgetFeedback {
-    /// Watches a budget.
+    /// Feedback about a budget.
     pub const fn new(budget: Budget) -> Self {
         Self { budget }
     }
 
-    /// The part of the budget that has passed a step which was not told yet.
-    fn news(&self, context: &FeedbackContext<'_>) -> Option<(Used, Why)> {
+    /// The first limit that has reached a step the agent does not know of.
+    fn unreported_step(&self, context: &FeedbackContext<'_>) -> Option<(Usage, Why)> {
         let trajectory = context.trajectory();
         let before = context.session().usage_before();
-        let count = |kind: &'static str, total: u64, before: u64, limit: Option<u64>| {
-            let used = total.saturating_sub(before);
-            limit.map(|limit| {
-                let words = (used.to_string(), format!("{limit} {kind}"));
-                Used { kind, before, used, limit, words }
-            })
+        let count = |kind: &'static str, total: u64, used_before: u64, limit: Option<u64>| {
+            let used = total.saturating_sub(used_before);
+            let limit = limit?;
+            let (used_text, limit_text) = (used.to_string(), format!("{limit} {kind}"));
+            Some(Usage { kind, used_before, used, limit, used_text, limit_text })
         };
         let cost = self.budget.cost.zip(trajectory.cost()).map(|(limit, total)| {
             let used = total.saturating_sub(before.cost);
-            Used {
+            Usage {
                 kind: "dollars",
-                before: before.cost.get(),
+                used_before: before.cost.get(),
                 used: used.get(),
                 limit: limit.get(),
-                words: (used.to_string(), format!("{limit} dollars")),
+                used_text: used.to_string(),
+                limit_text: format!("{limit} dollars"),
             }
         });
         let (calls, tokens) = (trajectory.tool_call_count(), trajectory.tokens());
@@ -140,14 +141,14 @@ impl BudgetFeedback {
         ]
         .into_iter()
         .flatten()
-        .find_map(|part| {
-            let cause = part.cause();
-            // Every step that was passed is a rung, told or not.
-            let told = context.session().ledger().next_rung(&cause).0 - 1;
-            let rung = Rung(part.step());
-            (part.step() > told).then(|| {
+        .find_map(|usage| {
+            let cause = usage.cause();
+            // Each step is a rung, and a step that was passed over is passed for good.
+            let reported = context.session().ledger().next_rung(&cause).0 - 1;
+            let rung = Rung(usage.step());
+            (usage.step() > reported).then(|| {
                 let evidence = vec![trajectory.latest_seq()];
-                (part, Why { cause, rung, evidence })
+                (usage, Why { cause, rung, evidence })
             })
         })
     }
@@ -159,23 +160,23 @@ impl FeedbackProvider for BudgetFeedback {
     }
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
-        Ok(self.news(context).is_some())
+        Ok(self.unreported_step(context).is_some())
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        let (part, why) = self.news(context).ok_or("nothing is used up")?;
-        let (used, limit) = &part.words;
-        let feedback = if part.used >= part.limit {
-            Feedback::new(self.name(), format!("You have used the budget of {limit}."))?
-                .suggest("Wrap up immediately.")?
-                .severity(Severity::Warning)
+        let (usage, why) = self.unreported_step(context).ok_or("no step was reached")?;
+        let Usage { used_text, limit_text, .. } = &usage;
+        let feedback = if usage.used >= usage.limit {
+            Feedback::new(self.name(), format!("You have used the budget of {limit_text}."))
+                .with_suggestion("Wrap up immediately.")
+                .with_severity(Severity::Warning)
         } else {
-            let summary = format!("You have used {used} of {limit}.");
-            let feedback = Feedback::new(self.name(), summary)?;
-            if part.percent() >= WARNING_PERCENT {
+            let summary = format!("You have used {used_text} of {limit_text}.");
+            let feedback = Feedback::new(self.name(), summary);
+            if usage.percent() >= WARNING_PERCENT {
                 feedback
-                    .suggest("Prioritize completing critical remaining work.")?
-                    .severity(Severity::Warning)
+                    .with_suggestion("Prioritize completing critical remaining work.")
+                    .with_severity(Severity::Warning)
             } else {
                 feedback
             }

@@ -55,9 +55,10 @@ fn ask(
         feedback.stamp(provider.name(), now, calls, context.session().prompt_name())
     };
     Ok(feedback.map(stamp).filter(|feedback| {
-        feedback.why().is_none_or(|why| {
-            context.may_deliver(&why.cause)
-                && context.session().ledger().is_new_text(why, &feedback.render())
-        })
+        !feedback.summary().is_empty()
+            && feedback.why().is_none_or(|why| {
+                context.may_deliver(&why.cause)
+                    && context.session().ledger().is_new_text(why, &feedback.render())
+            })
     }))
 }

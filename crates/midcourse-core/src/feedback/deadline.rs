@@ -1,9 +1,9 @@
-//! The time that is left.
+//! Feedback about the time that is left until the deadline.
 //!
-//! By itself it speaks at its trigger's cadence. Where every word stays in the context for good,
-//! [`DeadlineFeedback::at_steps`] speaks only when the situation has changed: at the start, at
-//! half, a quarter and a tenth of the time, below the warning threshold, when time is up, and
-//! once the host has compacted away what was said, if there is another time to tell by then.
+//! By default the agent gets it whenever the trigger is due. Hosts that keep every message in the
+//! context use [`DeadlineFeedback::at_steps`], which reports only a change: at the start, when a
+//! half, a quarter and a tenth of the time are left, below the warning threshold, at the deadline,
+//! and after a compaction removed the last report.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::message::{Feedback, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 use crate::time::{Deadline, InvalidSeconds, Seconds, Timestamp};
 
-/// Says how much time is left.
+/// Tells the agent how much time is left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeadlineFeedback {
     warning_threshold: Duration,
@@ -22,7 +22,7 @@ pub struct DeadlineFeedback {
 }
 
 impl Default for DeadlineFeedback {
-    /// Warns from two minutes on.
+    /// Warns when two minutes are left.
     fn default() -> Self {
         Self { warning_threshold: Duration::from_secs(120), at_steps: false }
     }
@@ -35,14 +35,14 @@ impl DeadlineFeedback {
         Ok(Self { warning_threshold, at_steps: false })
     }
 
-    /// The same, speaking only when the situation has changed.
+    /// Reports only when the situation has changed, not whenever the trigger is due.
     #[must_use]
     pub const fn at_steps(mut self) -> Self {
         self.at_steps = true;
         self
     }
 
-    /// How far the time has run down, as the number of steps passed.
+    /// How many of the steps towards the deadline are passed.
     fn step(&self, deadline: Deadline, now: Timestamp) -> u8 {
         let left = deadline.remaining(now);
         let part = |of: u32| left <= deadline.total() / of;
@@ -58,7 +58,7 @@ impl DeadlineFeedback {
     }
 }
 
-/// Another moment is another deadline.
+/// The cause of messages about a deadline. A deadline at another time has another cause.
 pub(crate) fn deadline_cause(deadline: Deadline) -> Cause {
     Cause::new("deadline", Digest::of(&deadline.at().unix_ms().to_le_bytes()))
 }
@@ -75,7 +75,7 @@ impl FeedbackProvider for DeadlineFeedback {
         }
         let ledger = context.session().ledger();
         let cause = deadline_cause(deadline);
-        // Whoever told it: before the first call that is somebody else.
+        // Any provider counts: before the first call it is the deadline notice.
         let Some(last) = ledger.last_delivery(&cause) else { return Ok(true) };
         Ok(ledger.is_compacted_away(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))
@@ -88,17 +88,17 @@ impl FeedbackProvider for DeadlineFeedback {
         let rung = context.session().ledger().next_rung(&cause);
         let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
         let feedback = if left.is_zero() {
-            Feedback::new(self.name(), "You have reached the time deadline.")?
-                .suggest("Wrap up immediately.")?
-                .severity(Severity::Warning)
+            Feedback::new(self.name(), "You have reached the time deadline.")
+                .with_suggestion("Wrap up immediately.")
+                .with_severity(Severity::Warning)
         } else {
-            let summary = format!("You have {} remaining.", length_in_words(left));
-            let feedback = Feedback::new(self.name(), summary)?;
+            let summary = format!("You have {} remaining.", duration_text(left));
+            let feedback = Feedback::new(self.name(), summary);
             if left <= self.warning_threshold {
                 feedback
-                    .suggest("Prioritize completing critical remaining work.")?
-                    .suggest("Consider summarizing progress and remaining tasks.")?
-                    .severity(Severity::Warning)
+                    .with_suggestion("Prioritize completing critical remaining work.")
+                    .with_suggestion("Consider summarizing progress and remaining tasks.")
+                    .with_severity(Severity::Warning)
             } else {
                 feedback
             }
@@ -107,14 +107,14 @@ impl FeedbackProvider for DeadlineFeedback {
     }
 }
 
-/// Under two minutes in seconds, under an hour in minutes, then in hours.
-pub(crate) fn length_in_words(length: Duration) -> String {
-    match length.as_secs() {
-        // What is left is more than nothing, so never "0 seconds".
+/// A duration in seconds below two minutes, in minutes below an hour, and else in hours.
+pub(crate) fn duration_text(duration: Duration) -> String {
+    match duration.as_secs() {
+        // Less than a second is still some time, so it is never "0 seconds".
         0 | 1 => "1 second".to_owned(),
         seconds @ 2..120 => format!("{seconds} seconds"),
         seconds @ 120..3600 => format!("{} minutes", seconds / 60),
-        _ => format!("{:.1} hours", length.as_secs_f64() / 3600.0),
+        _ => format!("{:.1} hours", duration.as_secs_f64() / 3600.0),
     }
 }
 
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_in_words() {
-        for (seconds, words) in [
+    fn a_duration_is_written_in_seconds_minutes_or_hours() {
+        for (seconds, text) in [
             (0.4, "1 second"),
             (1.0, "1 second"),
             (2.0, "2 seconds"),
@@ -138,12 +138,12 @@ mod tests {
             (3600.0, "1.0 hours"),
             (5400.0, "1.5 hours"),
         ] {
-            assert_eq!(length_in_words(Duration::from_secs_f64(seconds)), words, "{seconds}");
+            assert_eq!(duration_text(Duration::from_secs_f64(seconds)), text, "{seconds}");
         }
     }
 
     #[test]
-    fn steps_only_go_up() {
+    fn the_number_of_passed_steps_never_decreases() {
         let deadline =
             Deadline::new(Timestamp::from_unix_ms(7_200_000), Timestamp::from_unix_ms(0));
         let provider = DeadlineFeedback::default().at_steps();

@@ -1,12 +1,12 @@
-//! Feedback on work far from where the run began.
+//! Feedback about work in other directories than the run started in.
 
 use crate::analysis::{PatternDetail, PatternType};
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Speaks when the run works in other places than it began in. It needs an analysis that watches
-/// for drift ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).
+/// Reports work in other directories than the run started in. It needs an analysis that looks for
+/// drift ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DriftDetector;
 
@@ -25,11 +25,12 @@ impl FeedbackProvider for DriftDetector {
         let PatternDetail::Drift { calls } = pattern.detail() else {
             return Err("no drift".into());
         };
-        let summary =
-            format!("The last {calls} calls on files were in places this run did not begin in.");
-        Ok(Feedback::new(self.name(), summary)?
-            .suggest("Check these files against the original request.")?
-            .severity(Severity::Caution)
+        let summary = format!(
+            "Your last {calls} calls on files were in directories that this run did not start in."
+        );
+        Ok(Feedback::new(self.name(), summary)
+            .with_suggestion("Check whether these files belong to the original request.")
+            .with_severity(Severity::Caution)
             .about(context.why(pattern)))
     }
 }

@@ -1,4 +1,4 @@
-//! Feedback on failures in a row.
+//! Feedback about consecutive failures.
 
 use std::num::NonZeroU32;
 
@@ -6,30 +6,31 @@ use crate::cause::Cause;
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Observation, Severity};
-use crate::prompt::{FeedbackContext, FeedbackProvider, InvalidTrigger};
+use crate::prompt::{FeedbackContext, FeedbackProvider};
+use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Speaks when calls fail one after the other.
+/// Reports calls that fail one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCascadeDetector {
     failures: NonZeroU32,
 }
 
 impl Default for ErrorCascadeDetector {
-    /// Speaks at three failures in a row.
+    /// Reports three or more consecutive failures.
     fn default() -> Self {
         Self { failures: NonZeroU32::MIN.saturating_add(2) }
     }
 }
 
 impl ErrorCascadeDetector {
-    /// Speaks at this many failures in a row.
-    pub fn new(failures: u32) -> Result<Self, InvalidTrigger> {
-        Ok(Self { failures: NonZeroU32::new(failures).ok_or(InvalidTrigger::ZeroCalls)? })
+    /// Reports this many or more consecutive failures.
+    pub fn new(failures: u32) -> Result<Self, InvalidThreshold> {
+        Ok(Self { failures: at_least_one(failures)? })
     }
 }
 
-/// What failures in a row are about: their common error, or the cascade as such.
-fn cause_of(context: &FeedbackContext<'_>) -> Cause {
+/// The error that all consecutive failures share; without one, the cascade itself.
+fn cascade_cause(context: &FeedbackContext<'_>) -> Cause {
     error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
 }
 
@@ -40,13 +41,14 @@ impl FeedbackProvider for ErrorCascadeDetector {
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
         let failures = context.trajectory().consecutive_failures();
-        Ok(failures >= u64::from(self.failures.get()) && context.may_deliver(&cause_of(context)))
+        Ok(failures >= u64::from(self.failures.get())
+            && context.may_deliver(&cascade_cause(context)))
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
         let failures = context.trajectory().consecutive_failures();
         let why = context.session().why_of(
-            cause_of(context),
+            cascade_cause(context),
             context.trajectory().recent_errors(usize::try_from(failures).unwrap_or(16)),
         );
         let class = context.trajectory().latest_call().and_then(|call| call.error_class());
@@ -56,11 +58,11 @@ impl FeedbackProvider for ErrorCascadeDetector {
             _ => "Consider asking for help, or noting this as an open point.",
         };
         let mut feedback =
-            Feedback::new(self.name(), format!("The last {failures} tool calls failed."))?;
+            Feedback::new(self.name(), format!("The last {failures} tool calls failed."));
         if let Some(class) = class {
-            let seen = format!("the latest is a {} error", class.label());
-            feedback = feedback.observe(Observation::new("Errors", seen)?)?;
+            let description = format!("the latest is a {} error", class.label());
+            feedback = feedback.with_observation(Observation::new("Errors", description));
         }
-        Ok(feedback.suggest(suggestion)?.severity(Severity::Caution).about(why))
+        Ok(feedback.with_suggestion(suggestion).with_severity(Severity::Caution).about(why))
     }
 }

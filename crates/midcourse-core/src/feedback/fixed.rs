@@ -1,11 +1,11 @@
-//! A fixed text: the thing to say when a file appears, or every so often.
+//! Feedback with a fixed text, for when a file appears or every so often.
 
 use crate::fault::ProviderError;
-use crate::message::{Feedback, InvalidFeedback};
+use crate::message::Feedback;
 use crate::prompt::{FeedbackContext, FeedbackProvider};
-use crate::text::Text;
+use crate::text::{InvalidText, Text};
 
-/// Says one text.
+/// Gives the agent the same text whenever its trigger is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticFeedback {
     name: String,
@@ -13,8 +13,8 @@ pub struct StaticFeedback {
 }
 
 impl StaticFeedback {
-    /// Says `text`, of 1 to 500 characters, under a name.
-    pub fn new(name: &str, text: &str) -> Result<Self, InvalidFeedback> {
+    /// A provider with a name and a text of 1 to 500 characters.
+    pub fn new(name: &str, text: &str) -> Result<Self, InvalidText> {
         Ok(Self { name: name.to_owned(), text: text.try_into()? })
     }
 }
@@ -29,6 +29,6 @@ impl FeedbackProvider for StaticFeedback {
     }
 
     fn provide(&self, _: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        Ok(Feedback::new(&self.name, self.text.as_str())?)
+        Ok(Feedback::new(&self.name, self.text.as_str()))
     }
 }

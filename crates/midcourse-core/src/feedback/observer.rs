@@ -5,16 +5,13 @@
 
 use super::{DeadlineFeedback, collect_feedback};
 use crate::fault::ProviderError;
-use crate::message::Feedback;
+use crate::message::{Assessment, Feedback};
 use crate::prompt::{
     Asked, FeedbackContext, FeedbackPolicy, FeedbackProvider, FeedbackProviderConfig,
     FeedbackTrigger, Prompt, PromptTemplate,
 };
 use crate::session::{Session, SessionEvent};
 use crate::time::Timestamp;
-
-/// Feedback, in the words of observers.
-pub type Assessment = Feedback;
 
 /// When an observer is due.
 pub type ObserverTrigger = FeedbackTrigger;
@@ -67,7 +64,7 @@ impl TrajectoryObserver for DeadlineFeedback {
         _: &Session,
         context: &ObserverContext<'_>,
     ) -> Result<Assessment, ProviderError> {
-        self.provide(context)
+        self.provide(context).map(Assessment::from)
     }
 }
 
@@ -84,7 +81,7 @@ impl<T: TrajectoryObserver> FeedbackProvider for Adapter<T> {
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        Ok(self.0.observe(context.session(), context)?.into_assessment())
+        Ok(self.0.observe(context.session(), context)?.into())
     }
 }
 
@@ -122,7 +119,7 @@ pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
     session: &mut Session,
     prompt: &Prompt,
     now: Timestamp,
-) -> Asked<Assessment> {
+) -> Asked<Feedback> {
     let mut asked = Asked::default();
     let context = ObserverContext::new(session, prompt, now);
     for observer in observers {
@@ -135,22 +132,14 @@ pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
         }
     }
     for assessment in &asked.said {
-        session.dispatch(RecordAssessment(assessment.clone()));
+        session.dispatch(RecordAssessment(assessment.clone().into()));
     }
     asked
 }
 
-/// The same under the observers' name.
-impl Feedback {
-    /// Who says it.
-    pub fn observer_name(&self) -> &str {
-        self.provider_name()
-    }
-}
-
 impl From<RecordAssessment> for SessionEvent {
     fn from(RecordAssessment(assessment): RecordAssessment) -> Self {
-        Self::Feedback(assessment)
+        Self::Feedback(assessment.into())
     }
 }
 

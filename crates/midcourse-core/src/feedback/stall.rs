@@ -1,16 +1,17 @@
-//! Feedback on standing still: circles, flip-flops, and calls that bring nothing new.
+//! Feedback about a run that makes no progress: loops, changes back and forth, and calls that bring
+//! nothing new.
 
 use crate::analysis::{PatternDetail, TrajectoryPattern};
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Observation, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Speaks when the run stands still.
+/// Reports a run that makes no progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallDetector;
 
-/// The pattern there is something to say about now.
-fn stalled<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
+/// The first pattern of a stall that a message may be about now.
+fn reportable_stall<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
     context.trajectory().patterns().iter().find(|pattern| {
         matches!(
             pattern.detail(),
@@ -30,41 +31,43 @@ impl FeedbackProvider for StallDetector {
     }
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
-        Ok(stalled(context).is_some())
+        Ok(reportable_stall(context).is_some())
     }
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
-        let pattern = stalled(context).ok_or("nothing stands still")?;
+        let pattern = reportable_stall(context).ok_or("no stall")?;
         let why = context.why(pattern);
-        let (category, seen) = match pattern.detail() {
+        let (category, description) = match pattern.detail() {
             PatternDetail::DoomLoop { cycle_length: 1, repetitions, .. } => {
-                ("Repetition", format!("one call, {repetitions} times, with the same answer"))
+                ("Repetition", format!("the same call {repetitions} times, with the same result"))
             }
-            PatternDetail::DoomLoop { cycle_length, repetitions, .. } => {
-                ("Repetition", format!("{cycle_length} steps, {repetitions} times, same answers"))
-            }
+            PatternDetail::DoomLoop { cycle_length, repetitions, .. } => (
+                "Repetition",
+                format!("the same {cycle_length} calls {repetitions} times, with the same results"),
+            ),
             PatternDetail::WriteThrash { returns, .. } => {
                 ("Thrashing", format!("a file returned to an earlier state {returns} times"))
             }
             PatternDetail::Stagnation { calls, .. } => {
-                ("Stagnation", format!("{calls} different questions got one answer"))
+                ("Stagnation", format!("{calls} different calls returned the same result"))
             }
-            _ => ("Stall", "no change landed and no answer was new".to_owned()),
+            _ => ("Stall", "no change took effect and no result was new".to_owned()),
         };
         let suggestion = match why.rung.0 {
             1 => "Consider a different approach to the current step.",
-            2 => "Consider listing what was tried and what each try showed.",
-            _ => "Consider going on with another part of the task and noting this one as open.",
+            2 => "Consider listing what you tried and what each attempt showed.",
+            _ => {
+                "Consider noting this as an open point and continuing with another part of the task."
+            }
         };
-        let since = context.trajectory().calls_since_progress();
-        let summary = match since {
-            0 | 1 => "You may be standing still.".to_owned(),
+        let summary = match context.trajectory().calls_since_progress() {
+            0 | 1 => "You may be making no progress.".to_owned(),
             calls => format!("You have made {calls} tool calls without visible progress."),
         };
-        Ok(Feedback::new(self.name(), summary)?
-            .observe(Observation::new(category, seen)?)?
-            .suggest(suggestion)?
-            .severity(Severity::Caution)
+        Ok(Feedback::new(self.name(), summary)
+            .with_observation(Observation::new(category, description))
+            .with_suggestion(suggestion)
+            .with_severity(Severity::Caution)
             .about(why))
     }
 }

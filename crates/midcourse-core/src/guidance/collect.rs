@@ -3,6 +3,7 @@
 use crate::fault::{Fault, guard};
 use crate::message::GuidanceDelivered;
 use crate::prompt::{Asked, GuidanceContext, GuidanceProviderConfig, GuidanceSelection};
+use crate::text::ProviderName;
 
 /// Asks every provider and returns what is to be said here, most important first.
 ///
@@ -25,7 +26,7 @@ pub fn collect_guidance(
         }
     }
     // The sort is stable: pieces of one priority stay in the order of declaration.
-    asked.said.sort_by_key(|piece| piece.injection.rank());
+    asked.said.sort_by_key(|piece| piece.injection.priority());
     asked.said.truncate(choice.max_per_decision);
     asked
 }
@@ -42,11 +43,11 @@ fn ask(
             return Ok(None);
         }
         let mut injection = provider.provide(context)?;
-        if injection.group().is_empty() {
-            injection = injection.category(provider.category());
+        if injection.category().is_empty() {
+            injection = injection.with_category(provider.category());
         }
         Ok(Some(GuidanceDelivered {
-            provider_name: provider.name().into(),
+            provider_name: ProviderName::of(provider.name()).as_str().into(),
             injection,
             decision_point: context.decision_point(),
             classification,
@@ -67,11 +68,11 @@ fn ask(
 fn keep_best(kept: &mut Vec<GuidanceDelivered>, piece: GuidanceDelivered) {
     let rivals = |other: &GuidanceDelivered| {
         let cause = |piece: &GuidanceDelivered| piece.injection.why().map(|why| why.cause.clone());
-        other.injection.group() == piece.injection.group()
+        other.injection.category() == piece.injection.category()
             || (cause(other).is_some() && cause(other) == cause(&piece))
     };
     let rank = |piece: &GuidanceDelivered| {
-        (piece.injection.rank(), std::cmp::Reverse(piece.classification.confidence()))
+        (piece.injection.priority(), std::cmp::Reverse(piece.classification.confidence()))
     };
     if kept.iter().filter(|other| rivals(other)).all(|other| rank(&piece) < rank(other)) {
         kept.retain(|other| !rivals(other));

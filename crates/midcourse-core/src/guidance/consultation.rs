@@ -1,12 +1,13 @@
-//! Speaks when attempts keep failing: ask somebody else.
+//! Guidance to get a fresh perspective after repeated failures.
 
 use std::num::NonZeroU32;
 
-use super::diagnostic::{ToolMention, streak};
+use super::diagnostic::{ToolMention, error_streak};
 use crate::classify::{Classifier, ErrorStreakClassifier};
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
+use crate::threshold::{InvalidThreshold, at_least_one};
 
 /// Suggests a fresh perspective.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,22 +17,30 @@ pub struct ConsultationPromptProvider {
 }
 
 impl Default for ConsultationPromptProvider {
-    /// Speaks at five failures; names `request_review` if this run has used it.
+    /// Applies at five consecutive failures and names the tool `request_review` if the run has used
+    /// it.
     fn default() -> Self {
         Self {
             streak: ErrorStreakClassifier { errors: NonZeroU32::MIN.saturating_add(4) },
-            consultation_tool: ToolMention::usual("request_review"),
+            consultation_tool: ToolMention::if_used("request_review"),
         }
     }
 }
 
 impl ConsultationPromptProvider {
-    /// Speaks at this many failures in a row.
-    pub fn new(failure_threshold: NonZeroU32) -> Self {
-        Self { streak: ErrorStreakClassifier { errors: failure_threshold }, ..Self::default() }
+    /// Applies at this many consecutive failures.
+    pub fn new(failure_threshold: u32) -> Result<Self, InvalidThreshold> {
+        Ok(Self::default().with_failure_threshold(at_least_one(failure_threshold)?))
     }
 
-    /// The same, naming a tool that consults somebody.
+    /// Sets the number of consecutive failures at which it applies.
+    #[must_use]
+    pub const fn with_failure_threshold(mut self, failures: NonZeroU32) -> Self {
+        self.streak = ErrorStreakClassifier { errors: failures };
+        self
+    }
+
+    /// Sets the tool that the message suggests, whether or not the run has used it.
     #[must_use]
     pub fn with_consultation_tool(mut self, name: &str) -> Self {
         self.consultation_tool = ToolMention::configured(name);
@@ -56,20 +65,22 @@ impl GuidanceProvider for ConsultationPromptProvider {
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let (_, why) = streak(context);
+        let (_, why) = error_streak(context);
         let text = match self.consultation_tool.get(context) {
             Some(tool) => format!(
                 "Multiple attempts unsuccessful. Consider using {tool} to get fresh perspective \
                  from specialized agent."
             ),
             None => {
-                "Multiple attempts unsuccessful. Consider describing the problem from scratch, \
-                     as if to somebody who has not seen it."
+                "Multiple attempts unsuccessful. Consider describing the problem from scratch, as \
+                 if to someone who has not seen it."
                     .to_owned()
             }
         };
-        // Where an earlier word did not help, a fresh view is the better form of the next one.
+        // After a message about this cause that did not help, this one takes precedence.
         let priority = GuidanceInjection::DEFAULT_PRIORITY - if why.rung.0 > 1 { 10 } else { 0 };
-        Ok(GuidanceInjection::new("consultation.fresh-view", text)?.priority(priority).about(why))
+        Ok(GuidanceInjection::new("consultation.fresh-view", text)?
+            .with_priority(priority)
+            .about(why))
     }
 }

@@ -1,4 +1,5 @@
-//! The shipped provider: it speaks of whatever trouble the detectors see, in the detectors' words.
+//! The guidance provider that is on by default: it reports any pattern that a detector found, with
+//! the detector's text.
 
 use crate::analysis::TrajectoryPattern;
 use crate::cause::Why;
@@ -7,17 +8,19 @@ use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 
-/// Speaks of the trouble that the detectors are surest of and that may be spoken of now.
+/// Reports the pattern with the highest confidence among those that may be reported now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CourseCorrection;
 
-/// What there is to say: the pattern, why, and in which words.
-fn trouble<'a>(context: &GuidanceContext<'a>) -> Option<(&'a TrajectoryPattern, Why, String)> {
+/// The pattern to report, with its cause and text.
+fn reportable_pattern<'a>(
+    context: &GuidanceContext<'a>,
+) -> Option<(&'a TrajectoryPattern, Why, String)> {
     let mut best: Option<(&TrajectoryPattern, Why, String)> = None;
     for pattern in context.trajectory().patterns() {
-        let is_surer = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
+        let is_better = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
         let shows = context.trajectory().shows_now(pattern);
-        if !is_surer || !shows || !context.may_deliver(pattern.cause()) {
+        if !is_better || !shows || !context.may_deliver(pattern.cause()) {
             continue;
         }
         let why = context.why(pattern);
@@ -43,17 +46,18 @@ impl GuidanceProvider for CourseCorrection {
         &self,
         context: &GuidanceContext<'_>,
     ) -> Result<ClassificationResult, ProviderError> {
-        let Some((pattern, why, _)) = trouble(context) else {
+        let Some((pattern, why, _)) = reportable_pattern(context) else {
             return Ok(ClassificationResult::no());
         };
         Ok(ClassificationResult::maybe(pattern.confidence())
-            .because(pattern.pattern_type().as_str())
-            .with("occurrences", pattern.occurrences())
-            .with("rung", why.rung.0))
+            .with_reason(pattern.pattern_type().as_str())
+            .with_metadata("occurrences", pattern.occurrences())
+            .with_metadata("rung", why.rung.0))
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let (pattern, why, text) = trouble(context).ok_or("there is no trouble")?;
+        let (pattern, why, text) =
+            reportable_pattern(context).ok_or("there is no pattern to report")?;
         let key = format!("course.{}", pattern.pattern_type());
         Ok(GuidanceInjection::new(&key, text)?.about(why))
     }

@@ -1,23 +1,24 @@
-//! The time there is, told before the agent begins: a plan made without it is the wrong plan. It
-//! is told again when the host has compacted it away.
+//! Guidance that tells the agent its deadline before it starts, so that it can plan for it. After a
+//! compaction removed the notice, the agent gets it again.
 //!
-//! What is left of it later is feedback's to tell; both share the deadline's cause, so it is told
-//! once.
+//! Feedback about the remaining time comes later from `DeadlineFeedback`. Both use the same cause,
+//! so the agent gets each time once.
 
 use std::time::Duration;
 
 use crate::cause::{Rung, Why};
 use crate::fault::ProviderError;
-use crate::feedback::{deadline_cause, length_in_words};
+use crate::feedback::{deadline_cause, duration_text};
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 
-/// Says how much time there is, unless the agent knows.
+/// Tells the agent how much time it has, unless it already knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeadlineNotice;
 
 impl DeadlineNotice {
-    fn news(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
+    /// The text and the cause, if the agent does not know its deadline.
+    fn notice(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());
         let cause = deadline_cause(deadline);
@@ -26,16 +27,18 @@ impl DeadlineNotice {
         if left.is_zero() || (rung != Rung::FIRST && !ledger.is_compacted_away(&cause)) {
             return None;
         }
-        let text = format!("There is a deadline: {} remaining.", length_in_words(about(left)));
+        let left = duration_text(to_whole_minutes(left));
+        let text = format!("There is a deadline: {left} remaining.");
         let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
         ledger.is_new_text(&why, &text).then_some((text, why))
     }
 }
 
-/// The length in whole minutes, if it is minutes: what was set a second ago is still that.
-fn about(length: Duration) -> Duration {
-    let seconds = length.as_secs();
-    if seconds < 120 { length } else { Duration::from_secs((seconds + 30) / 60 * 60) }
+/// Rounds a duration of two minutes or more to whole minutes, so that a deadline of ten minutes is
+/// not reported as nine because a second has passed since it was set.
+fn to_whole_minutes(duration: Duration) -> Duration {
+    let seconds = duration.as_secs();
+    if seconds < 120 { duration } else { Duration::from_secs((seconds + 30) / 60 * 60) }
 }
 
 impl GuidanceProvider for DeadlineNotice {
@@ -51,14 +54,14 @@ impl GuidanceProvider for DeadlineNotice {
         &self,
         context: &GuidanceContext<'_>,
     ) -> Result<ClassificationResult, ProviderError> {
-        Ok(match Self::news(context) {
-            Some(_) => ClassificationResult::yes().because("there is a deadline"),
+        Ok(match Self::notice(context) {
+            Some(_) => ClassificationResult::yes().with_reason("there is a deadline"),
             None => ClassificationResult::no(),
         })
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let (text, why) = Self::news(context).ok_or("there is no deadline to tell")?;
+        let (text, why) = Self::notice(context).ok_or("there is no deadline to report")?;
         Ok(GuidanceInjection::new("deadline.notice", text)?.about(why))
     }
 }
@@ -67,11 +70,11 @@ impl GuidanceProvider for DeadlineNotice {
 mod tests {
     use std::time::Duration;
 
-    use super::about;
+    use super::to_whole_minutes;
 
     #[test]
     fn minutes_are_rounded_and_seconds_are_not() {
-        assert_eq!(about(Duration::from_millis(599_900)).as_secs(), 600);
-        assert_eq!(about(Duration::from_millis(90_500)).as_secs(), 90);
+        assert_eq!(to_whole_minutes(Duration::from_millis(599_900)).as_secs(), 600);
+        assert_eq!(to_whole_minutes(Duration::from_millis(90_500)).as_secs(), 90);
     }
 }

@@ -1,4 +1,4 @@
-//! Speaks at errors in a row: look at them before going on.
+//! Guidance to look at consecutive errors before continuing.
 
 use std::num::NonZeroU32;
 
@@ -9,8 +9,10 @@ use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
+use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// A tool to name: always if the user named it, else only if this run has used it.
+/// A tool that a message may name. A tool that nobody configured is named only if this run has used
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolMention {
     name: SafeName,
@@ -18,7 +20,7 @@ pub(super) struct ToolMention {
 }
 
 impl ToolMention {
-    pub(super) fn usual(name: &str) -> Self {
+    pub(super) fn if_used(name: &str) -> Self {
         Self { name: SafeName::of(name), is_configured: false }
     }
 
@@ -32,17 +34,17 @@ impl ToolMention {
     }
 }
 
-/// How many failures there are in a row, and why one would speak of them: they are all one error,
-/// or the streak as such is the trouble.
-pub(super) fn streak(context: &GuidanceContext<'_>) -> (u64, Why) {
+/// The number of consecutive failures and their cause: the error they share, or without one the
+/// cascade itself.
+pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     let trajectory = context.trajectory();
     let failures = trajectory.consecutive_failures();
     let cause = error_cause(trajectory).unwrap_or_else(|| Cause::only("error_cascade"));
-    let shown = usize::try_from(failures).unwrap_or(usize::MAX);
-    (failures, context.session().why_of(cause, trajectory.recent_errors(shown)))
+    let count = usize::try_from(failures).unwrap_or(usize::MAX);
+    (failures, context.session().why_of(cause, trajectory.recent_errors(count)))
 }
 
-/// Points at errors in a row.
+/// Tells the agent to look at consecutive errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiagnosticSignalProvider {
     streak: ErrorStreakClassifier,
@@ -50,21 +52,31 @@ pub struct DiagnosticSignalProvider {
 }
 
 impl Default for DiagnosticSignalProvider {
-    /// Speaks at three errors; names `view_logs` if this run has used it.
+    /// Applies at three consecutive errors and names the tool `view_logs` if the run has used it.
     fn default() -> Self {
-        Self { streak: ErrorStreakClassifier::default(), log_tool: ToolMention::usual("view_logs") }
+        Self {
+            streak: ErrorStreakClassifier::default(),
+            log_tool: ToolMention::if_used("view_logs"),
+        }
     }
 }
 
 impl DiagnosticSignalProvider {
-    /// Speaks at this many errors in a row.
-    pub fn new(error_threshold: NonZeroU32) -> Self {
-        Self { streak: ErrorStreakClassifier { errors: error_threshold }, ..Self::default() }
+    /// Applies at this many consecutive errors.
+    pub fn new(error_threshold: u32) -> Result<Self, InvalidThreshold> {
+        Ok(Self::default().with_error_threshold(at_least_one(error_threshold)?))
     }
 
-    /// The same, naming a tool that shows errors.
+    /// Sets the number of consecutive errors at which it applies.
     #[must_use]
-    pub fn with_log_tool(mut self, name: &str) -> Self {
+    pub const fn with_error_threshold(mut self, errors: NonZeroU32) -> Self {
+        self.streak = ErrorStreakClassifier { errors };
+        self
+    }
+
+    /// Sets the tool that the message suggests, whether or not the run has used it.
+    #[must_use]
+    pub fn with_log_tool_name(mut self, name: &str) -> Self {
         self.log_tool = ToolMention::configured(name);
         self
     }
@@ -87,7 +99,7 @@ impl GuidanceProvider for DiagnosticSignalProvider {
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let (errors, why) = streak(context);
+        let (errors, why) = error_streak(context);
         let text = match (why.rung.0, self.log_tool.get(context)) {
             (1, Some(tool)) => format!(
                 "Found {errors} new console errors. Use the {tool} tool to examine before \
@@ -96,10 +108,11 @@ impl GuidanceProvider for DiagnosticSignalProvider {
             (1, None) => {
                 format!("Found {errors} new console errors. Examine them before continuing.")
             }
-            (rung, _) => format!(
-                "{errors} errors in a row now, pointed out {} times before. Comparing the first \
-                 with the latest shows whether anything has moved.",
-                rung - 1
+            // Another provider may have delivered the first message about this cause, in other
+            // words, so a later one does not refer to it.
+            _ => format!(
+                "Your last {errors} tool calls failed. Compare the first of these errors with the \
+                 latest one to see whether anything has changed."
             ),
         };
         Ok(GuidanceInjection::new("diagnostic.errors", text)?.about(why))

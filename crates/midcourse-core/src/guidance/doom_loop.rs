@@ -1,55 +1,88 @@
-//! Speaks at a cycle that keeps repeating: try something else.
+//! Guidance to try something else when a sequence of calls keeps repeating.
 
 use std::num::NonZeroU32;
 
 use crate::analysis::PatternType;
 use crate::classify::{Classifier, DoomLoopClassifier};
 use crate::confidence::Confidence;
+use crate::detect::MAX_CYCLE_LEN;
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
+use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Points at circles.
+/// Reports loops: a sequence of calls that is repeated with the same results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoomLoopDetector {
-    /// Which cycles it points at.
+    /// Decides which loops are reported.
     pub classifier: DoomLoopClassifier,
 }
 
 impl Default for DoomLoopDetector {
-    /// Rounds at least 0.85 alike, of up to five calls, three times.
+    /// Reports a sequence of two to five calls, at least 0.85 alike, that was made three times.
     fn default() -> Self {
         let three = NonZeroU32::MIN.saturating_add(2);
-        Self::new(Confidence::clamped(0.85), three.saturating_add(2), three)
-    }
-}
-
-impl DoomLoopDetector {
-    /// Speaks at `max_repetitions` rounds of up to `window_size` calls that are alike enough.
-    ///
-    /// It sees what the analysis sees: rounds less alike, fewer or shorter than the analysis is
-    /// configured for are not there to speak of.
-    pub fn new(
-        similarity_threshold: Confidence,
-        window_size: NonZeroU32,
-        max_repetitions: NonZeroU32,
-    ) -> Self {
         Self {
             classifier: DoomLoopClassifier {
-                repetitions: max_repetitions,
-                longest: window_size,
-                similarity: similarity_threshold,
+                repetitions: three,
+                longest_cycle: three.saturating_add(2),
+                similarity: Confidence::clamped(0.85),
                 ..DoomLoopClassifier::default()
             },
         }
     }
+}
 
-    /// The same, for cycles of at least this many calls.
-    #[must_use]
-    pub const fn with_shortest_cycle(mut self, calls: NonZeroU32) -> Self {
-        self.classifier.shortest = calls;
-        self
+impl DoomLoopDetector {
+    /// Reports a sequence of up to `window_size` calls that was made `max_repetitions` times, with
+    /// repetitions that are at least `similarity_threshold` alike.
+    ///
+    /// Calls that are less alike than the analysis requires
+    /// ([`similarity`](crate::TrajectoryAnalysisConfig::similarity)) never count as a repetition.
+    pub fn new(
+        similarity_threshold: f64,
+        window_size: u32,
+        max_repetitions: u32,
+    ) -> Result<Self, InvalidThreshold> {
+        Self::default()
+            .with_similarity_threshold(similarity_threshold)?
+            .with_window_size(window_size)?
+            .with_max_repetitions(max_repetitions)
     }
+
+    /// Sets how alike repetitions have to be, from 0 to 1.
+    pub fn with_similarity_threshold(mut self, similarity: f64) -> Result<Self, InvalidThreshold> {
+        self.classifier.similarity = similarity.try_into()?;
+        Ok(self)
+    }
+
+    /// Sets the length of the longest sequence, 1 to [`MAX_CYCLE_LEN`] calls. The shortest sequence
+    /// is never longer than this.
+    pub fn with_window_size(mut self, calls: u32) -> Result<Self, InvalidThreshold> {
+        self.classifier.longest_cycle = cycle_len(calls)?;
+        let classifier = &mut self.classifier;
+        classifier.shortest_cycle = classifier.shortest_cycle.min(classifier.longest_cycle);
+        Ok(self)
+    }
+
+    /// Sets how often a sequence has to be made.
+    pub fn with_max_repetitions(mut self, repetitions: u32) -> Result<Self, InvalidThreshold> {
+        self.classifier.repetitions = at_least_one(repetitions)?;
+        Ok(self)
+    }
+
+    /// Sets the length of the shortest sequence, 1 to [`MAX_CYCLE_LEN`] calls; by default two.
+    pub fn with_shortest_cycle(mut self, calls: u32) -> Result<Self, InvalidThreshold> {
+        self.classifier.shortest_cycle = cycle_len(calls)?;
+        Ok(self)
+    }
+}
+
+fn cycle_len(calls: u32) -> Result<NonZeroU32, InvalidThreshold> {
+    if calls as usize > MAX_CYCLE_LEN {
+        return Err(InvalidThreshold::CycleTooLong { calls, max: MAX_CYCLE_LEN });
+    }
+    at_least_one(calls)
 }
 
 impl GuidanceProvider for DoomLoopDetector {
@@ -71,18 +104,20 @@ impl GuidanceProvider for DoomLoopDetector {
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
         let pattern = context.trajectory().pattern(&PatternType::DoomLoop).ok_or("no loop")?;
         let why = context.why(pattern);
+        // Another provider may have delivered the first message about this cause, in other words,
+        // so the later ones do not refer to it.
         let text = match why.rung.0 {
             1 => {
                 "Detected repeated unsuccessful pattern. Consider a different approach or consult \
                  the planning tool to reassess strategy."
             }
             2 => {
-                "The pattern still repeats. Consider listing what was tried, what each try showed, \
-                 and what has not been checked yet."
+                "You keep making the same calls with the same results. List what you tried, what \
+                 each attempt showed, and what you have not checked yet."
             }
             _ => {
-                "The pattern has not changed. Consider leaving it as an open point and going on \
-                 with the rest of the task."
+                "The same calls have returned the same results for a while. Consider noting this \
+                 as an open point and continuing with the rest of the task."
             }
         };
         Ok(GuidanceInjection::new("doom-loop.repeated", text)?.about(why))

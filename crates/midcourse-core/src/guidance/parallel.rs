@@ -1,4 +1,5 @@
-//! Speaks when single looks follow one another: they could be taken at once. Off unless asked for.
+//! Guidance to make independent calls in parallel, after several turns with a single read-only call.
+//! Off by default.
 
 use std::num::NonZeroU32;
 
@@ -7,17 +8,25 @@ use crate::classify::{Classifier, SequentialWhenParallelClassifier};
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
+use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Reminds of parallel calls, once a run.
+/// Reminds the agent of parallel calls, once per run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParallelToolReminder {
     classifier: SequentialWhenParallelClassifier,
 }
 
 impl ParallelToolReminder {
-    /// Speaks at this many turns with one call each.
-    pub const fn new(sequential_threshold: NonZeroU32) -> Self {
-        Self { classifier: SequentialWhenParallelClassifier { turns: sequential_threshold } }
+    /// Applies after this many consecutive turns with one call each; by default three.
+    pub fn new(sequential_threshold: u32) -> Result<Self, InvalidThreshold> {
+        Ok(Self::default().with_sequential_threshold(at_least_one(sequential_threshold)?))
+    }
+
+    /// Sets the number of consecutive turns with one call each at which it applies.
+    #[must_use]
+    pub const fn with_sequential_threshold(mut self, turns: NonZeroU32) -> Self {
+        self.classifier = SequentialWhenParallelClassifier { turns };
+        self
     }
 }
 

@@ -5,68 +5,82 @@ use std::collections::BTreeMap;
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::confidence::Confidence;
+use crate::confidence::{Confidence, InvalidConfidence};
 
-/// The most facts that go with a classification.
+/// Limit for the metadata entries of one classification. Later ones are left out.
 pub const MAX_METADATA_ENTRIES: usize = 8;
 
-/// The longest reason and the longest fact, in bytes.
-const NOTE_MAX: usize = 200;
+/// Limit for a reason, and for a key or value of the metadata, in bytes. Longer ones are cut.
+const MAX_NOTE_BYTES: usize = 200;
 
-/// Whether guidance applies, and how sure one is.
+/// Whether guidance applies, and how sure the classifier is of that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationResult {
     relevant: bool,
     confidence: Confidence,
-    #[serde(default, deserialize_with = "short")]
+    #[serde(default, deserialize_with = "cut_reason")]
     reason: Option<CompactString>,
-    #[serde(default, deserialize_with = "a_few")]
+    #[serde(default, deserialize_with = "cut_metadata")]
     metadata: BTreeMap<CompactString, CompactString>,
 }
 
-/// A reason as long as one can be; a stored one may claim to be longer.
-fn short<'de, D: Deserializer<'de>>(reason: D) -> Result<Option<CompactString>, D::Error> {
+/// Applies the limits to a stored reason, which may be longer.
+fn cut_reason<'de, D: Deserializer<'de>>(reason: D) -> Result<Option<CompactString>, D::Error> {
     Ok(Option::<CompactString>::deserialize(reason)?.map(|reason| cut(&reason)))
 }
 
-/// As many facts as there can be, each as long as one can be.
-fn a_few<'de, D: Deserializer<'de>>(
-    facts: D,
+/// Applies the limits to stored metadata, which may be larger.
+fn cut_metadata<'de, D: Deserializer<'de>>(
+    metadata: D,
 ) -> Result<BTreeMap<CompactString, CompactString>, D::Error> {
-    let facts = BTreeMap::<CompactString, CompactString>::deserialize(facts)?;
-    Ok(facts.iter().take(MAX_METADATA_ENTRIES).map(|(key, value)| (cut(key), cut(value))).collect())
+    let metadata = BTreeMap::<CompactString, CompactString>::deserialize(metadata)?;
+    let first = metadata.iter().take(MAX_METADATA_ENTRIES);
+    Ok(first.map(|(key, value)| (cut(key), cut(value))).collect())
 }
 
 impl ClassificationResult {
-    const fn new(relevant: bool, confidence: Confidence) -> Self {
+    /// A result with a confidence from 0 to 1.
+    ///
+    /// ```
+    /// use midcourse_core::ClassificationResult;
+    ///
+    /// let result = ClassificationResult::new(false, 0.8)?.with_reason("one failure only");
+    /// assert!(!result.relevant());
+    /// # Ok::<(), midcourse_core::InvalidConfidence>(())
+    /// ```
+    pub fn new(relevant: bool, confidence: f64) -> Result<Self, InvalidConfidence> {
+        Ok(Self::with_confidence(relevant, confidence.try_into()?))
+    }
+
+    pub(crate) const fn with_confidence(relevant: bool, confidence: Confidence) -> Self {
         Self { relevant, confidence, reason: None, metadata: BTreeMap::new() }
     }
 
-    /// It applies, for sure.
+    /// Guidance applies, with full confidence.
     pub const fn yes() -> Self {
-        Self::new(true, Confidence::ONE)
+        Self::with_confidence(true, Confidence::ONE)
     }
 
-    /// It does not apply.
+    /// Guidance does not apply, with full confidence.
     pub const fn no() -> Self {
-        Self::new(false, Confidence::ZERO)
+        Self::with_confidence(false, Confidence::ONE)
     }
 
-    /// It applies, as far as this confidence goes.
+    /// Guidance applies, with this confidence.
     pub const fn maybe(confidence: Confidence) -> Self {
-        Self::new(true, confidence)
+        Self::with_confidence(true, confidence)
     }
 
-    /// Adds why, for the record; a long reason is cut.
+    /// Adds a reason for the record. A long one is cut.
     #[must_use]
-    pub fn because(mut self, reason: impl AsRef<str>) -> Self {
+    pub fn with_reason(mut self, reason: impl AsRef<str>) -> Self {
         self.reason = Some(cut(reason.as_ref()));
         self
     }
 
-    /// Adds a fact for the record; the ninth and later ones are left out.
+    /// Adds a value for the record, up to [`MAX_METADATA_ENTRIES`]. A long one is cut.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl ToString) -> Self {
+    pub fn with_metadata(mut self, key: &str, value: impl ToString) -> Self {
         if self.metadata.len() < MAX_METADATA_ENTRIES {
             self.metadata.insert(cut(key), cut(&value.to_string()));
         }
@@ -78,22 +92,22 @@ impl ClassificationResult {
         self.relevant
     }
 
-    /// How sure one is.
+    /// How sure the classifier is, whether guidance applies or not.
     pub const fn confidence(&self) -> Confidence {
         self.confidence
     }
 
-    /// Why.
+    /// The reason for the record, if the classifier gave one.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Facts that go with it.
+    /// Values for the record.
     pub const fn metadata(&self) -> &BTreeMap<CompactString, CompactString> {
         &self.metadata
     }
 }
 
 fn cut(text: &str) -> CompactString {
-    text.get(..text.floor_char_boundary(NOTE_MAX)).unwrap_or_default().into()
+    text.get(..text.floor_char_boundary(MAX_NOTE_BYTES)).unwrap_or_default().into()
 }

@@ -3,53 +3,31 @@
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Observation;
 use crate::cause::Why;
-use crate::text::{InvalidText, SafeName, Text};
+use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
 
-/// The most observations, and the most suggestions, of one feedback.
+/// Limit for the observations of one feedback, and for its suggestions. Later ones are left out.
 pub const MAX_FEEDBACK_LINES: usize = 5;
 
-/// The longest feedback there can be once it is rendered, in characters.
+/// Upper bound for the rendered length of any feedback, in characters.
 pub const MAX_FEEDBACK_CHARS: usize = 3_000;
 
 /// How urgent feedback is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For the agent's information.
     #[default]
     Info,
-    /// Worth a thought.
+    /// The agent should think about it.
     Caution,
-    /// Worth acting on.
+    /// The agent should act on it.
     Warning,
 }
 
-/// One thing that was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observation {
-    /// What sort of thing.
-    pub category: Text<40>,
-    /// The thing.
-    pub description: Text<200>,
-    /// What shows it; recorded, not said.
-    #[serde(default)]
-    pub evidence: Option<Text<200>>,
-}
-
-impl Observation {
-    /// Something that was seen.
-    pub fn new(category: &str, description: impl Into<String>) -> Result<Self, InvalidText> {
-        Ok(Self {
-            category: category.try_into()?,
-            description: description.into().try_into()?,
-            evidence: None,
-        })
-    }
-}
-
-/// The first line of feedback.
+/// The first line of rendered feedback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Heading {
@@ -58,18 +36,38 @@ enum Heading {
     Assessment,
 }
 
-/// What a provider says after a tool call.
+/// What a provider tells the agent after a tool call.
+///
+/// Texts of any length are accepted and cut to their limits: 500 characters for the summary, 200 for
+/// a suggestion or the description of an observation.
+///
+/// ```
+/// use midcourse_core::{Feedback, Severity};
+///
+/// let feedback = Feedback::new("ToolUsageMonitor", "You have made 21 tool calls.")
+///     .with_suggestion("Review progress.")
+///     .with_severity(Severity::Caution);
+/// assert_eq!(
+///     feedback.render(),
+///     "[Feedback - ToolUsageMonitor]\n\nYou have made 21 tool calls.\n\n→ Review progress."
+/// );
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
-    provider_name: SafeName,
-    summary: Text<500>,
-    #[serde(default, deserialize_with = "a_few")]
+    #[serde(alias = "observer_name")]
+    provider_name: ProviderName,
+    summary: CutText<500>,
+    #[serde(default, deserialize_with = "first_lines")]
     observations: Vec<Observation>,
-    #[serde(default, deserialize_with = "a_few")]
-    suggestions: Vec<Text<200>>,
+    #[serde(default, deserialize_with = "first_lines")]
+    suggestions: Vec<CutText<200>>,
+    #[serde(default)]
     severity: Severity,
-    timestamp: Timestamp,
-    call_index: u64,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+    #[serde(default)]
+    call_index: Option<u64>,
+    #[serde(default)]
     prompt_name: CompactString,
     #[serde(default)]
     heading: Heading,
@@ -78,100 +76,107 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// Feedback with a summary of 1 to 500 characters.
-    pub fn new(provider_name: &str, summary: impl Into<String>) -> Result<Self, InvalidFeedback> {
-        Ok(Self {
-            provider_name: SafeName::of(provider_name),
-            summary: summary.into().try_into()?,
+    /// Feedback with a summary. Feedback with an empty summary is never delivered.
+    pub fn new(provider_name: &str, summary: impl Into<String>) -> Self {
+        Self {
+            provider_name: ProviderName::of(provider_name),
+            summary: summary.into().into(),
             observations: Vec::new(),
             suggestions: Vec::new(),
             severity: Severity::Info,
-            timestamp: Timestamp::default(),
-            call_index: 0,
+            timestamp: None,
+            call_index: None,
             prompt_name: CompactString::default(),
             heading: Heading::Feedback,
             why: None,
-        })
-    }
-
-    /// Adds something that was seen.
-    pub fn observe(mut self, observation: Observation) -> Result<Self, InvalidFeedback> {
-        if self.observations.len() == MAX_FEEDBACK_LINES {
-            return Err(InvalidFeedback::TooMany("observations"));
         }
-        self.observations.push(observation);
-        Ok(self)
     }
 
-    /// Adds something to do, in 1 to 200 characters.
-    pub fn suggest(mut self, suggestion: impl Into<String>) -> Result<Self, InvalidFeedback> {
-        if self.suggestions.len() == MAX_FEEDBACK_LINES {
-            return Err(InvalidFeedback::TooMany("suggestions"));
-        }
-        self.suggestions.push(suggestion.into().try_into()?);
-        Ok(self)
-    }
-
-    /// Says how urgent it is.
+    /// Adds an observation, up to [`MAX_FEEDBACK_LINES`].
     #[must_use]
-    pub const fn severity(mut self, severity: Severity) -> Self {
+    pub fn with_observation(mut self, observation: Observation) -> Self {
+        if self.observations.len() < MAX_FEEDBACK_LINES {
+            self.observations.push(observation);
+        }
+        self
+    }
+
+    /// Adds a suggestion, up to [`MAX_FEEDBACK_LINES`].
+    #[must_use]
+    pub fn with_suggestion(mut self, suggestion: impl Into<String>) -> Self {
+        if self.suggestions.len() < MAX_FEEDBACK_LINES {
+            self.suggestions.push(suggestion.into().into());
+        }
+        self
+    }
+
+    /// Sets how urgent it is; [`Severity::Info`] by default.
+    #[must_use]
+    pub const fn with_severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// Says what it is about, which puts it on that cause's ladder.
+    /// Sets when it was made. Otherwise the session that it is dispatched to sets its latest time.
+    #[must_use]
+    pub const fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
+        self.timestamp = Some(timestamp);
+        self
+    }
+
+    /// Names the cause, which puts the feedback on that cause's ladder of messages.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
         self
     }
 
-    /// Who says it.
+    /// The name of the provider.
     pub fn provider_name(&self) -> &str {
         self.provider_name.as_str()
     }
 
-    /// The main message.
+    /// The main message, at most 500 characters.
     pub fn summary(&self) -> &str {
         self.summary.as_str()
     }
 
-    /// What was seen.
+    /// Details about the trajectory, at most [`MAX_FEEDBACK_LINES`].
     pub fn observations(&self) -> &[Observation] {
         &self.observations
     }
 
-    /// What could be done.
+    /// Recommendations, at most [`MAX_FEEDBACK_LINES`].
     pub fn suggestions(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.suggestions.iter().map(Text::as_str)
+        self.suggestions.iter().map(CutText::as_str)
     }
 
     /// How urgent it is.
-    pub const fn urgency(&self) -> Severity {
+    pub const fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// When it was made.
-    pub const fn timestamp(&self) -> Timestamp {
-        self.timestamp
+    /// When it was made; the UNIX epoch until this is known.
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp.unwrap_or_default()
     }
 
-    /// How many calls the prompt had made by then.
-    pub const fn call_index(&self) -> u64 {
-        self.call_index
+    /// Number of tool calls on the prompt when the feedback was made; 0 until this is known.
+    pub fn call_index(&self) -> u64 {
+        self.call_index.unwrap_or_default()
     }
 
-    /// The prompt it belongs to.
+    /// The name of the prompt it belongs to; empty until this is known.
     pub fn prompt_name(&self) -> &str {
         &self.prompt_name
     }
 
-    /// What it is about.
+    /// Its cause, rung and evidence, if it has a cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
 
-    /// The same feedback, as made by `provider` at this moment of a run.
+    /// The feedback as made by `provider` at this point of a run, whatever was set before.
     #[must_use]
     pub(crate) fn stamp(
         mut self,
@@ -180,21 +185,30 @@ impl Feedback {
         call_index: u64,
         prompt_name: &str,
     ) -> Self {
-        self.provider_name = SafeName::of(provider);
-        self.timestamp = timestamp;
-        self.call_index = call_index;
+        self.provider_name = ProviderName::of(provider);
+        self.timestamp = Some(timestamp);
+        self.call_index = Some(call_index);
         self.prompt_name = prompt_name.into();
         self
     }
 
-    /// The same feedback, under the heading of an assessment.
+    /// Fills in what is not set yet.
+    pub(crate) fn complete(&mut self, timestamp: Timestamp, call_index: u64, prompt_name: &str) {
+        self.timestamp.get_or_insert(timestamp);
+        self.call_index.get_or_insert(call_index);
+        if self.prompt_name.is_empty() {
+            self.prompt_name = prompt_name.into();
+        }
+    }
+
+    /// The same feedback under the heading of an assessment.
     #[must_use]
-    pub(crate) const fn into_assessment(mut self) -> Self {
+    pub(super) const fn into_assessment(mut self) -> Self {
         self.heading = Heading::Assessment;
         self
     }
 
-    /// The words the agent gets: heading, summary, observations, suggestions.
+    /// The text for the agent: heading, summary, observations, suggestions.
     pub fn render(&self) -> String {
         let heading = match self.heading {
             Heading::Feedback => "Feedback",
@@ -203,8 +217,8 @@ impl Feedback {
         let mut text = format!("[{heading} - {}]\n\n{}", self.provider_name, self.summary);
         if !self.observations.is_empty() {
             text.push('\n');
-            for seen in &self.observations {
-                text.push_str(&format!("\n• {}: {}", seen.category, seen.description));
+            for observation in &self.observations {
+                text.push_str(&format!("\n• {observation}"));
             }
         }
         if !self.suggestions.is_empty() {
@@ -217,20 +231,11 @@ impl Feedback {
     }
 }
 
-/// As many lines as feedback can have; a stored one may claim more.
-fn a_few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(lines: D) -> Result<Vec<T>, D::Error> {
+/// The first [`MAX_FEEDBACK_LINES`] lines of a stored list, which may be longer.
+fn first_lines<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    lines: D,
+) -> Result<Vec<T>, D::Error> {
     let mut lines = Vec::deserialize(lines)?;
     lines.truncate(MAX_FEEDBACK_LINES);
     Ok(lines)
-}
-
-/// Feedback that cannot be built.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidFeedback {
-    /// A part of it does not fit.
-    #[error(transparent)]
-    Text(#[from] InvalidText),
-    /// It has too many parts.
-    #[error("feedback has room for {MAX_FEEDBACK_LINES} {0}")]
-    TooMany(&'static str),
 }

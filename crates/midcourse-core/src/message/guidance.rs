@@ -8,16 +8,16 @@ use crate::cause::Why;
 use crate::text::{InvalidText, Text};
 use crate::time::Timestamp;
 
-/// The words of guidance: 1 to 500 characters.
+/// The text of one injection: 1 to 500 characters.
 pub type GuidanceText = Text<500>;
 
-/// Names a piece of guidance: `[a-z0-9][a-z0-9._-]{0,63}`.
+/// The key of an injection: `[a-z0-9][a-z0-9._-]{0,63}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GuidanceKey(CompactString);
 
 impl GuidanceKey {
-    /// The key.
+    /// The key as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -27,10 +27,10 @@ impl TryFrom<&str> for GuidanceKey {
     type Error = InvalidGuidance;
 
     fn try_from(key: &str) -> Result<Self, InvalidGuidance> {
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_start = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let fits = (1..=64).contains(&key.len())
-            && key.bytes().next().is_some_and(plain)
-            && key.bytes().all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'));
+            && key.bytes().next().is_some_and(is_start)
+            && key.bytes().all(|byte| is_start(byte) || matches!(byte, b'.' | b'_' | b'-'));
         if fits { Ok(Self(key.into())) } else { Err(InvalidGuidance::Key(key.to_owned())) }
     }
 }
@@ -49,22 +49,28 @@ impl From<GuidanceKey> for String {
     }
 }
 
-/// One piece of guidance.
+/// One piece of guidance for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuidanceInjection {
     key: GuidanceKey,
     content: GuidanceText,
+    #[serde(default = "default_priority")]
     priority: i32,
+    #[serde(default)]
     category: CompactString,
     #[serde(default)]
     why: Option<Why>,
 }
 
+const fn default_priority() -> i32 {
+    GuidanceInjection::DEFAULT_PRIORITY
+}
+
 impl GuidanceInjection {
-    /// The priority of guidance that does not say otherwise.
+    /// The priority of guidance that does not set one.
     pub const DEFAULT_PRIORITY: i32 = 100;
 
-    /// A piece of guidance, in the category of whoever gives it.
+    /// Guidance of 1 to 500 characters, with the default priority and its provider's category.
     pub fn new(key: &str, content: impl Into<String>) -> Result<Self, InvalidGuidance> {
         Ok(Self {
             key: key.try_into()?,
@@ -75,91 +81,92 @@ impl GuidanceInjection {
         })
     }
 
-    /// Says how important it is: the lower, the earlier.
+    /// Sets the priority; a lower number is delivered first.
     #[must_use]
-    pub const fn priority(mut self, priority: i32) -> Self {
+    pub const fn with_priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Puts it into a category; of one category only the best is said.
+    /// Sets the category. Of each category only the best injection is delivered.
     #[must_use]
-    pub fn category(mut self, category: &str) -> Self {
+    pub fn with_category(mut self, category: &str) -> Self {
         self.category = category.into();
         self
     }
 
-    /// Says what it is about, which puts it on that cause's ladder.
+    /// Names the cause, which puts the guidance on that cause's ladder of messages.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
         self
     }
 
-    /// Its name.
+    /// What identifies this piece of guidance among all others.
     pub const fn key(&self) -> &GuidanceKey {
         &self.key
     }
 
-    /// Its words.
+    /// The text for the agent, 1 to 500 characters.
     pub fn content(&self) -> &str {
         self.content.as_str()
     }
 
-    /// How important it is.
-    pub const fn rank(&self) -> i32 {
+    /// The priority; a lower number is delivered first.
+    pub const fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Its category.
-    pub fn group(&self) -> &str {
+    /// The category; empty until the provider's category is filled in.
+    pub fn category(&self) -> &str {
         &self.category
     }
 
-    /// What it is about.
+    /// Its cause, rung and evidence, if it has a cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
 }
 
-/// Guidance that cannot be built.
+/// The error for guidance that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGuidance {
-    /// Its name is not one.
+    /// The key has other characters, or is empty or too long.
     #[error(
-        "{0:?} is not a key: give 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter \
-         or digit"
+        "invalid key {0:?}; use 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or \
+         digit"
     )]
     Key(String),
-    /// Its words do not fit.
+    /// The content is empty or too long.
     #[error(transparent)]
     Text(#[from] InvalidText),
 }
 
-/// What was said at a decision point, by whom and why.
+/// The recorded fact that guidance was delivered at a decision point, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuidanceDelivered {
-    /// Who said it.
+    /// The name of the provider.
     pub provider_name: CompactString,
-    /// What was said.
+    /// The guidance.
     pub injection: GuidanceInjection,
-    /// Where.
+    /// Where in its turn the agent got it.
     pub decision_point: DecisionPoint,
-    /// Why it was thought to apply.
+    /// Why the provider considered it relevant.
     pub classification: ClassificationResult,
-    /// When.
+    /// When it was delivered.
     pub timestamp: Timestamp,
 }
 
-/// The words of one decision: a heading, then the pieces with a blank line between two.
-pub fn format_guidance<'a>(pieces: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
+/// All guidance of one decision as one text: a heading, then the injections, separated by blank
+/// lines. Empty if there are none.
+pub fn format_guidance<'a>(injections: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
     let mut text = String::new();
-    for piece in pieces {
+    for injection in injections {
         if text.is_empty() {
             text.push_str("[Guidance]");
         }
         text.push_str("\n\n");
-        text.push_str(piece.content());
+        text.push_str(injection.content());
     }
     text
 }

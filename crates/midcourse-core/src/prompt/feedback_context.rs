@@ -8,7 +8,7 @@ use crate::cause::{Cause, Why};
 use crate::ledger::LedgerPolicy;
 use crate::message::Feedback;
 use crate::session::{ProviderId, Session};
-use crate::text::SafeName;
+use crate::text::ProviderName;
 use crate::time::{Deadline, Timestamp};
 
 /// What a feedback provider sees. Every answer costs the same however long the run is.
@@ -67,7 +67,7 @@ impl<'a> FeedbackContext<'a> {
 
     /// The latest feedback of one provider, while it is kept.
     pub fn last_feedback_of(&self, provider: &str) -> Option<&'a Feedback> {
-        let name = SafeName::of(provider);
+        let name = ProviderName::of(provider);
         let mut latest = self.session.slice::<Feedback>().all().rev();
         latest.find(|told| told.provider_name() == name.as_str())
     }

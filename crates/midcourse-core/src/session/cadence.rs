@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::text::SafeName;
+use crate::text::ProviderName;
 use crate::time::Timestamp;
 
 /// Most providers whose cadence is kept; beyond it the one that delivered longest ago is forgotten.
@@ -40,7 +40,7 @@ pub(crate) struct ProviderId(Digest);
 
 impl ProviderId {
     pub(crate) fn of(name: &str) -> Self {
-        Self(Digest::of(SafeName::of(name).as_str().as_bytes()))
+        Self(Digest::of(ProviderName::of(name).as_str().as_bytes()))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::analysis::TrajectoryAnalysis;
 use crate::detect::{BuiltIn, SavedDetector};
 
 /// Version of the format. Every change of the format raises it.
-pub const CHECKPOINT_VERSION: u8 = 4;
+pub const CHECKPOINT_VERSION: u8 = 5;
 
 /// A saved session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::analysis::{ToolInvoked, TrajectoryPattern};
-use crate::message::{Feedback, GuidanceDelivered};
+use crate::message::{Assessment, Feedback, GuidanceDelivered};
+use crate::time::Deadline;
 
-/// Most items of one type that are kept, besides calls. Each adds to the size of a checkpoint.
+/// Most items of one type that are kept, besides calls and the latest item of each prompt. Each
+/// adds to the size of a checkpoint.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.
@@ -23,10 +25,15 @@ impl<T> Default for Recent<T> {
 
 impl<T> Recent<T> {
     pub(super) fn push(&mut self, prompt: u8, item: T) {
-        if self.0.len() == MAX_RECENT {
-            self.0.pop_front();
-        }
         self.0.push_back((prompt, item));
+        if self.0.len() > MAX_RECENT {
+            let has_later =
+                |at: usize, of: u8| self.0.range(at + 1..).any(|(later, _)| *later == of);
+            let oldest = self.0.iter().enumerate().find(|(at, (of, _))| has_later(*at, *of));
+            if let Some((at, _)) = oldest {
+                self.0.remove(at);
+            }
+        }
     }
 
     fn of_prompt(&self, prompt: u8) -> impl DoubleEndedIterator<Item = &T> {
@@ -49,7 +56,7 @@ impl PerPrompt {
         }
     }
 
-    fn get(&self, prompt: u8) -> u64 {
+    pub(super) fn get(&self, prompt: u8) -> u64 {
         self.0.get(usize::from(prompt)).copied().unwrap_or(0)
     }
 }
@@ -104,6 +111,7 @@ pub trait SliceItem: sealed::Sealed + Sized + 'static {
 mod sealed {
     pub trait Sealed {}
     impl Sealed for crate::analysis::ToolInvoked {}
+    impl Sealed for crate::message::Assessment {}
     impl Sealed for crate::message::Feedback {}
     impl Sealed for crate::message::GuidanceDelivered {}
     impl Sealed for crate::analysis::TrajectoryPattern {}
@@ -119,9 +127,20 @@ impl SliceItem for ToolInvoked {
     }
 }
 
-impl SliceItem for Feedback {
+/// All feedback, under the name that observers use for it.
+impl SliceItem for Assessment {
     fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.feedback.of_prompt(prompt))
+    }
+
+    fn total(session: &Session, prompt: u8) -> u64 {
+        session.state.totals.feedback.get(prompt)
+    }
+}
+
+impl SliceItem for Feedback {
+    fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
+        Box::new(session.state.feedback.of_prompt(prompt).map(|assessment| &**assessment))
     }
 
     fn total(session: &Session, prompt: u8) -> u64 {
@@ -160,6 +179,8 @@ pub enum SessionEvent {
     GuidanceDelivered(GuidanceDelivered),
     /// A pattern was detected.
     Pattern(TrajectoryPattern),
+    /// The run has a deadline, which replaces an earlier one.
+    Deadline(Deadline),
 }
 
 impl From<ToolInvoked> for SessionEvent {
@@ -171,6 +192,18 @@ impl From<ToolInvoked> for SessionEvent {
 impl From<Feedback> for SessionEvent {
     fn from(feedback: Feedback) -> Self {
         Self::Feedback(feedback)
+    }
+}
+
+impl From<Assessment> for SessionEvent {
+    fn from(assessment: Assessment) -> Self {
+        Self::Feedback(assessment.into())
+    }
+}
+
+impl From<Deadline> for SessionEvent {
+    fn from(deadline: Deadline) -> Self {
+        Self::Deadline(deadline)
     }
 }
 

@@ -10,7 +10,7 @@ use super::outcome::Outcomes;
 use super::slice::{Recent, Totals};
 use crate::analysis::TrajectoryPattern;
 use crate::ledger::Ledger;
-use crate::message::{Feedback, GuidanceDelivered};
+use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::record::{RunIdentity, TrajectoryRecord};
 use crate::time::{Deadline, Timestamp};
 
@@ -35,7 +35,7 @@ pub(super) struct State {
     /// Position of the current prompt.
     pub(super) prompt: u8,
     pub(super) totals: Totals,
-    pub(super) feedback: Recent<Feedback>,
+    pub(super) feedback: Recent<Assessment>,
     pub(super) guidance: Recent<GuidanceDelivered>,
     pub(super) patterns: Recent<TrajectoryPattern>,
     pub(super) cadence: Cadence,
@@ -68,15 +68,20 @@ pub struct DeliveryTotals {
 
 impl State {
     pub(super) fn enter_prompt(&mut self, name: &str) {
+        self.prompt = self.number_prompt(name);
+    }
+
+    /// The number of a prompt. A prompt that is new to the run gets the next number.
+    fn number_prompt(&mut self, name: &str) -> u8 {
         let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default();
-        self.prompt = match self.known_prompt(name) {
+        match self.known_prompt(name) {
             Some(number) => number,
             None if self.prompts.len() < MAX_PROMPTS => {
                 self.prompts.push(name.into());
                 u8::try_from(self.prompts.len() - 1).unwrap_or(0)
             }
             None => u8::try_from(MAX_PROMPTS - 1).unwrap_or(0),
-        };
+        }
     }
 
     pub(super) fn prompt_name(&self) -> &str {
@@ -107,9 +112,19 @@ impl State {
         self.patterns.push(self.prompt, pattern);
     }
 
+    /// Fills in what feedback that was made by hand leaves out: time, call index and prompt.
+    pub(super) fn complete_feedback(&mut self, feedback: &mut Feedback, now: Timestamp) {
+        let prompt = match feedback.prompt_name() {
+            "" => self.prompt,
+            name => self.number_prompt(name),
+        };
+        let name = self.prompts.get(usize::from(prompt)).map_or("", |name| name);
+        feedback.complete(now, self.totals.calls.get(prompt), name);
+    }
+
     pub(super) fn record_feedback(&mut self, feedback: Feedback) {
         let provider = ProviderId::of(feedback.provider_name());
-        let prompt = self.known_prompt(feedback.prompt_name()).unwrap_or(self.prompt);
+        let prompt = self.number_prompt(feedback.prompt_name());
         let (at, call) = (feedback.timestamp(), feedback.call_index());
         self.totals.feedback.add(prompt);
         self.cadence.record_feedback(provider, prompt, at, call);
@@ -119,7 +134,7 @@ impl State {
                 file.announced_by.push(provider);
             }
         }
-        self.feedback.push(prompt, feedback);
+        self.feedback.push(prompt, Assessment::kept(feedback));
     }
 
     pub(super) fn record_guidance(&mut self, guidance: GuidanceDelivered, turn: u64) {

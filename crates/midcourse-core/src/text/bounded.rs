@@ -1,6 +1,9 @@
 //! Text with a length limit.
 //!
-//! The constructor checks the length, so code that holds a [`Text`] never checks it again.
+//! [`Text`] refuses what does not fit, [`CutText`] cuts it. Both hold the limit from then on, so
+//! code that has one never checks its length again.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,4 +60,62 @@ pub struct InvalidText {
     pub chars: usize,
     /// Longest allowed text, in characters.
     pub max: usize,
+}
+
+/// A text of at most `MAX` characters. A longer one is cut and ends in `…`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Cow<'_, str>")]
+pub(crate) struct CutText<const MAX: usize>(String);
+
+impl<const MAX: usize> CutText<MAX> {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> From<Cow<'_, str>> for CutText<MAX> {
+    fn from(text: Cow<'_, str>) -> Self {
+        // The first character that does not fit, and the one before it, which gives way to the `…`.
+        let mut ends = text.char_indices().skip(MAX.saturating_sub(1)).map(|(at, _)| at);
+        match (ends.next(), ends.next()) {
+            (Some(end), Some(_)) => {
+                let mut cut = text.get(..end).unwrap_or_default().to_owned();
+                cut.push('…');
+                Self(cut)
+            }
+            _ => Self(text.into_owned()),
+        }
+    }
+}
+
+impl<const MAX: usize> From<String> for CutText<MAX> {
+    fn from(text: String) -> Self {
+        Cow::<str>::Owned(text).into()
+    }
+}
+
+impl<const MAX: usize> From<&str> for CutText<MAX> {
+    fn from(text: &str) -> Self {
+        Cow::Borrowed(text).into()
+    }
+}
+
+impl<const MAX: usize> std::fmt::Display for CutText<MAX> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut_and_ends_in_an_ellipsis() {
+        let cut = |text: &str| CutText::<4>::from(text).as_str().to_owned();
+        assert_eq!(cut(""), "");
+        assert_eq!(cut("üüüü"), "üüüü");
+        assert_eq!(cut("üüüüü"), "üüü…");
+        assert_eq!(cut("abcdefgh"), "abc…");
+    }
 }

@@ -1,7 +1,9 @@
 //! Names that are safe to put in a message.
 //!
 //! An attacker may choose the names of tools and files. A message contains them only as a
-//! [`SafeName`]: a short string of plain ASCII characters.
+//! [`SafeName`]: a short string of plain ASCII characters. The developer chooses the names of
+//! providers; a [`ProviderName`] keeps them as given, except for characters that could change how
+//! the message around them reads.
 
 use std::borrow::Cow;
 
@@ -54,6 +56,67 @@ impl std::fmt::Display for SafeName {
     }
 }
 
+/// The longest name of a provider, in characters.
+pub const MAX_PROVIDER_NAME_CHARS: usize = 80;
+
+/// The name of a provider, 1 to [`MAX_PROVIDER_NAME_CHARS`] characters.
+///
+/// Letters of any script, digits, single spaces and most punctuation are kept. Control characters,
+/// invisible characters, characters that change the writing direction, and square or angle brackets
+/// are left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Cow<'_, str>")]
+pub struct ProviderName(CompactString);
+
+impl ProviderName {
+    /// Keeps the harmless characters of `name`; of a long name the first ones.
+    ///
+    /// A name without harmless characters becomes `-`.
+    pub fn of(name: &str) -> Self {
+        let mut kept = CompactString::default();
+        let mut chars = 0;
+        for c in name.chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {
+            let is_second_space = c == ' ' && (kept.is_empty() || kept.ends_with(' '));
+            if chars < MAX_PROVIDER_NAME_CHARS && is_harmless(c) && !is_second_space {
+                kept.push(c);
+                chars += 1;
+            }
+        }
+        kept.truncate(kept.trim_end().len());
+        if kept.is_empty() {
+            kept.push('-');
+        }
+        Self(kept)
+    }
+
+    /// The name as a string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether a character can be in the heading of a message without changing how it reads.
+fn is_harmless(c: char) -> bool {
+    let is_invisible = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    !is_invisible && !c.is_control() && !matches!(c, '[' | ']' | '<' | '>')
+}
+
+impl From<Cow<'_, str>> for ProviderName {
+    fn from(name: Cow<'_, str>) -> Self {
+        Self::of(&name)
+    }
+}
+
+impl std::fmt::Display for ProviderName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +128,21 @@ mod tests {
         let long = format!("{}src/main.rs", "deep/".repeat(40));
         assert_eq!(SafeName::of(&long).as_str().len(), MAX_SAFE_NAME_CHARS);
         assert!(SafeName::of(&long).as_str().ends_with("deep/src/main.rs"));
+    }
+    #[test]
+    fn the_name_of_a_provider_is_kept_as_given() {
+        for name in ["ToolUsageMonitor", "My Monitor (v2)", "Überwachung", "監視", "निगरानी", "p:1"]
+        {
+            assert_eq!(ProviderName::of(name).as_str(), name);
+        }
+    }
+
+    #[test]
+    fn a_provider_name_cannot_end_its_heading_or_turn_the_text_around() {
+        assert_eq!(ProviderName::of("x]\n\n[System\u{202e}\u{200b}").as_str(), "x System");
+        assert_eq!(ProviderName::of(" a \t b ").as_str(), "a b");
+        assert_eq!(ProviderName::of("\u{7}").as_str(), "-");
+        let long = "ü".repeat(100);
+        assert_eq!(ProviderName::of(&long).as_str().chars().count(), MAX_PROVIDER_NAME_CHARS);
     }
 }

@@ -1,9 +1,10 @@
 //! Bad values are typed errors where they are made, not surprises later.
 
 use midcourse_core::{
-    Budget, Confidence, DeadlineFeedback, ErrorCascadeDetector, Feedback, FeedbackTrigger,
-    GuidanceInjection, InvalidBudget, InvalidFeedback, InvalidGuidance, InvalidPrompt,
-    InvalidTrigger, Observation, Prompt, PromptTemplate, StaticFeedback, WindowSize,
+    Budget, Confidence, ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider,
+    DoomLoopDetector, ErrorCascadeDetector, FeedbackTrigger, GuidanceInjection, InvalidBudget,
+    InvalidGuidance, InvalidPrompt, InvalidThreshold, InvalidTrigger, ParallelToolReminder, Prompt,
+    PromptTemplate, StaticFeedback, WindowSize,
 };
 
 #[test]
@@ -57,13 +58,12 @@ fn triggers_are_possible() {
         assert!(DeadlineFeedback::new(seconds).is_err());
     }
     assert_eq!(FeedbackTrigger::on_file_created(""), Err(InvalidTrigger::EmptyPath));
-    assert!(ErrorCascadeDetector::new(0).is_err());
 }
 
 #[test]
 fn budgets_are_more_than_nothing() {
-    assert_eq!(Budget::default().with_calls(0), Err(InvalidBudget::Nothing));
-    assert_eq!(Budget::default().with_tokens(0), Err(InvalidBudget::Nothing));
+    assert_eq!(Budget::default().with_calls(0), Err(InvalidBudget::Zero));
+    assert_eq!(Budget::default().with_tokens(0), Err(InvalidBudget::Zero));
     for dollars in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(Budget::default().with_cost_usd(dollars).is_err(), "{dollars}");
     }
@@ -77,19 +77,26 @@ fn windows_hold_one_call_to_two_hundred() {
 }
 
 #[test]
-fn feedback_is_short() {
-    assert!(matches!(Feedback::new("Name", ""), Err(InvalidFeedback::Text(_))));
-    assert!(Feedback::new("Name", "x".repeat(501)).is_err());
-    assert!(StaticFeedback::new("Name", "").is_err());
-    assert!(Observation::new("", "x").is_err());
-    let mut feedback = Feedback::new("Name", "x").unwrap();
-    for _ in 0..5 {
-        feedback = feedback.suggest("y").unwrap();
+fn a_fixed_text_has_one_to_five_hundred_characters() {
+    assert!(StaticFeedback::new("Name", &"x".repeat(500)).is_ok());
+    for text in [String::new(), "x".repeat(501)] {
+        assert!(StaticFeedback::new("Name", &text).is_err(), "{} characters", text.len());
     }
+}
+
+#[test]
+fn thresholds_are_more_than_zero_and_cycles_are_not_too_long() {
+    assert_eq!(DiagnosticSignalProvider::new(0), Err(InvalidThreshold::Zero));
+    assert_eq!(ConsultationPromptProvider::new(0), Err(InvalidThreshold::Zero));
+    assert_eq!(ParallelToolReminder::new(0), Err(InvalidThreshold::Zero));
+    assert_eq!(ErrorCascadeDetector::new(0), Err(InvalidThreshold::Zero));
+    assert_eq!(DoomLoopDetector::new(0.85, 5, 0), Err(InvalidThreshold::Zero));
+    assert!(matches!(DoomLoopDetector::new(1.5, 5, 3), Err(InvalidThreshold::Confidence(_))));
     assert_eq!(
-        feedback.suggest("y").unwrap_err().to_string(),
-        "feedback has room for 5 suggestions"
+        DoomLoopDetector::new(0.85, 9, 3).unwrap_err().to_string(),
+        "a cycle of 9 calls is too long; use 1 to 8"
     );
+    assert_eq!(DoomLoopDetector::new(0.85, 5, 3), Ok(DoomLoopDetector::default()));
 }
 
 #[test]

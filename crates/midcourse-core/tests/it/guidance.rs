@@ -40,7 +40,7 @@ impl GuidanceProvider for Voice {
     }
 
     fn provide(&self, _: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        Ok(GuidanceInjection::new("k", self.name)?.priority(self.priority))
+        Ok(GuidanceInjection::new("k", self.name)?.with_priority(self.priority))
     }
 }
 
@@ -225,14 +225,14 @@ fn classifiers_made_of_classifiers() {
     let half = Confidence::HALF;
     assert_eq!(of(&threshold(Sure(0.5), half)), Some(0.5));
     assert_eq!(of(&threshold(Sure(0.4), half)), None);
-    assert_eq!(of(&not(all_of(vec![Box::new(Sure(0.9)), Box::new(not(Sure(0.9)))]))), Some(1.0));
+    assert_eq!(of(&not(all_of(vec![Box::new(Sure(0.9)), Box::new(not(Sure(0.9)))]))), Some(0.9));
 }
 
 #[test]
 fn a_classification_is_bounded() {
-    let mut result = ClassificationResult::yes().because("ü".repeat(1_000));
+    let mut result = ClassificationResult::yes().with_reason("ü".repeat(1_000));
     for index in 0..20 {
-        result = result.with(&format!("key {index}"), "x".repeat(1_000));
+        result = result.with_metadata(&format!("key {index}"), "x".repeat(1_000));
     }
     assert!(result.reason().unwrap().len() <= 200);
     assert_eq!(result.metadata().len(), midcourse_core::MAX_METADATA_ENTRIES);

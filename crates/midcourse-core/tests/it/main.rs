@@ -13,6 +13,7 @@ mod custom;
 mod deadline;
 mod faults;
 mod guidance;
+mod messages;
 mod model;
 mod notation;
 mod prompts;

@@ -243,8 +243,8 @@ proptest! {
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // A name that is said in another form is still one provider.
-            let fixed = StaticFeedback::new(&format!("p {index}"), "words").unwrap();
+            // A name that is rendered without its brackets is still one provider.
+            let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger));
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
@@ -291,7 +291,7 @@ proptest! {
                 }
             }
             let names: Vec<String> = said.iter().map(|said: &Said| said.provider.clone()).collect();
-            let expected: Vec<String> = expected.iter().map(|index| format!("p{index}")).collect();
+            let expected: Vec<String> = expected.iter().map(|index| format!("p {index}")).collect();
             prop_assert_eq!(names, expected);
         }
     }

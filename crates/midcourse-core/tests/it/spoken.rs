@@ -1,7 +1,5 @@
 //! What is said, to the byte.
 
-use std::num::NonZeroU32;
-
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DeadlineFeedback, DeadlineObserver, DecisionPoint,
     DiagnosticSignalProvider, DoomLoopDetector, DriftDetector, Engine, ErrorCascadeDetector,
@@ -14,10 +12,6 @@ use midcourse_core::{
 use serde_json::json;
 
 use crate::replay::replay;
-
-fn n(n: u32) -> NonZeroU32 {
-    NonZeroU32::new(n).unwrap()
-}
 
 fn template() -> PromptTemplate {
     PromptTemplate::new("agent", "main").unwrap()
@@ -151,7 +145,7 @@ fn the_detectors_that_give_feedback() {
         stall,
         ["call 3: [Feedback - StallDetector]\n\n\
           You have made 2 tool calls without visible progress.\n\n\
-          • Repetition: one call, 3 times, with the same answer\n\n\
+          • Repetition: the same call 3 times, with the same result\n\n\
           → Consider a different approach to the current step."]
     );
     let cascade = fed_back(
@@ -181,8 +175,8 @@ fn the_detectors_that_give_feedback() {
     assert_eq!(
         drift,
         ["call 18: [Feedback - DriftDetector]\n\n\
-          The last 8 calls on files were in places this run did not begin in.\n\n\
-          → Check these files against the original request."]
+          Your last 8 calls on files were in directories that this run did not start in.\n\n\
+          → Check whether these files belong to the original request."]
     );
 }
 
@@ -218,7 +212,7 @@ fn guided(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<Stri
 fn errors_in_a_row() {
     let three = "bash a !! error: one\nbash b !! error: two\nbash c !! error: three";
     assert_eq!(
-        guided(DiagnosticSignalProvider::new(n(3)).with_log_tool("view_logs"), three),
+        guided(DiagnosticSignalProvider::new(3).unwrap().with_log_tool_name("view_logs"), three),
         [
             "call 3: Found 3 new console errors. Use the view_logs tool to examine before continuing."
         ]
@@ -250,7 +244,8 @@ fn a_circle() {
 #[test]
 fn a_fresh_perspective() {
     let five: String = (0..5).map(|n| format!("bash a{n} !! error: number {n}\n")).collect();
-    let provider = ConsultationPromptProvider::new(n(5)).with_consultation_tool("request_review");
+    let provider =
+        ConsultationPromptProvider::new(5).unwrap().with_consultation_tool("request_review");
     assert_eq!(
         guided(provider, &five),
         ["call 5: Multiple attempts unsuccessful. Consider using request_review to get fresh \

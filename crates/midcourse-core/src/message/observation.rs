@@ -1,0 +1,50 @@
+//! Observations: the details of feedback.
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::CutText;
+
+/// One observation about the trajectory, rendered as `category: description`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    category: CutText<40>,
+    description: CutText<200>,
+    #[serde(default)]
+    evidence: Option<CutText<200>>,
+}
+
+impl Observation {
+    /// An observation without evidence. A category longer than 40 characters and a description
+    /// longer than 200 are cut.
+    pub fn new(category: &str, description: impl Into<String>) -> Self {
+        Self { category: category.into(), description: description.into().into(), evidence: None }
+    }
+
+    /// Adds evidence, cut to 200 characters. It is recorded, but the agent does not get it.
+    #[must_use]
+    pub fn with_evidence(mut self, evidence: impl Into<String>) -> Self {
+        self.evidence = Some(evidence.into().into());
+        self
+    }
+
+    /// What kind of observation it is, such as `Errors`.
+    pub fn category(&self) -> &str {
+        self.category.as_str()
+    }
+
+    /// What was observed.
+    pub fn description(&self) -> &str {
+        self.description.as_str()
+    }
+
+    /// What shows it. It is recorded, but the agent does not get it.
+    pub fn evidence(&self) -> Option<&str> {
+        self.evidence.as_ref().map(CutText::as_str)
+    }
+}
+
+impl std::fmt::Display for Observation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.category, self.description)
+    }
+}
