@@ -1,5 +1,5 @@
-//! A text notation for trajectories, so that a test, a page or a bug report is a few readable
-//! lines.
+//! A text notation for trajectories, so that tests, documentation and bug reports can show a run in
+//! a few readable lines. Tests, scenarios and `midcourse replay` read it.
 //!
 //! ```text
 //! # a comment
@@ -17,18 +17,18 @@
 //! edit {"path": "a.rs", "old": "x", "new": "y"} -> ok
 //! bash cat notes                -> "two\nlines"
 //! assistant: done
-//! deadline 2h                                       from now; `deadline none` lifts it
-//! file report.md                                    a file appeared
-//! prompt second                                     the run works on another prompt
+//! deadline 2h                                       from now; `deadline none` removes it
+//! file report.md                                    a file was created
+//! prompt second                                     the run switches to another prompt
 //! turn                                              a turn begins
 //! compaction
 //! resume
 //! end completed
 //! ```
 //!
-//! A shell tool's words are its `command`, any other tool's its `path`, and arguments that begin
-//! with a brace are JSON. Text in double quotes is a JSON string. Without `+`, a line is one second
-//! after the one before.
+//! Plain arguments are the `command` of a shell tool and the `path` of any other tool; arguments that
+//! begin with a brace are JSON. Text in double quotes is a JSON string. Without `+`, a line is one
+//! second after the line before.
 
 mod parse;
 mod write;
@@ -40,16 +40,17 @@ use serde_json::{Map, Value};
 
 use crate::time::Timestamp;
 
-/// When every written trajectory begins: 2026-01-01, midnight UTC.
-const BEGINNING: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
+/// The time of the first record: 2026-01-01, midnight UTC.
+const START_TIME: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
 
-/// The time from one line to the next, in milliseconds.
+/// The default time from one line to the next, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
-/// What stands between a call and how it ended.
+/// The marks between a call and its result; each has two bytes.
 const MARKS: [(&str, Ending); 4] =
     [("->", Ending::Result), ("!!", Ending::Error), ("xx", Ending::Refused), ("..", Ending::Open)];
 
+/// How a call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Result,
@@ -58,7 +59,7 @@ enum Ending {
     Open,
 }
 
-/// The argument that plain words are for this tool.
+/// The name of the argument that plain text stands for.
 fn plain_key(tool: &str) -> &'static str {
     match tool {
         "bash" | "Bash" | "sh" | "shell" | "exec" => "command",
@@ -66,10 +67,10 @@ fn plain_key(tool: &str) -> &'static str {
     }
 }
 
-fn plain_args(tool: &str, words: &str) -> Value {
+fn plain_args(tool: &str, text: &str) -> Value {
     let mut args = Map::new();
-    if !words.is_empty() {
-        args.insert(plain_key(tool).to_owned(), Value::String(words.to_owned()));
+    if !text.is_empty() {
+        args.insert(plain_key(tool).to_owned(), Value::String(text.to_owned()));
     }
     Value::Object(args)
 }

@@ -251,7 +251,7 @@ mod tests {
         check_error(
             "=== zero\nexpect: quiet\nbash a -> b\n\n=== one\nexpect: quiet\n\n# comment\n\
              bash a -> b\n\nbash make",
-            "line 11: a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` behind it",
+            "line 11: a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` after it",
         );
     }
 

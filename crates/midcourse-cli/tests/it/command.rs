@@ -117,7 +117,7 @@ fn errors_are_on_standard_error_with_exit_code_1() {
             vec!["replay"],
             "bash make",
             "midcourse: standard input: line 1: a call needs ` -> result`, ` !! error`, ` xx \
-             reason` or ` ..` behind it\n",
+             reason` or ` ..` after it\n",
         ),
         (
             vec!["replay"],

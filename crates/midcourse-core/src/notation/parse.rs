@@ -1,29 +1,40 @@
-//! Reading the notation.
+//! Parses the notation into records. An error names the line and says what to write instead.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{BEGINNING, Ending, MARKS, STEP_MS, plain_args};
+use super::{Ending, MARKS, START_TIME, STEP_MS, plain_args};
 use crate::record::{
     AgentMessage, CallId, RunOutcome, ToolResult, TrajectoryPayload, TrajectoryRecord,
 };
 use crate::time::Timestamp;
 
-/// The most lines a trajectory has once its repetitions are written out.
-const LINES_MAX: usize = 1_000_000;
+/// The most lines of a trajectory after its repetitions are expanded.
+const MAX_EXPANDED_LINES: usize = 1_000_000;
 
-/// A line that cannot be read.
+const TOO_MANY_LINES: &str = "repetitions expand to more than 1000000 lines; use fewer";
+
+/// The error for a line that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct NotationError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line, and what to write instead.
     pub problem: String,
 }
 
-/// Reads a trajectory: see the crate's documentation of the notation.
+/// Parses a trajectory. The notation, by example:
+///
+/// ```text
+/// user: make the tests pass
+/// read a.rs        -> 120 lines         a call and its result
+/// bash make        !! error: no rule    a call that failed
+/// bash rm -rf /    xx not allowed       a call that was refused
+/// & read b.rs      -> 80 lines          in the same turn as the call before
+/// +2m 3x bash make -> built             two minutes later, three times
+/// ```
 ///
 /// ```
 /// let records = midcourse_core::parse_notation("bash make !! error: missing separator")?;
@@ -35,8 +46,8 @@ pub fn parse_notation(text: &str) -> Result<Vec<TrajectoryRecord>, NotationError
     Ok(parse_notation_events(text)?.into_iter().flatten().collect())
 }
 
-/// Reads a trajectory event by event: one group of records, never an empty one, for each line once
-/// repetitions are written out.
+/// Parses a trajectory event by event: one group of records, never empty, for each line after
+/// repetitions are expanded.
 ///
 /// ```
 /// let events = midcourse_core::parse_notation_events("user: go\n2x bash make -> built")?;
@@ -45,18 +56,18 @@ pub fn parse_notation(text: &str) -> Result<Vec<TrajectoryRecord>, NotationError
 /// # Ok::<(), midcourse_core::NotationError>(())
 /// ```
 pub fn parse_notation_events(text: &str) -> Result<Vec<Vec<TrajectoryRecord>>, NotationError> {
-    let mut reader = Reader { event: Vec::new(), next_seq: 0, now: BEGINNING, calls: 0 };
-    let event_of = |(line, text)| match reader.read(text) {
-        Ok(()) => Ok(std::mem::take(&mut reader.event)),
+    let mut parser = Parser { event: Vec::new(), next_seq: 0, now: START_TIME, calls: 0 };
+    let event_of = |(line, text)| match parser.parse_line(text) {
+        Ok(()) => Ok(std::mem::take(&mut parser.event)),
         Err(problem) => Err(NotationError { line, problem }),
     };
-    written_out(text)?.into_iter().map(event_of).collect()
+    expand_repetitions(text)?.into_iter().map(event_of).collect()
 }
 
-/// The lines with their numbers, repetitions written out.
-fn written_out(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
+/// The lines with their numbers, each as often as its repetitions say.
+fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     type Lines<'a> = Vec<(usize, &'a str)>;
-    // Where a block began, how often it comes, and the lines before it.
+    // For each open block: the line of its brace, its repetitions, and the lines before it.
     let mut open: Vec<(usize, usize, Lines<'_>)> = Vec::new();
     let mut lines = Lines::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -69,29 +80,30 @@ fn written_out(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
             open.push((number, times, std::mem::take(&mut lines)));
         } else if line == "}" {
             let Some((_, times, before)) = open.pop() else {
-                return Err(error("there is no `{` that this closes"));
+                return Err(error("this `}` closes nothing; remove it or add a `{` before it"));
             };
             let block = std::mem::replace(&mut lines, before);
-            if block.len().saturating_mul(times).saturating_add(lines.len()) > LINES_MAX {
-                return Err(error("with its repetitions this is more than a million lines"));
+            if block.len().saturating_mul(times).saturating_add(lines.len()) > MAX_EXPANDED_LINES {
+                return Err(error(TOO_MANY_LINES));
             }
             (0..times).for_each(|_| lines.extend_from_slice(&block));
         } else {
-            if lines.len().saturating_add(times) > LINES_MAX {
-                return Err(error("with its repetitions this is more than a million lines"));
+            if lines.len().saturating_add(times) > MAX_EXPANDED_LINES {
+                return Err(error(TOO_MANY_LINES));
             }
             lines.extend(std::iter::repeat_n((number, rest), times));
         }
     }
     match open.pop() {
         Some((line, ..)) => {
-            Err(NotationError { line, problem: "this `{` is never closed".to_owned() })
+            let problem = "this `{` is never closed; add a `}`".to_owned();
+            Err(NotationError { line, problem })
         }
         None => Ok(lines),
     }
 }
 
-/// `3x` in front of a line, and the line.
+/// Splits a line into the count of a leading `3x`, or 1, and the rest.
 fn repetition(line: &str) -> (usize, &str) {
     let Some((first, rest)) = line.split_once(char::is_whitespace) else { return (1, line) };
     match first
@@ -104,50 +116,50 @@ fn repetition(line: &str) -> (usize, &str) {
     }
 }
 
-struct Reader {
-    /// The records of the line that is being read.
+struct Parser {
+    /// The records of the current line.
     event: Vec<TrajectoryRecord>,
     next_seq: u64,
     now: Timestamp,
     calls: usize,
 }
 
-impl Reader {
+impl Parser {
     fn push(&mut self, payload: TrajectoryPayload) {
         self.event.push(TrajectoryRecord::new(self.next_seq, self.now, payload));
         self.next_seq += 1;
     }
 
-    fn read(&mut self, line: &str) -> Result<(), String> {
+    fn parse_line(&mut self, line: &str) -> Result<(), String> {
         let mut step = Duration::from_millis(STEP_MS);
         let mut takes = Duration::ZERO;
         let mut same_turn = false;
         let mut rest = line;
         loop {
-            let (first, behind) = first_word(rest);
-            if let Some(length) = first.strip_prefix('+') {
-                step = length_of(length)?;
-            } else if let Some(length) = first.strip_prefix('~') {
-                takes = length_of(length)?;
+            let (first, after_first) = first_word(rest);
+            if let Some(duration) = first.strip_prefix('+') {
+                step = parse_duration(duration)?;
+            } else if let Some(duration) = first.strip_prefix('~') {
+                takes = parse_duration(duration)?;
             } else if first == "&" {
                 same_turn = true;
             } else {
                 break;
             }
-            rest = behind;
+            rest = after_first;
         }
         if self.next_seq > 0 {
             self.now = self.now.after(step);
         }
-        match self.fact(rest)? {
+        match self.parse_non_call(rest)? {
             Some(payload) => self.push(payload),
-            None => self.call(rest, takes, same_turn)?,
+            None => self.parse_call(rest, takes, same_turn)?,
         }
         Ok(())
     }
 
-    /// A line that is no call.
-    fn fact(&self, line: &str) -> Result<Option<TrajectoryPayload>, String> {
+    /// The payload of a line that is not a call; `None` for a call.
+    fn parse_non_call(&self, line: &str) -> Result<Option<TrajectoryPayload>, String> {
         let (word, rest) = first_word(line);
         let message = |message| TrajectoryPayload::MessageAppended { message };
         Ok(Some(match (word, rest) {
@@ -157,8 +169,8 @@ impl Reader {
             ("compaction", "") => TrajectoryPayload::ContextCompacted { trigger: None },
             ("resume", "") => TrajectoryPayload::Resumed,
             ("deadline", "none") => TrajectoryPayload::DeadlineSet { at_unix_ms: None },
-            ("deadline", length) if !has_mark(length) => TrajectoryPayload::DeadlineSet {
-                at_unix_ms: Some(self.now.after(length_of(length)?)),
+            ("deadline", duration) if !has_mark(duration) => TrajectoryPayload::DeadlineSet {
+                at_unix_ms: Some(self.now.after(parse_duration(duration)?)),
             },
             ("file", path) if !has_mark(path) => {
                 TrajectoryPayload::FileCreated { path: text_of(path)? }
@@ -175,23 +187,23 @@ impl Reader {
         }))
     }
 
-    fn call(&mut self, line: &str, takes: Duration, same_turn: bool) -> Result<(), String> {
+    fn parse_call(&mut self, line: &str, takes: Duration, same_turn: bool) -> Result<(), String> {
         let (tool, rest) = first_word(line);
         let (args, ending, text) = if rest.starts_with('{') {
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             let args = match values.next() {
                 Some(Ok(args)) => args,
-                _ => return Err("the arguments begin like JSON and are none".to_owned()),
+                _ => return Err("invalid JSON arguments after the `{`".to_owned()),
             };
-            let behind = rest.get(values.byte_offset()..).unwrap_or_default();
-            let (between, ending, text) = split_at_mark(behind)?;
-            if !between.is_empty() {
-                return Err(format!("{between:?} stands between the arguments and the mark"));
+            let after_args = rest.get(values.byte_offset()..).unwrap_or_default();
+            let (extra, ending, text) = split_at_mark(after_args)?;
+            if !extra.is_empty() {
+                return Err(format!("unexpected {extra:?} after the JSON arguments; remove it"));
             }
             (args, ending, text)
         } else {
-            let (words, ending, text) = split_at_mark(rest)?;
-            (plain_args(tool, words), ending, text)
+            let (args, ending, text) = split_at_mark(rest)?;
+            (plain_args(tool, args), ending, text)
         };
         if !same_turn {
             self.push(TrajectoryPayload::TurnStarted);
@@ -231,7 +243,7 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// Where the first mark that stands by itself begins, and which it is.
+/// The byte offset of the first mark with whitespace around it, and how the call ends.
 fn find_mark(text: &str) -> Option<(usize, Ending)> {
     MARKS
         .iter()
@@ -240,9 +252,9 @@ fn find_mark(text: &str) -> Option<(usize, Ending)> {
                 .map(|(at, _)| at)
                 .find(|at| {
                     let before = text.get(..*at).unwrap_or_default();
-                    let behind = text.get(at + mark.len()..).unwrap_or_default();
+                    let after = text.get(at + mark.len()..).unwrap_or_default();
                     (before.is_empty() || before.ends_with(char::is_whitespace))
-                        && (behind.is_empty() || behind.starts_with(char::is_whitespace))
+                        && (after.is_empty() || after.starts_with(char::is_whitespace))
                 })
                 .map(|at| (at, *ending))
         })
@@ -255,23 +267,23 @@ pub(super) fn has_mark(text: &str) -> bool {
 
 fn split_at_mark(text: &str) -> Result<(&str, Ending, &str), String> {
     let (at, ending) = find_mark(text)
-        .ok_or("a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` behind it")?;
-    let (before, behind) = text.split_at(at);
+        .ok_or("a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` after it")?;
+    let (before, from_mark) = text.split_at(at);
     // Every mark has two bytes.
-    Ok((before.trim(), ending, behind.get(2..).unwrap_or_default().trim()))
+    Ok((before.trim(), ending, from_mark.get(2..).unwrap_or_default().trim()))
 }
 
-/// A text, which in double quotes is a JSON string.
+/// The text; a text in double quotes is a JSON string.
 fn text_of(text: &str) -> Result<String, String> {
     if text.starts_with('"') && text.ends_with('"') && text.len() > 1 {
-        serde_json::from_str(text).map_err(|error| format!("the text in quotes: {error}"))
+        serde_json::from_str(text).map_err(|error| format!("invalid quoted text: {error}"))
     } else {
         Ok(text.to_owned())
     }
 }
 
 /// `90s`, `2m`, `1h`, `250ms`.
-fn length_of(text: &str) -> Result<Duration, String> {
+fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let ms_per = match unit {
@@ -283,7 +295,7 @@ fn length_of(text: &str) -> Result<Duration, String> {
     };
     match (number.parse::<u64>(), ms_per) {
         (Ok(number), 1..) => Ok(Duration::from_millis(number.saturating_mul(ms_per))),
-        _ => Err(format!("{text:?} is not a length of time: write 250ms, 90s, 2m or 1h")),
+        _ => Err(format!("invalid duration `{text}`; try 250ms, 90s, 2m or 1h")),
     }
 }
 
@@ -297,26 +309,27 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_to_do() {
+    fn errors_name_the_line_and_say_what_to_write() {
         problem(
             "\nbash make",
-            "line 2: a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` behind it",
+            "line 2: a call needs ` -> result`, ` !! error`, ` xx reason` or ` ..` after it",
         );
+        problem("+2x bash make -> ok", "line 1: invalid duration `2x`; try 250ms, 90s, 2m or 1h");
+        problem("edit {\"a\": -> ok", "line 1: invalid JSON arguments after the `{`");
         problem(
-            "+2x bash make -> ok",
-            "line 1: \"2x\" is not a length of time: write 250ms, 90s, 2m or 1h",
+            "edit {\"a\": 1} b -> ok",
+            "line 1: unexpected \"b\" after the JSON arguments; remove it",
         );
-        problem("edit {\"a\": -> ok", "line 1: the arguments begin like JSON and are none");
-        problem("2x {\nbash a -> b", "line 1: this `{` is never closed");
-        problem("}", "line 1: there is no `{` that this closes");
+        problem("2x {\nbash a -> b", "line 1: this `{` is never closed; add a `}`");
+        problem("}", "line 1: this `}` closes nothing; remove it or add a `{` before it");
         problem(
             "9999999x bash a -> b",
-            "line 1: with its repetitions this is more than a million lines",
+            "line 1: repetitions expand to more than 1000000 lines; use fewer",
         );
     }
 
     #[test]
-    fn pipes_and_arrows_within_words_are_words() {
+    fn marks_inside_words_are_part_of_the_text() {
         let records = parse_notation("bash a->b | c !!x -> fine -> really").unwrap();
         let json = serde_json::to_value(&records).unwrap();
         assert_eq!(json[1]["payload"]["args"]["command"], "a->b | c !!x");
@@ -324,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn plus_and_tilde_set_times() {
         let records = parse_notation("bash a -> b\n+2m ~3s bash a -> b").unwrap();
         let at: Vec<u64> = records.iter().map(|r| r.at().unix_ms() - 1_767_225_600_000).collect();
         assert_eq!(at, [0, 0, 0, 120_000, 120_000, 123_000]);

@@ -1,4 +1,5 @@
-//! Writing the notation: what [`super::parse_notation`] reads comes out again as it was read.
+//! Writes records in the notation. Parsing the output gives the same records again, as far as the
+//! notation can express them.
 
 use std::collections::VecDeque;
 
@@ -9,11 +10,12 @@ use super::{STEP_MS, plain_args, plain_key};
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
 use crate::time::Timestamp;
 
-/// Writes a trajectory, one line an event. What the notation has no words for becomes a comment.
+/// Writes a trajectory, one line per event. A record that the notation cannot express becomes a
+/// comment with its kind.
 ///
-/// Call ids and seqs are not written. A result with images or structured data loses them.
+/// Call ids, seqs, and the images and structured data of a result are not written.
 pub fn write_notation(records: &[TrajectoryRecord]) -> String {
-    let mut writer = Writer { text: String::new(), now: None, turn_begun: false };
+    let mut writer = Writer { text: String::new(), now: None, turn_started: false };
     let mut ends: Ends = records.iter().filter_map(end_of).collect();
     for record in records {
         writer.write(record, &mut ends);
@@ -21,7 +23,7 @@ pub fn write_notation(records: &[TrajectoryRecord]) -> String {
     writer.text
 }
 
-/// The ends of calls, by id, in order.
+/// The records that end calls, with the call ids, in order.
 type Ends<'a> = VecDeque<(&'a CallId, &'a TrajectoryRecord)>;
 
 fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
@@ -35,19 +37,20 @@ fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
 struct Writer {
     text: String,
     now: Option<Timestamp>,
-    turn_begun: bool,
+    /// The next call is the first of its turn.
+    turn_started: bool,
 }
 
 impl Writer {
     fn write(&mut self, record: &TrajectoryRecord, ends: &mut Ends<'_>) {
         let line = match &record.payload {
             TrajectoryPayload::TurnStarted => {
-                self.turn_begun = true;
+                self.turn_started = true;
                 return;
             }
             TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => return,
             TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args } => {
-                return self.call(record.at(), tool_call_id, tool_name, args, ends);
+                return self.write_call(record.at(), tool_call_id, tool_name, args, ends);
             }
             TrajectoryPayload::MessageAppended { message } => match message {
                 AgentMessage::User { content: UserContent::Text(text), .. } => {
@@ -77,11 +80,11 @@ impl Writer {
             self.text.push_str(&line);
             self.text.push('\n');
         } else {
-            self.line(record.at(), &line);
+            self.write_line(record.at(), &line);
         }
     }
 
-    fn line(&mut self, at: Timestamp, line: &str) {
+    fn write_line(&mut self, at: Timestamp, line: &str) {
         let since = match self.now.replace(at) {
             Some(before) => at.since(before).as_millis(),
             None => u128::from(STEP_MS),
@@ -93,24 +96,31 @@ impl Writer {
         self.text.push('\n');
     }
 
-    fn call(&mut self, at: Timestamp, id: &CallId, tool: &str, args: &Value, ends: &mut Ends<'_>) {
+    fn write_call(
+        &mut self,
+        at: Timestamp,
+        id: &CallId,
+        tool: &str,
+        args: &Value,
+        ends: &mut Ends<'_>,
+    ) {
         let end = ends.iter().position(|(known, _)| *known == id);
-        let end = end.and_then(|place| ends.remove(place)).map(|(_, record)| record);
+        let end = end.and_then(|index| ends.remove(index)).map(|(_, record)| record);
         let ended_at = end.map_or(at, TrajectoryRecord::at);
         let mut line = String::new();
         let took = ended_at.since(at).as_millis();
         if took > 0 {
             line.push_str(&format!("~{took}ms "));
         }
-        if !std::mem::take(&mut self.turn_begun) {
+        if !std::mem::take(&mut self.turn_started) {
             line.push_str("& ");
         }
         line.push_str(tool);
-        let words = args.get(plain_key(tool)).and_then(Value::as_str).unwrap_or_default();
-        if plain_args(tool, words) == *args && is_plain(words) {
-            if !words.is_empty() {
+        let plain = args.get(plain_key(tool)).and_then(Value::as_str).unwrap_or_default();
+        if plain_args(tool, plain) == *args && is_plain(plain) {
+            if !plain.is_empty() {
                 line.push(' ');
-                line.push_str(words);
+                line.push_str(plain);
             }
         } else {
             line.push(' ');
@@ -131,17 +141,17 @@ impl Writer {
             line.push(' ');
             line.push_str(&text);
         }
-        self.line(at, &line);
+        self.write_line(at, &line);
         self.now = Some(ended_at);
     }
 }
 
-/// Whether words read back as they are.
-fn is_plain(words: &str) -> bool {
-    words.trim() == words && !words.starts_with('{') && !words.contains('\n') && !has_mark(words)
+/// Whether an argument can be written as plain text and parsed back.
+fn is_plain(text: &str) -> bool {
+    text.trim() == text && !text.starts_with('{') && !text.contains('\n') && !has_mark(text)
 }
 
-/// A text as it reads back: in quotes if it would not without.
+/// The text, in quotes if it could not be parsed back without them.
 fn quoted(text: &str) -> String {
     let is_safe = text.trim() == text
         && !text.starts_with('"')

@@ -1,23 +1,23 @@
-//! The notation reads back what it writes.
+//! The notation can be parsed back after it was written.
 
 use midcourse_core::{TrajectoryRecord, parse_notation, write_notation};
 use proptest::prelude::*;
 
 fn line() -> impl Strategy<Value = String> {
-    let words = "[ -~]{0,20}";
+    let plain = "[ -~]{0,20}";
     let json = "[ -~\n\"]{0,20}";
     prop_oneof![
-        (words, words).prop_map(|(args, result)| format!("bash {args} -> {result}")),
-        (words, words).prop_map(|(args, result)| format!("read {args} !! {result}")),
-        words.prop_map(|args| format!("write {args} ..")),
-        words.prop_map(|reason| format!("+30s rm x xx {reason}")),
+        (plain, plain).prop_map(|(args, result)| format!("bash {args} -> {result}")),
+        (plain, plain).prop_map(|(args, result)| format!("read {args} !! {result}")),
+        plain.prop_map(|args| format!("write {args} ..")),
+        plain.prop_map(|reason| format!("+30s rm x xx {reason}")),
         (json, json).prop_map(|(args, result)| format!(
             "& ~3s edit {} -> {}",
             serde_json::json!({"path": args, "n": 1}),
             serde_json::json!(result)
         )),
-        words.prop_map(|text| format!("user: {text}")),
-        words.prop_map(|text| format!("assistant: {text}")),
+        plain.prop_map(|text| format!("user: {text}")),
+        plain.prop_map(|text| format!("assistant: {text}")),
         Just("compaction".to_owned()),
         Just("resume".to_owned()),
         Just("deadline 90s".to_owned()),
@@ -30,8 +30,8 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_read_is_written_so_that_it_reads_the_same(lines in prop::collection::vec(line(), 0..12)) {
-        // Random words may spell something that is no line; those are left out.
+    fn parsing_written_notation_gives_the_same_records(lines in prop::collection::vec(line(), 0..12)) {
+        // Random text may form an invalid line; such lines are left out.
         let lines: Vec<_> =
             lines.into_iter().filter(|line| parse_notation(line).is_ok()).collect();
         let records: Vec<TrajectoryRecord> = parse_notation(&lines.join("\n")).unwrap();
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(text in "\\PC{0,200}") {
+    fn parsing_never_panics(text in "\\PC{0,200}") {
         let _ = parse_notation(&text);
     }
 }
