@@ -12,7 +12,7 @@ mod outward;
 pub use event::payload_of;
 pub(crate) use inward::{identity, payload, tool_result};
 
-use midcourse_core::{Timestamp, TrajectoryRecord};
+use midcourse::{Timestamp, TrajectoryRecord};
 
 /// A record of clark-agent as one of midcourse.
 pub fn from_clark(record: &clark_agent::TrajectoryRecord) -> TrajectoryRecord {

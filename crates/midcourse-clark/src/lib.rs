@@ -45,7 +45,6 @@ mod plugin;
 mod run;
 mod sink;
 mod trouble;
-mod watched;
 
 pub use convert::{from_clark, payload_of, to_clark};
 pub use plugin::Midcourse;

@@ -1,16 +1,15 @@
-//! One run: its records, its engine and what is said in it.
+//! One run: what the loop reports about it, and the messages that wait for its next request.
 //!
-//! Tools of one batch return at the same time, so each report of the loop is one step: it is recorded
-//! with what follows from it before the next one is. Only what is on record is said: the record of a
-//! delivery is stored before the words go to the model.
+//! Tools of one batch return at the same time, so each report of the loop is recorded and evaluated
+//! before the next one. A delivery is on record before its message goes to the model.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clark_agent::{ToolCall, ToolResult};
-use midcourse::{RecordOutcome, Recorded, Source, TrajectoryError, TrajectoryRecorder, now};
-use midcourse_core::{
-    Asked, Delivery, Engine, RunId, RunIdentity, TrajectoryPayload, format_guidance, labelled,
+use midcourse::{
+    AgentMessage, DecisionPoint, Delivery, MonitoredRun, RecordOutcome, Report, RunId, RunIdentity,
+    TrajectoryError, TrajectoryPayload,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -18,50 +17,47 @@ use crate::calls::Calls;
 use crate::convert::tool_result;
 use crate::plugin::Setup;
 use crate::trouble::Trouble;
-use crate::watched::Watched;
 
-/// A run that is recorded and watched.
+/// A run that is recorded and analysed.
 pub(crate) struct Run {
     setup: Setup,
     run_id: OnceLock<RunId>,
-    recorder: Arc<TrajectoryRecorder>,
-    watched: Arc<Watched>,
-    /// Held for a whole step.
+    monitored: MonitoredRun,
+    /// Held for a whole report.
     calls: AsyncMutex<Calls>,
-    request: Mutex<Option<Request>>,
+    requests: Mutex<Requests>,
     has_ended: AtomicBool,
 }
 
-/// A request for the model. The loop puts one together anew for each attempt; the words stay.
-struct Request {
-    iteration: usize,
-    words: Option<String>,
+/// The messages for model requests.
+#[derive(Default)]
+struct Requests {
+    /// Messages that wait for the next request.
+    pending: Vec<Delivery>,
+    /// The latest request and the text that was added to it. The loop builds a request anew for each
+    /// attempt; every attempt gets the same text.
+    latest: Option<(usize, Option<String>)>,
 }
 
 impl Run {
-    pub(crate) fn new(setup: &Setup, engine: Option<Engine>) -> Self {
-        Self::with_calls(setup, engine, Calls::default())
+    pub(crate) fn new(setup: &Setup, identity: Option<&RunIdentity>) -> Self {
+        Self::with_calls(setup, setup.monitor.start(identity), Calls::default())
     }
 
-    /// The same run, when the loop is started on it once more.
-    pub(crate) async fn going_on(setup: &Setup, before: &Self) -> Self {
+    /// The same run, when the loop is started on it again.
+    pub(crate) async fn restarted(setup: &Setup, before: &Self) -> Self {
         let mut calls = std::mem::take(&mut *before.calls.lock().await);
-        calls.break_off();
-        Self::with_calls(setup, before.watched.hand_over(), calls)
+        calls.abandon_open();
+        Self::with_calls(setup, setup.monitor.restart(&before.monitored), calls)
     }
 
-    fn with_calls(setup: &Setup, engine: Option<Engine>, calls: Calls) -> Self {
-        let watched = Arc::new(Watched::new(Arc::clone(&setup.sink), engine));
-        let source = Source::new("clark-agent", "plugin");
-        let recorder = TrajectoryRecorder::new(Arc::<Watched>::clone(&watched), source)
-            .on_failure(setup.on_failure);
+    fn with_calls(setup: &Setup, monitored: MonitoredRun, calls: Calls) -> Self {
         Self {
             setup: setup.clone(),
             run_id: OnceLock::new(),
-            recorder: Arc::new(recorder),
-            watched,
+            monitored,
             calls: AsyncMutex::new(calls),
-            request: Mutex::default(),
+            requests: Mutex::default(),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -74,154 +70,117 @@ impl Run {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// What writes the markers of its gaps.
-    pub(crate) fn recorder(&self) -> Arc<TrajectoryRecorder> {
-        Arc::clone(&self.recorder)
+    /// Writes the gap markers that the sink has not taken yet.
+    pub(crate) async fn flush(&self) -> Result<(), TrajectoryError> {
+        self.monitored.flush().await
     }
 
-    /// The run is known from here on.
+    /// Names the run.
     pub(crate) async fn begin(&self, identity: RunIdentity) {
-        let _step = self.calls.lock().await;
-        // It is set once: a run that is known gets no other identity.
+        let _report = self.calls.lock().await;
+        // It is set once: a run never gets a second identity.
         let _ = self.run_id.set(identity.run_id.clone());
-        self.note(self.recorder.begin(identity).await);
-        self.record_due().await;
+        let report = self.monitored.identify(identity).await;
+        let deliveries = self.checked(report);
+        self.requests().pending.extend(deliveries);
     }
 
-    /// The loop reports something.
-    pub(crate) async fn take(&self, mut payload: TrajectoryPayload) {
+    /// Records what the loop reports.
+    pub(crate) async fn report(&self, mut payload: TrajectoryPayload) {
         let mut calls = self.calls.lock().await;
         if matches!(payload, TrajectoryPayload::RunEnded { .. }) {
             self.has_ended.store(true, Ordering::Relaxed);
         }
-        if calls.tell_apart(&mut payload) {
-            self.record(payload).await;
+        if !calls.identify(&mut payload) {
+            return;
         }
+        let decision_point = decision_point(&payload);
+        let report = self.monitored.report(payload, decision_point).await;
+        let deliveries = self.checked(report);
+        self.requests().pending.extend(deliveries);
     }
 
-    /// A tool has returned, or a call was refused; returns what is to be said behind the result.
+    /// Records a tool's result, or a refused call; returns the text to add to the result.
     ///
-    /// This is where the tool's own result is recorded: the loop's own event comes later, with our
-    /// words in it. A result that asks for the end of the run is for its user and stays as it is.
-    pub(crate) async fn give_back(
+    /// The tool's own result is recorded here: the loop's event comes later and has our text in it. A
+    /// result that ends the run goes to the user and is not changed.
+    pub(crate) async fn tool_returned(
         &self,
         call: &ToolCall,
         result: &ToolResult,
         is_error: bool,
     ) -> Option<String> {
         let mut calls = self.calls.lock().await;
-        let id = calls.give_back(&call.id);
         let ended = TrajectoryPayload::ToolEnded {
-            tool_call_id: id.clone(),
+            tool_call_id: calls.returned(&call.id),
             tool_name: (&call.name).into(),
             result: tool_result(result),
             is_error,
         };
-        let recorded = self.record(ended).await?;
-        if result.terminate {
-            return None;
-        }
-        let mut said = Vec::new();
-        for piece in self.watched.feedback(recorded.record.at()) {
-            let tool_call_id = Some(id.clone());
-            if self.tell(Delivery::Feedback { feedback: piece.clone(), tool_call_id }).await {
-                said.push(piece);
-            }
-        }
-        self.report_faults();
-        let text = Asked { said, faults: Vec::new() }.text()?;
-        Some(labelled(&text))
+        let point = (!result.terminate).then_some(DecisionPoint::PostToolResult);
+        let report = self.monitored.report(ended, point).await;
+        // Feedback stays with the result; guidance goes into one request only.
+        let deliveries = self.checked(report).into_iter();
+        let (feedback, guidance): (Vec<_>, Vec<_>) =
+            deliveries.partition(|delivery| matches!(delivery, Delivery::Feedback { .. }));
+        self.requests().pending.extend(guidance);
+        Delivery::labelled_text(&feedback)
     }
 
-    /// Whether something is to be said in a request.
+    /// Whether a request gets a text.
     pub(crate) fn has_guidance(&self, iteration: usize) -> bool {
-        if let Some(words) = self.decided(iteration) {
-            return words.is_some();
+        let requests = self.requests();
+        match &requests.latest {
+            Some((latest, text)) if *latest == iteration => text.is_some(),
+            _ => !requests.pending.is_empty(),
         }
-        let has_words = !self.watched.guidance(now()).is_empty();
-        if !has_words {
-            self.decide(iteration, None);
-            self.report_faults();
-        }
-        has_words
     }
 
-    /// What is to be said in a request: the same at each attempt, and counted once.
-    pub(crate) async fn guidance(&self, iteration: usize) -> Option<String> {
-        let _step = self.calls.lock().await;
-        if let Some(words) = self.decided(iteration) {
-            return words;
-        }
-        let mut said = Vec::new();
-        for piece in self.watched.guidance(now()) {
-            if self.tell(piece.clone().into()).await {
-                said.push(piece.injection);
-            }
-        }
-        self.report_faults();
-        let text = format_guidance(&said);
-        let words = (!text.is_empty()).then(|| labelled(&text));
-        self.decide(iteration, words.clone());
-        words
-    }
-
-    /// What was decided about a request, if anything was.
-    fn decided(&self, iteration: usize) -> Option<Option<String>> {
-        let request = self.request();
-        request.as_ref().filter(|it| it.iteration == iteration).map(|it| it.words.clone())
-    }
-
-    fn decide(&self, iteration: usize, words: Option<String>) {
-        *self.request() = Some(Request { iteration, words });
-    }
-
-    fn request(&self) -> MutexGuard<'_, Option<Request>> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records a delivery; whether the words may go to the model.
-    async fn tell(&self, delivery: Delivery) -> bool {
-        let Some(payload) = self.watched.delivered(delivery) else { return false };
-        let is_shadow = matches!(
-            payload,
-            TrajectoryPayload::FeedbackDelivered { shadow: true, .. }
-                | TrajectoryPayload::GuidanceDelivered { shadow: true, .. }
-        );
-        self.record(payload).await.is_some() && !is_shadow
-    }
-
-    /// Records a fact and what follows from it. The step is the caller's.
-    async fn record(&self, payload: TrajectoryPayload) -> Option<Recorded> {
-        let recorded = self.note(self.recorder.record(payload).await);
-        self.record_due().await;
-        recorded
-    }
-
-    async fn record_due(&self) {
-        loop {
-            let due = self.watched.take_due();
-            if due.is_empty() {
-                return self.report_faults();
-            }
-            for payload in due {
-                self.note(self.recorder.record(payload).await);
+    /// The text for a request: the same for each attempt.
+    pub(crate) fn guidance(&self, iteration: usize) -> Option<String> {
+        let mut requests = self.requests();
+        match &requests.latest {
+            Some((latest, text)) if *latest == iteration => text.clone(),
+            _ => {
+                let text = Delivery::labelled_text(&std::mem::take(&mut requests.pending));
+                requests.latest = Some((iteration, text.clone()));
+                text
             }
         }
     }
 
-    fn note(&self, recorded: Result<RecordOutcome, TrajectoryError>) -> Option<Recorded> {
-        match recorded {
-            Ok(RecordOutcome::Dropped(error)) | Err(error) => {
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The deliveries of a report; what went wrong is passed on.
+    fn checked(&self, report: Result<Report, TrajectoryError>) -> Vec<Delivery> {
+        match report {
+            Err(error) => {
                 self.setup.report(&Trouble::Recording(error));
-                None
+                Vec::new()
             }
-            Ok(outcome) => outcome.recorded(),
+            Ok(Report { outcome, step }) => {
+                if let RecordOutcome::Dropped(error) = outcome {
+                    self.setup.report(&Trouble::Recording(error));
+                }
+                for fault in step.faults {
+                    self.setup.report(&Trouble::Fault(fault));
+                }
+                step.deliveries
+            }
         }
     }
+}
 
-    fn report_faults(&self) {
-        for fault in self.watched.take_faults() {
-            self.setup.report(&Trouble::Fault(fault));
+/// Where a message about a report of the loop can still be delivered.
+const fn decision_point(payload: &TrajectoryPayload) -> Option<DecisionPoint> {
+    match payload {
+        TrajectoryPayload::MessageAppended { message: AgentMessage::User { .. } } => {
+            Some(DecisionPoint::PreRender)
         }
+        TrajectoryPayload::TurnStarted => Some(DecisionPoint::PreToolSelection),
+        TrajectoryPayload::ToolStarted { .. } => Some(DecisionPoint::PreToolExecution),
+        _ => None,
     }
 }

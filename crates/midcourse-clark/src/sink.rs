@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clark_agent::{TrajectoryError as ClarkError, TrajectoryRecord as ClarkRecord};
 use midcourse::{Event, Source, TrajectoryError, TrajectorySink};
-use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use tokio::sync::Mutex;
 
 use crate::calls::Calls;
@@ -65,7 +65,7 @@ impl DurableTrajectorySink {
         let ends = matches!(payload, TrajectoryPayload::RunEnded { .. });
         let run = run_of(record, &payload, unnamed);
         let known = known(runs, &run.run_id);
-        known.calls.tell_apart(&mut payload);
+        known.calls.identify(&mut payload);
 
         let at = Timestamp::from_unix_ms(record.recorded_at_unix_ms);
         let mut event = Event::new(run.clone(), self.source.clone(), at, payload);

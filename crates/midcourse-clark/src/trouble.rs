@@ -1,14 +1,13 @@
-//! What went wrong without the agent noticing.
+//! What went wrong while the agent continued.
 
 use std::fmt;
 
-use midcourse::TrajectoryError;
-use midcourse_core::Fault;
+use midcourse::{Fault, TrajectoryError};
 
-/// Something went wrong. The agent goes on as if nothing had.
+/// Something went wrong. The agent continues as if nothing had happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// An event was not recorded, and failures escalate.
+    /// An event was not recorded.
     Recording(TrajectoryError),
     /// A provider or detector failed and was skipped.
     Fault(Fault),

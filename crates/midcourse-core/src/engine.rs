@@ -69,6 +69,11 @@ impl Engine {
         self
     }
 
+    /// Whether messages reach the agent.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Restores the session from a checkpoint.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.session.restore(checkpoint)

@@ -6,6 +6,7 @@ mod clock;
 mod data_dir;
 mod dedupe;
 mod event;
+mod monitor;
 mod recorder;
 mod redact;
 mod sink;
@@ -15,6 +16,7 @@ pub use clock::now;
 pub use data_dir::{DATA_DIR_VARIABLE, DataDir, NoDataDir, sync_folder};
 pub use dedupe::RecordStatus;
 pub use event::{Event, FactKey, ForeignRecord, Source};
+pub use monitor::{BlockingRun, Monitor, MonitoredRun, Report};
 pub use recorder::{OnFailure, RecordOutcome, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretKind, SecretKinds};
 pub use sink::{

@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use midcourse_core::{
-    DecisionPoint, GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord,
-};
+use midcourse_core::{DecisionPoint, GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -159,18 +157,6 @@ impl TrajectoryRecorder {
         let (run, at) = (state.current_run(), now());
         let mut event = Event::new(run, self.source.clone(), at, payload);
         event.decision_point = decision_point;
-        self.write(&mut state, event).await
-    }
-
-    /// Records a delivery or an outcome that the engine concluded.
-    #[expect(dead_code, reason = "the monitor uses it next")]
-    pub(crate) async fn record_conclusion(
-        &self,
-        record: TrajectoryRecord,
-    ) -> Result<RecordOutcome, TrajectoryError> {
-        let mut state = self.state.lock().await;
-        let source = Source::new("midcourse", "engine");
-        let event = Event::new(state.current_run(), source, record.at(), record.payload);
         self.write(&mut state, event).await
     }
 

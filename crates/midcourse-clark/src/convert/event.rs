@@ -1,7 +1,7 @@
 //! What an event of clark-agent's loop says that lasts.
 
 use clark_agent::AgentEvent;
-use midcourse_core::{RunOutcome, TrajectoryPayload};
+use midcourse::{RunOutcome, TrajectoryPayload};
 
 use super::inward::{identity, message, messages, tool_result};
 

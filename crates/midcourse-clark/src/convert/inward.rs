@@ -1,7 +1,7 @@
 //! From clark-agent's types to midcourse's.
 
 use clark_agent::types as clark;
-use midcourse_core::{
+use midcourse::{
     AgentMessage, AssistantBlock, AssistantContent, ImageContent, ReasoningDetailsContent,
     RunIdentity, StopReason, TextContent, Timestamp, ToolCallBlock, ToolResult, ToolResultBlock,
     ToolResultContent, TrajectoryPayload, Usage, UserBlock, UserContent,

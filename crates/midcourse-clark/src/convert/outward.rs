@@ -2,7 +2,7 @@
 
 use clark_agent::TrajectoryPayload as ClarkPayload;
 use clark_agent::types as clark;
-use midcourse_core::{
+use midcourse::{
     AgentMessage, AssistantBlock, ImageContent, RunIdentity, StopReason, TextContent, Timestamp,
     ToolResult, ToolResultBlock, TrajectoryPayload, Usage, UserBlock, UserContent,
 };

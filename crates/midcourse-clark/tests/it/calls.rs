@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clark_agent::plugin::BeforeToolCallContext;
 use clark_agent::{BeforeToolCall, BeforeToolDecision, ExecutionMode, Plugin, PluginCapabilities};
-use midcourse_core::{
+use midcourse::{
     Engine, FeedbackProviderConfig, FeedbackTrigger, Prompt, PromptTemplate, StaticFeedback,
     TrajectoryAnalysisConfig, TrajectoryPayload, TrajectoryRecord,
 };

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use midcourse::{
-    Event, InMemoryTrajectorySink, OnFailure, Recording, TrajectoryError, TrajectorySink,
-};
-use midcourse_clark::{Midcourse, Trouble};
-use midcourse_core::{
     ClassificationResult, Detection, Engine, Feedback, FeedbackContext, FeedbackProvider,
     FeedbackProviderConfig, FeedbackTrigger, GapReason, GuidanceContext, GuidanceInjection,
     GuidanceProvider, GuidanceProviderConfig, PatternDetector, Prompt, PromptTemplate,
     ProviderError, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPayload,
     TrajectoryRecord,
 };
+use midcourse::{
+    Event, InMemoryTrajectorySink, OnFailure, Recording, TrajectoryError, TrajectorySink,
+};
+use midcourse_clark::{Midcourse, Trouble};
 
 use crate::script::{
     Model, Shelf, builder, circle, identity, kinds, run, without_times, without_words, words,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clark_agent::PluginCapabilities;
 use midcourse::InMemoryTrajectorySink;
+use midcourse::{RunOutcome, TrajectoryPayload};
 use midcourse_clark::Midcourse;
-use midcourse_core::{RunOutcome, TrajectoryPayload};
 use serde_json::json;
 
 use crate::script::{

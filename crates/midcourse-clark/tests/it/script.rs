@@ -13,8 +13,8 @@ use clark_agent::{
 };
 use futures::stream::{self, BoxStream, StreamExt};
 use midcourse::{DataDir, Store, StoreSettings, StoreWriter};
+use midcourse::{TrajectoryPayload, TrajectoryRecord};
 use midcourse_clark::Midcourse;
-use midcourse_core::{TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

@@ -6,8 +6,8 @@ use clark_agent::{TrajectoryRecorder, TrajectorySink as _};
 use midcourse::{
     Event, InMemoryTrajectorySink, Recording, StoreWriter, TrajectoryError, TrajectorySink,
 };
+use midcourse::{GapReason, TrajectoryPayload};
 use midcourse_clark::DurableTrajectorySink;
-use midcourse_core::{GapReason, TrajectoryPayload};
 use serde_json::json;
 
 use crate::script::{Model, Shelf, builder, calls, identity, kinds, run, says};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clark_agent::TrajectoryRecorder;
+use midcourse::{AgentMessage, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use midcourse_clark::{from_clark, to_clark};
-use midcourse_core::{AgentMessage, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 
 use crate::script::{Model, Shelf, builder, calls, circle, identity, run, says};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clark_agent::{AgentMessage, RunIdentity};
-use midcourse_core::{Budget, Engine, Mode, TrajectoryPayload};
+use midcourse::{Budget, Engine, Mode, TrajectoryPayload};
 use serde_json::json;
 
 use crate::script::{
@@ -18,16 +18,21 @@ fn last_words(request: &[AgentMessage]) -> Option<String> {
     request.last().and_then(words)
 }
 
+/// Feedback comes after the first call, which uses up half of this budget.
+fn engine_with_budget(_: Option<&midcourse::RunIdentity>) -> Engine {
+    Engine::shipped(Budget::default().with_calls(2).unwrap())
+}
+
 #[tokio::test]
 async fn feedback_reaches_the_next_request_and_stays_as_it_was() {
     let (shelf, model) = (Shelf::new(), Model::new(circle(4)));
-    let plugin = Arc::new(shelf.plugin());
-    run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    let plugin = Arc::new(shelf.plugin().with_engine(engine_with_budget));
+    run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
 
     let requests = model.requests();
     let result = |request: &[AgentMessage]| request[2].clone();
     let said = words(&result(&requests[1])).unwrap();
-    assert!(said.starts_with(&format!("\n\n{LABEL}\n[Feedback - Deadline]\n\n")), "{said}");
+    assert!(said.starts_with(&format!("\n\n{LABEL}\n[Feedback - Budget]\n\n")), "{said}");
     for request in &requests[1..] {
         assert_eq!(result(request), result(&requests[1]));
     }
@@ -49,7 +54,7 @@ async fn feedback_reaches_the_next_request_and_stays_as_it_was() {
     };
     assert_eq!(result.comparable_text(), "make: *** No rule to make target 'all'.  Stop.");
     assert_eq!(kinds(&records).iter().filter(|kind| **kind == "tool_ended").count(), 4);
-    assert_eq!(shelf.store().run("r").unwrap().unwrap().deliveries, 2);
+    assert!(shelf.store().run("r").unwrap().unwrap().deliveries >= 2);
 }
 
 #[tokio::test]
@@ -68,7 +73,9 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
                 > 1
         })
         .collect();
-    assert_eq!(guided, [false, false, false, true, false]);
+    assert_eq!(guided, [true, false, false, true, false]);
+    let said = last_words(&requests[0]).unwrap();
+    assert!(said.contains("deadline"), "{said}");
     let said = last_words(&requests[3]).unwrap();
     assert!(
         said.starts_with(&format!("{LABEL}\n[Guidance]\n\nYou made the same tool call 3 times")),
@@ -86,12 +93,9 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
     }));
 
     let records = shelf.records("r");
-    let place = kinds(&records).iter().position(|kind| *kind == "guidance_delivered").unwrap();
-    assert_eq!(
-        kinds(&records)[place..place + 3],
-        ["guidance_delivered", "context_transform_applied", "provider_request_prepared"]
-    );
-    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "guidance_delivered").count(), 1);
+    let place = kinds(&records).iter().rposition(|kind| *kind == "guidance_delivered").unwrap();
+    assert_eq!(kinds(&records)[place - 1..=place], ["tool_ended", "guidance_delivered"]);
+    assert_eq!(kinds(&records).iter().filter(|kind| **kind == "guidance_delivered").count(), 2);
     assert_eq!(kinds(&records).last(), Some(&"outcome"));
     let opinions = shelf.store().records("r", 0, usize::MAX).unwrap();
     let source = &opinions[place].source;
@@ -101,7 +105,7 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
 #[tokio::test]
 async fn a_shadow_records_what_it_would_have_said_and_says_nothing() {
     let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
-    let shadow = |_: Option<&_>| Engine::shipped(Budget::default()).with_mode(Mode::Shadow);
+    let shadow = |run: Option<&_>| engine_with_budget(run).with_mode(Mode::Shadow);
     let plugin = Arc::new(shelf.plugin().with_engine(shadow));
     run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
     run(builder(&bare), due_in_an_hour("r")).await.unwrap();
@@ -126,8 +130,8 @@ async fn the_last_answer_is_for_the_user_and_stays_clean() {
 async fn an_empty_result_carries_words_too() {
     let replies = [calls([("a", "touch", json!({}))]), says("done")];
     let (shelf, model) = (Shelf::new(), Model::new(replies));
-    let plugin = Arc::new(shelf.plugin());
-    run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
+    let plugin = Arc::new(shelf.plugin().with_engine(engine_with_budget));
+    run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
     let request = &model.requests()[1];
     let AgentMessage::ToolResult { content, is_error, narration, .. } = &request[2] else {
         panic!("the result of a tool")

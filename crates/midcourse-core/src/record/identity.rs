@@ -65,6 +65,18 @@ pub struct RunIdentity {
     pub deadline_unix_ms: Option<Timestamp>,
 }
 
+impl From<&str> for RunIdentity {
+    fn from(run_id: &str) -> Self {
+        Self::root(run_id)
+    }
+}
+
+impl From<String> for RunIdentity {
+    fn from(run_id: String) -> Self {
+        Self::root(run_id)
+    }
+}
+
 impl RunIdentity {
     /// A run that a user started. The caller makes the id: that needs a clock or randomness.
     pub fn root(run_id: impl Into<RunId>) -> Self {

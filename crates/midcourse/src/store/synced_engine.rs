@@ -26,6 +26,11 @@ impl SyncedEngine {
         &self.engine
     }
 
+    /// Takes the engine out.
+    pub fn into_engine(self) -> Engine {
+        self.engine
+    }
+
     pub(super) const fn engine_mut(&mut self) -> &mut Engine {
         &mut self.engine
     }

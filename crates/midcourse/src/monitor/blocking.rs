@@ -1,0 +1,70 @@
+//! A monitored run for callers without an async runtime.
+
+use midcourse_core::{
+    AgentMessage, CallId, DecisionPoint, RunOutcome, ToolResult, TrajectoryPayload,
+};
+use pollster::block_on;
+use serde_json::Value;
+
+use super::{MonitoredRun, Report};
+use crate::sink::TrajectoryError;
+
+/// The methods of [`MonitoredRun`], each of which waits for its result on this thread.
+#[derive(Clone, Copy)]
+pub struct BlockingRun<'a>(pub(super) &'a MonitoredRun);
+
+impl BlockingRun<'_> {
+    /// See [`MonitoredRun::message`].
+    pub fn message(self, message: AgentMessage) -> Result<Report, TrajectoryError> {
+        block_on(self.0.message(message))
+    }
+
+    /// See [`MonitoredRun::model_request`].
+    pub fn model_request(
+        self,
+        model: &str,
+        message_count: usize,
+        tools: &[&str],
+    ) -> Result<Report, TrajectoryError> {
+        block_on(self.0.model_request(model, message_count, tools))
+    }
+
+    /// See [`MonitoredRun::tool_started`].
+    pub fn tool_started(
+        self,
+        call_id: impl Into<CallId>,
+        tool: &str,
+        args: Value,
+    ) -> Result<Report, TrajectoryError> {
+        block_on(self.0.tool_started(call_id, tool, args))
+    }
+
+    /// See [`MonitoredRun::tool_ended`].
+    pub fn tool_ended(
+        self,
+        call_id: impl Into<CallId>,
+        tool: &str,
+        result: ToolResult,
+    ) -> Result<Report, TrajectoryError> {
+        block_on(self.0.tool_ended(call_id, tool, result))
+    }
+
+    /// See [`MonitoredRun::end`].
+    pub fn end(self, outcome: RunOutcome) -> Result<Report, TrajectoryError> {
+        block_on(self.0.end(outcome))
+    }
+
+    /// See [`MonitoredRun::report`].
+    pub fn report(
+        self,
+        payload: TrajectoryPayload,
+        decision_point: Option<DecisionPoint>,
+    ) -> Result<Report, TrajectoryError> {
+        block_on(self.0.report(payload, decision_point))
+    }
+
+    /// See [`MonitoredRun::flush`].
+    pub fn flush(self) -> Result<(), TrajectoryError> {
+        block_on(self.0.flush())
+    }
+}

@@ -1,0 +1,168 @@
+//! One run: what an agent's loop reports about it.
+
+use std::sync::Arc;
+
+use midcourse_core::{
+    AgentMessage, CallId, Deadline, DecisionPoint, Engine, RunId, RunIdentity, RunOutcome, Step,
+    ToolResult, TrajectoryPayload,
+};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use super::BlockingRun;
+use super::evaluating_sink::EvaluatingSink;
+use crate::recorder::{RecordOutcome, TrajectoryRecorder};
+use crate::sink::TrajectoryError;
+
+/// What a report led to.
+#[derive(Debug)]
+pub struct Report {
+    /// Whether the event is stored.
+    pub outcome: RecordOutcome,
+    /// What the engine concluded: patterns, messages to deliver, outcomes of earlier messages.
+    pub step: Step,
+}
+
+impl Report {
+    /// The messages as one text for the agent, with the label that says who speaks; `None` if there
+    /// are none.
+    pub fn text(&self) -> Option<String> {
+        self.step.labelled_text()
+    }
+}
+
+/// A run that is recorded and analysed.
+///
+/// Reports may come from several tasks at once; each is recorded and evaluated before the next one.
+pub struct MonitoredRun {
+    recorder: TrajectoryRecorder,
+    sink: Arc<EvaluatingSink>,
+    // Held for a whole report, so that each report gets its own conclusions.
+    turn: Mutex<()>,
+}
+
+impl MonitoredRun {
+    pub(super) fn new(recorder: TrajectoryRecorder, sink: Arc<EvaluatingSink>) -> Self {
+        Self { recorder, sink, turn: Mutex::new(()) }
+    }
+
+    /// The same methods for callers without a runtime.
+    pub const fn blocking(&self) -> BlockingRun<'_> {
+        BlockingRun(self)
+    }
+
+    /// Names the run. Everything that was reported before belongs to it. A run that the sink has
+    /// already is resumed.
+    pub async fn identify(&self, identity: RunIdentity) -> Result<Report, TrajectoryError> {
+        let _turn = self.turn.lock().await;
+        let outcome = self.recorder.begin(identity).await?;
+        if let Some(change) = self.sink.take_resumed() {
+            if change.current != change.stored.map(Deadline::at) {
+                let deadline = TrajectoryPayload::DeadlineSet { at_unix_ms: change.current };
+                self.recorder.record(deadline).await?;
+            }
+            let point = Some(DecisionPoint::PreRender);
+            self.recorder.record_at(TrajectoryPayload::Resumed, point).await?;
+        }
+        Ok(Report { outcome, step: self.sink.take_step() })
+    }
+
+    /// The run's id, once it is known.
+    pub async fn run_id(&self) -> Option<RunId> {
+        self.recorder.run_id().await
+    }
+
+    /// Reports a message of the conversation. A user's message is a decision point: messages for the
+    /// agent belong into the next model request.
+    pub async fn message(&self, message: AgentMessage) -> Result<Report, TrajectoryError> {
+        let is_user = matches!(message, AgentMessage::User { .. });
+        let point = is_user.then_some(DecisionPoint::PreRender);
+        self.report(TrajectoryPayload::MessageAppended { message }, point).await
+    }
+
+    /// Reports a model request before it is sent. Messages for the agent belong at its end, and in
+    /// this request only.
+    pub async fn model_request(
+        &self,
+        model: &str,
+        message_count: usize,
+        tools: &[&str],
+    ) -> Result<Report, TrajectoryError> {
+        let _turn = self.turn.lock().await;
+        let request = TrajectoryPayload::ProviderRequestPrepared {
+            iteration: usize::try_from(self.sink.turn_count()).unwrap_or(usize::MAX),
+            model_id: Some(model.to_owned()),
+            system_prompt_chars: 0,
+            message_count,
+            tool_count: tools.len(),
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+        };
+        let point = if tools.is_empty() {
+            DecisionPoint::PreResponse
+        } else {
+            DecisionPoint::PreToolSelection
+        };
+        let outcome = self.recorder.record_at(request, Some(point)).await?;
+        self.recorder.record(TrajectoryPayload::TurnStarted).await?;
+        Ok(Report { outcome, step: self.sink.take_step() })
+    }
+
+    /// Reports a tool call before it runs. Messages for the agent belong to its result.
+    pub async fn tool_started(
+        &self,
+        call_id: impl Into<CallId>,
+        tool: &str,
+        args: Value,
+    ) -> Result<Report, TrajectoryError> {
+        let started = TrajectoryPayload::ToolStarted {
+            tool_call_id: call_id.into(),
+            tool_name: tool.into(),
+            args,
+        };
+        self.report(started, Some(DecisionPoint::PreToolExecution)).await
+    }
+
+    /// Reports the result of a tool call. Messages for the agent belong at the end of that result.
+    pub async fn tool_ended(
+        &self,
+        call_id: impl Into<CallId>,
+        tool: &str,
+        result: ToolResult,
+    ) -> Result<Report, TrajectoryError> {
+        let is_error = result.is_error;
+        let ended = TrajectoryPayload::ToolEnded {
+            tool_call_id: call_id.into(),
+            tool_name: tool.into(),
+            result,
+            is_error,
+        };
+        self.report(ended, Some(DecisionPoint::PostToolResult)).await
+    }
+
+    /// Reports the end of the run.
+    pub async fn end(&self, outcome: RunOutcome) -> Result<Report, TrajectoryError> {
+        let ended = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
+        self.report(ended, None).await
+    }
+
+    /// Reports anything else that a record can hold. Without a decision point the event is recorded
+    /// and analysed, and no message is returned.
+    pub async fn report(
+        &self,
+        payload: TrajectoryPayload,
+        decision_point: Option<DecisionPoint>,
+    ) -> Result<Report, TrajectoryError> {
+        let _turn = self.turn.lock().await;
+        let outcome = self.recorder.record_at(payload, decision_point).await?;
+        Ok(Report { outcome, step: self.sink.take_step() })
+    }
+
+    /// Writes what the sink did not take yet, if it works again.
+    pub async fn flush(&self) -> Result<(), TrajectoryError> {
+        self.recorder.flush().await
+    }
+
+    pub(super) fn take_engine(&self) -> Option<Engine> {
+        self.sink.take_engine()
+    }
+}
