@@ -6,7 +6,7 @@ use midcourse_core::{
 
 use crate::replay::replay;
 
-/// A run as coding agents make them, long enough for every window to be full.
+/// A typical run of a coding agent, long enough for every window to be full.
 fn mid_run() -> Engine {
     let mut text = String::from("user: fix the failing tests\ndeadline 2h\n");
     for n in 0..200 {
@@ -30,7 +30,7 @@ fn mid_run() -> Engine {
     }
     let mut engine = Engine::shipped(Budget::default());
     let said = replay(&mut engine, &parse_notation(&text).unwrap());
-    assert!(said.len() > 3, "a run in which nothing is said would be too easy");
+    assert!(said.len() > 3, "a run without messages would have a small checkpoint");
     engine
 }
 
@@ -41,7 +41,7 @@ fn the_shipped_configuration_fits_into_eight_kib_in_mid_run() {
 }
 
 #[test]
-fn another_version_is_refused_with_what_to_do() {
+fn a_checkpoint_of_another_version_is_refused_with_a_hint() {
     let mut bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
     bytes[0] = CHECKPOINT_VERSION + 1;
     let error = Engine::shipped(Budget::default()).restore(&Checkpoint::from(bytes)).unwrap_err();
@@ -50,19 +50,19 @@ fn another_version_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_damaged_one_is_an_error_and_never_a_panic() {
+fn a_damaged_checkpoint_never_causes_a_panic() {
     let bytes = mid_run().checkpoint().unwrap().as_bytes().to_vec();
     let restore = |bytes: Vec<u8>| Engine::shipped(Budget::default()).restore(&bytes.into());
     assert!(restore(Vec::new()).is_err());
     for cut in 0..bytes.len() {
-        assert!(restore(bytes[..cut].to_vec()).is_err(), "cut at {cut} was read");
+        assert!(restore(bytes[..cut].to_vec()).is_err(), "a checkpoint cut at {cut} was restored");
     }
     for at in 1..bytes.len() {
-        let mut bent = bytes.clone();
-        bent[at] ^= 0x55;
-        // A bent byte may still read; what counts is that nothing panics, now or later.
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        // It may still be readable; then later steps must not panic either.
         let mut engine = Engine::shipped(Budget::default());
-        if engine.restore(&bent.into()).is_ok() {
+        if engine.restore(&damaged.into()).is_ok() {
             replay(&mut engine, &parse_notation("2x bash make !! error: x").unwrap());
         }
     }

@@ -1,4 +1,5 @@
-//! What is plugged in may fail: it is skipped and reported, and the rest still work.
+//! Providers, classifiers and detectors may fail: they are skipped and reported, and the others
+//! still run.
 
 use midcourse_core::{
     ClassificationResult, Classifier, DecisionPoint, Delivery, Detection, Engine, Failure,
@@ -47,10 +48,10 @@ impl Classifier for Fails {
     }
 }
 
-/// Guidance behind a classifier.
-struct Gated(Box<dyn Classifier>, &'static str);
+/// Delivers guidance when a classifier finds it relevant.
+struct Classified(Box<dyn Classifier>, &'static str);
 
-impl GuidanceProvider for Gated {
+impl GuidanceProvider for Classified {
     fn name(&self) -> &str {
         self.1
     }
@@ -67,7 +68,7 @@ impl GuidanceProvider for Gated {
     }
 
     fn provide(&self, _: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        Ok(GuidanceInjection::new("k", format!("Words of {}.", self.1))?)
+        Ok(GuidanceInjection::new("k", format!("Guidance of {}.", self.1))?)
     }
 }
 
@@ -84,7 +85,7 @@ impl Classifier for Always {
 }
 
 struct PanickingDetector {
-    looks: u32,
+    runs: u32,
 }
 
 impl PatternDetector for PanickingDetector {
@@ -93,12 +94,12 @@ impl PatternDetector for PanickingDetector {
     }
 
     fn detect(&mut self, _: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
-        self.looks += 1;
-        panic!("look {}", self.looks)
+        self.runs += 1;
+        panic!("run {}", self.runs)
     }
 
     fn reset(&mut self) {
-        self.looks = 0;
+        self.runs = 0;
     }
 }
 
@@ -106,7 +107,7 @@ fn engine(fails: Fails) -> Engine {
     let each_call = || FeedbackTrigger::every_n_calls(1).unwrap();
     let fixed = StaticFeedback::new("fixed", "Still here.").unwrap();
     let guided = |classifier: Box<dyn Classifier>, name| {
-        GuidanceProviderConfig::new(Gated(classifier, name))
+        GuidanceProviderConfig::new(Classified(classifier, name))
     };
     let template = PromptTemplate::new("a", "b")
         .unwrap()
@@ -119,12 +120,12 @@ fn engine(fails: Fails) -> Engine {
         ))
         .with_guidance_provider(guided(Box::new(Always), "good"));
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
-        .with_detector(PanickingDetector { looks: 0 })
+        .with_detector(PanickingDetector { runs: 0 })
 }
 
 #[test]
-fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
-    // The panics below are meant; their traces would only be noise.
+fn a_failing_provider_is_skipped_and_reported_and_the_others_still_run() {
+    // The panics below are expected; do not print their traces.
     std::panic::set_hook(Box::new(|_| ()));
     for (fails, failure) in [
         (Fails::WithAPanic, Failure::Panic("oh no".into())),
@@ -136,11 +137,11 @@ fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
         for record in &records {
             detector_faults.extend(engine.step(record, None).faults);
         }
-        // The detector was reset after each panic, so every look was its first.
+        // The detector was reset after each panic, so every run was its first.
         assert_eq!(detector_faults.len(), records.len());
         assert_eq!(
             detector_faults[0].to_string(),
-            "panicking_detector was skipped: it panicked: look 1"
+            "panicking_detector was skipped: it panicked: run 1"
         );
         assert!(detector_faults.iter().all(|fault| *fault == detector_faults[0]));
         assert!(engine.trajectory().has_pattern(&PatternType::DoomLoop));
@@ -150,7 +151,7 @@ fn one_that_fails_is_skipped_and_reported_and_the_rest_still_work() {
             call.iter().map(|record| engine.step(record, Some(DecisionPoint::PreResponse)));
         let step = steps.next_back().unwrap();
         let texts: Vec<_> = step.deliveries.iter().map(Delivery::text).collect();
-        assert_eq!(texts, ["[Feedback - fixed]\n\nStill here.", "Words of good."]);
+        assert_eq!(texts, ["[Feedback - fixed]\n\nStill here.", "Guidance of good."]);
         let provider_faults = step.faults.iter().filter(|fault| fault.name != "panicking_detector");
         let names: Vec<_> = provider_faults.clone().map(|fault| fault.name.as_str()).collect();
         assert_eq!(names, ["failing_feedback", "bare", "composed"]);

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
 mod checkpoint;
@@ -13,6 +13,7 @@ mod custom;
 mod deadline;
 mod faults;
 mod guidance;
+mod launch;
 mod messages;
 mod model;
 mod notation;
@@ -23,5 +24,4 @@ mod replay;
 mod session;
 mod spoken;
 mod step;
-mod terms;
 mod tidy;

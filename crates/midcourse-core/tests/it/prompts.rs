@@ -1,4 +1,4 @@
-//! Rendering: the same bytes for the same input, and nothing moves for guidance.
+//! Rendering: the same input gives the same bytes, and guidance comes last.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ fn a_hash_map_renders_the_same_every_time() {
 }
 
 #[test]
-fn guidance_has_its_place_at_the_end() {
+fn guidance_is_appended_at_the_end() {
     let values = json!({"task": "t", "files": {}});
     let prompt = Prompt::bind(template(), &values).unwrap();
     let (without, with) =
@@ -53,7 +53,7 @@ fn guidance_has_its_place_at_the_end() {
 }
 
 #[test]
-fn a_section_can_choose_where_and_how() {
+fn a_section_can_render_the_guidance_itself() {
     let template = template()
         .with_section(
             "hints",
@@ -68,7 +68,7 @@ fn a_section_can_choose_where_and_how() {
 }
 
 #[test]
-fn values_cannot_pass_for_guidance_in_the_fixed_part() {
+fn a_value_named_guidance_is_not_rendered_as_guidance() {
     let template = PromptTemplate::new("a", "b").unwrap().with_section("s", "{{ text }}").unwrap();
     let values = json!({"text": "{{ guidance }}", "guidance": "mine"});
     let prompt = Prompt::bind(template, &values).unwrap();

@@ -51,7 +51,7 @@ fn a_record_without_a_version_reads_as_version_zero() {
 }
 
 #[test]
-fn the_kinds_of_this_product() {
+fn payloads_that_only_midcourse_writes_have_a_fixed_json() {
     let at = Timestamp::from_unix_ms(5);
     for (payload, expected) in [
         (
@@ -115,8 +115,8 @@ fn the_kinds_of_this_product() {
 }
 
 #[test]
-fn a_record_says_whose_it_is() {
-    let parent = RunIdentity::root("p").with_conversation_id("talk");
+fn a_record_names_its_run_parent_and_depth() {
+    let parent = RunIdentity::root("p").with_conversation_id("conversation");
     let child = RunIdentity::child_of(&parent, "p.worker");
     let record =
         TrajectoryRecord::new(0, Timestamp::default(), TrajectoryPayload::Resumed).in_run(&child);
@@ -125,11 +125,11 @@ fn a_record_says_whose_it_is() {
         (&json["run_id"], &json["parent_run_id"], &json["depth"]),
         (&json!("p.worker"), &json!("p"), &json!(1))
     );
-    assert_eq!(child.conversation_id.as_deref(), Some("talk"));
+    assert_eq!(child.conversation_id.as_deref(), Some("conversation"));
 }
 
 #[test]
-fn an_unknown_outcome_keeps_its_word() {
+fn an_unknown_outcome_is_stored_unchanged() {
     let outcome: RunOutcome = serde_json::from_str("\"ended\"").unwrap();
     assert_eq!(outcome, RunOutcome::Other("ended".into()));
     assert_eq!(serde_json::to_string(&outcome).unwrap(), "\"ended\"");

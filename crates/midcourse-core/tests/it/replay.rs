@@ -1,21 +1,21 @@
-//! How the tests ask the engine: take a trajectory in, note what is said and when.
+//! Replays a trajectory and lists its messages; tests of the shipped messages.
 
 use midcourse_core::{
     Budget, DecisionPoint, Delivery, Engine, TrajectoryRecord, parse_notation, write_notation,
 };
 
-/// One thing that was said.
+/// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said {
-    /// After how many calls.
+    /// Number of calls before it.
     pub(crate) call: u64,
-    /// After which record.
+    /// Seq of the record before it.
     pub(crate) seq: u64,
-    /// Who.
+    /// Name of its provider.
     pub(crate) provider: String,
-    /// About what, on which rung.
+    /// Its cause and rung.
     pub(crate) why: Option<(String, u8)>,
-    /// The words.
+    /// Its text.
     pub(crate) text: String,
 }
 
@@ -38,12 +38,12 @@ pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> 
     step.deliveries.iter().map(said).collect()
 }
 
-/// Everything that is said about a trajectory.
+/// All messages of a trajectory.
 pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<Said> {
     records.iter().flat_map(|record| step(engine, record)).collect()
 }
 
-/// What the shipped engine says: `call N: text`, one line each.
+/// All messages of the shipped engine, one `call N: text` per line.
 pub(crate) fn shipped(notation: &str) -> String {
     let records = parse_notation(notation).unwrap();
     let said = replay(&mut Engine::shipped(Budget::default()), &records);
@@ -51,7 +51,7 @@ pub(crate) fn shipped(notation: &str) -> String {
 }
 
 #[test]
-fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
+fn a_loop_gets_three_messages_with_growing_waits() {
     insta::assert_snapshot!(shipped("
         read a.rs   -> 120 lines of a file that is rather long
         12x bash make   !! error: missing separator
@@ -63,7 +63,7 @@ fn the_shipped_engine_speaks_of_trouble_and_climbs_its_ladder() {
 }
 
 #[test]
-fn trouble_that_does_not_come_again_is_not_spoken_of_again() {
+fn a_problem_without_new_evidence_gets_no_second_message() {
     let said = shipped(
         r#"
         bash make !! error: undefined reference to main
@@ -83,7 +83,7 @@ fn trouble_that_does_not_come_again_is_not_spoken_of_again() {
 }
 
 #[test]
-fn another_loop_has_a_ladder_of_its_own() {
+fn another_loop_has_its_own_ladder() {
     insta::assert_snapshot!(shipped("
         3x bash make        !! error: missing separator
         3x bash cat x.conf  !! error: stale file handle
@@ -94,7 +94,7 @@ fn another_loop_has_a_ladder_of_its_own() {
 }
 
 #[test]
-fn a_good_run_hears_nothing() {
+fn a_run_without_problems_gets_no_message() {
     assert_eq!(
         shipped(
             r#"
@@ -113,7 +113,7 @@ fn a_good_run_hears_nothing() {
 }
 
 #[test]
-fn the_deadline_is_told_when_the_situation_has_changed() {
+fn the_deadline_is_mentioned_at_fixed_parts_of_the_time() {
     let calls: String =
         (0..120).map(|n| format!("+1m read f{n}.rs -> the text of file {n}, long\n")).collect();
     let told: Vec<String> = shipped(&format!("deadline 2h\n{calls}"))
@@ -135,7 +135,7 @@ fn the_deadline_is_told_when_the_situation_has_changed() {
 }
 
 #[test]
-fn what_a_compaction_wiped_is_told_again() {
+fn the_deadline_is_mentioned_again_after_a_compaction() {
     let text = shipped(
         "
         deadline 2h
@@ -151,13 +151,13 @@ fn what_a_compaction_wiped_is_told_again() {
 }
 
 #[test]
-fn a_deadline_in_the_past_has_been_reached() {
+fn a_deadline_in_the_past_counts_as_reached() {
     let text = shipped("deadline 0s\n+1s bash ls -> a.txt and b.txt and c.txt");
     assert!(text.contains("You have reached the time deadline."), "{text}");
 }
 
 #[test]
-fn what_is_written_reads_back_as_the_same_run() {
+fn written_records_parse_to_the_same_records() {
     let text = "3x bash make !! error: missing separator\nuser: stop\n+90s bash make -> built";
     let records = parse_notation(text).unwrap();
     assert_eq!(parse_notation(&write_notation(&records)).unwrap(), records);

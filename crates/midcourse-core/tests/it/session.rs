@@ -1,5 +1,5 @@
-//! Sessions: fed by calls instead of records, by hosts that mark no turns, and with detectors that
-//! come and go.
+//! Sessions that get calls instead of records, that have no marked turns, and whose detectors
+//! change between checkpoints.
 
 use midcourse_core::{
     Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
@@ -17,12 +17,12 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 #[test]
-fn a_session_fed_by_calls_climbs_its_ladder_too() {
+fn feedback_on_dispatched_calls_climbs_the_ladder() {
     let trigger = FeedbackTrigger::every_n_calls(1).unwrap();
     let providers = [FeedbackProviderConfig::new(StallDetector, trigger)];
     let prompt = Prompt::new(PromptTemplate::new("a", "b").unwrap());
     let mut session = Session::new(TrajectoryAnalysisConfig::shipped(), prompt.name());
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     for n in 1..=7 {
         let id = CallId::from(format!("c{n}"));
         let args = json!({"command": "make"});
@@ -31,21 +31,25 @@ fn a_session_fed_by_calls_climbs_its_ladder_too() {
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
         let context = FeedbackContext::new(&session, &prompt, at(n));
         for feedback in collect_feedback(&providers, &context, FeedbackPolicy::FirstMatch).said {
-            told.push((n, feedback.why().unwrap().rung.0, feedback.why().unwrap().evidence.len()));
+            delivered.push((
+                n,
+                feedback.why().unwrap().rung.0,
+                feedback.why().unwrap().evidence.len(),
+            ));
             session.dispatch(feedback);
         }
     }
-    assert_eq!(told, [(3, 1, 3), (6, 2, 3)]);
+    assert_eq!(delivered, [(3, 1, 3), (6, 2, 3)]);
     assert_eq!(session.slice::<ToolInvoked>().total(), 7);
     assert_eq!(session.slice::<Feedback>().total(), 2);
     assert_eq!(session.slice::<ToolInvoked>().latest().unwrap().call_index(), 7);
 }
 
 #[test]
-fn calls_that_run_at_once_are_one_round_where_the_host_marks_none() {
+fn parallel_calls_are_one_turn_if_the_host_marks_no_turns() {
     let mut engine = Engine::shipped(Budget::default());
     let mut seq = 0;
-    let mut take = |engine: &mut Engine, payload| {
+    let mut step = |engine: &mut Engine, payload| {
         engine.step(&TrajectoryRecord::new(seq, at(seq), payload), None);
         seq += 1;
     };
@@ -61,27 +65,27 @@ fn calls_that_run_at_once_are_one_round_where_the_host_marks_none() {
         is_error: false,
     };
     for id in ["a", "b", "c", "d"] {
-        take(&mut engine, started(id));
+        step(&mut engine, started(id));
     }
     for id in ["a", "b", "c", "d"] {
-        take(&mut engine, ended(id));
+        step(&mut engine, ended(id));
     }
     assert_eq!(engine.trajectory().turn_count(), 1);
     assert!(engine.trajectory().patterns().is_empty());
-    // One that never ends does not glue the rest of the run together.
+    // A call that never ends does not make the rest of the run one turn.
     for id in ["lost", "e"] {
-        take(&mut engine, started(id));
+        step(&mut engine, started(id));
     }
-    take(&mut engine, ended("e"));
+    step(&mut engine, ended("e"));
     for id in ["f", "g"] {
-        take(&mut engine, started(id));
-        take(&mut engine, ended(id));
+        step(&mut engine, started(id));
+        step(&mut engine, ended(id));
     }
     assert_eq!(engine.trajectory().turn_count(), 4);
     assert_eq!(engine.trajectory().pending_tool_calls().count(), 1);
 }
 
-/// Believes in itself at every call.
+/// Reports a pattern at every call.
 struct Always(&'static str);
 
 impl PatternDetector for Always {
@@ -106,7 +110,7 @@ impl PatternDetector for Always {
 }
 
 #[test]
-fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
+fn restoring_without_a_detector_removes_its_pattern() {
     let mut both = Engine::shipped(Budget::default())
         .with_detector(Always("first"))
         .with_detector(Always("second"));
@@ -127,10 +131,10 @@ fn a_detector_that_is_gone_after_a_checkpoint_leaves_no_pattern_behind() {
 }
 
 #[test]
-fn a_word_of_the_person_ends_what_was_believed() {
+fn a_message_of_the_user_ends_all_patterns() {
     let mut engine = Engine::shipped(Budget::default());
-    let circle = "4x bash make !! error: missing separator";
-    for record in parse_notation(&format!("{circle}\nuser: try the other Makefile")).unwrap() {
+    let looping = "4x bash make !! error: missing separator";
+    for record in parse_notation(&format!("{looping}\nuser: try the other Makefile")).unwrap() {
         engine.step(&record, None);
         let trajectory = engine.trajectory();
         let is_loop = trajectory.tool_call_count() >= 3 && !trajectory.user_just_spoke();
@@ -139,18 +143,18 @@ fn a_word_of_the_person_ends_what_was_believed() {
 }
 
 #[test]
-fn an_outage_is_told_as_an_outage_and_as_nothing_else() {
+fn an_outage_gives_one_message_about_the_outage() {
     let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.starts_with("call 3: 3 calls hit a service"), "{said}");
 }
 
 #[test]
-fn a_monologue_is_paced_by_answers() {
+fn messages_about_a_monologue_are_paced_by_responses() {
     let said = shipped("8x assistant: Let me try again.");
-    let words: Vec<&str> = said.lines().map(|line| line.split_at(8).1).collect();
+    let texts: Vec<&str> = said.lines().map(|line| line.split_at(8).1).collect();
     assert_eq!(
-        words,
+        texts,
         [
             "Your last 3 responses said the same thing. Take one concrete action, or give a final \
              response with what you know.",
@@ -161,7 +165,7 @@ fn a_monologue_is_paced_by_answers() {
 }
 
 #[test]
-fn the_outcome_of_a_word_is_what_follows() {
+fn an_outcome_says_whether_the_problem_went_away() {
     let verdicts = |notation: &str| {
         let mut engine = Engine::shipped(Budget::default());
         let mut verdicts = Vec::new();
@@ -171,9 +175,9 @@ fn the_outcome_of_a_word_is_what_follows() {
         }
         verdicts
     };
-    let circle = "3x bash ls -> a.txt and b.txt and c.txt\n";
+    let looping = "3x bash ls -> a.txt and b.txt and c.txt\n";
     let other = "read b.rs -> another text that is quite long";
-    assert_eq!(verdicts(&format!("{circle}{other}")), [OutcomeVerdict::Cleared]);
-    assert_eq!(verdicts(&format!("{circle}{circle}{circle}")), [OutcomeVerdict::Ignored,]);
-    assert_eq!(verdicts(&format!("{circle}end completed")), [OutcomeVerdict::RunEnded]);
+    assert_eq!(verdicts(&format!("{looping}{other}")), [OutcomeVerdict::Cleared]);
+    assert_eq!(verdicts(&format!("{looping}{looping}{looping}")), [OutcomeVerdict::Ignored,]);
+    assert_eq!(verdicts(&format!("{looping}end completed")), [OutcomeVerdict::RunEnded]);
 }

@@ -1,4 +1,4 @@
-//! The terms of a launch: what a run that goes on under other terms is told.
+//! A run that is launched again: budgets count from there, and shadow deliveries are forgotten.
 
 use midcourse_core::{
     Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Mode, Prompt,
@@ -8,39 +8,35 @@ use midcourse_core::{
 
 use crate::replay::{Said, replay};
 
-/// A run in the notation, in which `prompt terms` stands for a launch's terms.
+/// Records from the notation, where `prompt launch` stands for a new launch.
 fn records(notation: &str) -> Vec<TrajectoryRecord> {
     let mut records = parse_notation(notation).unwrap();
     for record in &mut records {
         if let TrajectoryPayload::ConfigApplied { prompt_name, .. } = &mut record.payload {
-            prompt_name.take_if(|name| name == "terms");
+            prompt_name.take_if(|name| name == "launch");
         }
     }
     records
 }
 
-fn budgeted(budget: Budget) -> Engine {
-    Engine::shipped(budget)
-}
-
-/// What is said in full sentences, behind the number of calls.
+/// The first sentence of each message, after the number of calls.
 fn sentences(said: &[Said]) -> Vec<String> {
     let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
     said.iter().map(|said| format!("{}: {}", said.call, sentence(&said.text).unwrap())).collect()
 }
 
 #[test]
-fn a_budget_of_calls_counts_from_where_the_terms_begin_to_hold() {
+fn a_budget_of_calls_counts_from_the_latest_launch() {
     let budget = Budget::default().with_calls(4).unwrap();
     let said = replay(
-        &mut budgeted(budget),
+        &mut Engine::shipped(budget),
         &records(
             "
-            prompt terms
+            prompt launch
             read a.rs -> the first text, which is long
             read b.rs -> the second text, which is long
             read c.rs -> the third text, which is long
-            prompt terms
+            prompt launch
             read d.rs -> the fourth text, which is long
             read e.rs -> the fifth text, which is long
             prompt other
@@ -73,15 +69,15 @@ fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> 
     said.iter().map(|said| said.text.lines().nth(2).unwrap_or_default().to_owned()).collect()
 }
 
-fn terms(engine: &mut Engine) {
-    let record = &records("prompt terms")[0];
+fn launch(engine: &mut Engine) {
+    let record = &records("prompt launch")[0];
     engine.step(record, None);
 }
 
 #[test]
-fn tokens_and_cost_count_from_there_too() {
+fn budgets_of_tokens_and_cost_count_from_the_latest_launch() {
     let budget = Budget::default().with_tokens(1_000).unwrap().with_cost_usd(2.0).unwrap();
-    let mut engine = budgeted(budget);
+    let mut engine = Engine::shipped(budget);
     let tokens = |input_tokens: i64| TrajectoryPayload::UsageReported {
         usage: Usage { input_tokens, ..Usage::default() },
     };
@@ -91,7 +87,7 @@ fn tokens_and_cost_count_from_there_too() {
     let first = messages_after(&mut engine, 0, tokens(900));
     assert_eq!(first, ["You have used 900 of 1000 tokens."]);
     assert_eq!(messages_after(&mut engine, 2, cost(1.8)), ["You have used 1.80 of 2.00 dollars."]);
-    terms(&mut engine);
+    launch(&mut engine);
     assert!(messages_after(&mut engine, 4, tokens(400)).is_empty());
     let second = messages_after(&mut engine, 6, tokens(500));
     assert_eq!(second, ["You have used 900 of 1000 tokens."]);
@@ -102,43 +98,43 @@ fn tokens_and_cost_count_from_there_too() {
     );
 }
 
-/// A shadow sees the first part of a run; what follows under new terms is live.
+/// Replays a run that is in shadow mode until its first launch record, and live after it.
 fn first_in_shadow(engine: impl Fn() -> Engine, notation: &str) -> (Vec<Said>, Vec<Said>) {
     let records = records(notation);
-    let is_terms = |record: &TrajectoryRecord| record.payload.kind() == "config_applied";
-    let (before, after) = records.split_at(records.iter().position(is_terms).unwrap());
+    let is_launch = |record: &TrajectoryRecord| record.payload.kind() == "config_applied";
+    let (before, after) = records.split_at(records.iter().position(is_launch).unwrap());
     let mut shadow = engine().with_mode(Mode::Shadow);
-    let would_say = replay(&mut shadow, before);
+    let in_shadow = replay(&mut shadow, before);
     let mut live = engine();
     live.restore(&shadow.checkpoint().unwrap()).unwrap();
-    (would_say, replay(&mut live, after))
+    (in_shadow, replay(&mut live, after))
 }
 
-const CIRCLE: &str = "
+const LOOP: &str = "
     deadline 2h
     5x bash make !! error: missing separator
     user: go on
-    prompt terms
+    prompt launch
     3x bash make !! error: missing separator
 ";
 
 #[test]
-fn what_only_a_shadow_said_was_not_told() {
+fn shadow_deliveries_are_repeated_after_the_next_launch() {
     let shipped = || Engine::shipped(Budget::default());
-    let (would_say, said) = first_in_shadow(shipped, CIRCLE);
-    let words = |said: &[Said]| -> Vec<(String, u8)> {
+    let (in_shadow, said) = first_in_shadow(shipped, LOOP);
+    let causes = |said: &[Said]| -> Vec<(String, u8)> {
         let causes = said.iter().filter_map(|said| said.why.clone());
         causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
     };
-    // Within the shadow there is one ladder, as there would be live.
+    // In shadow mode there is one ladder, as there would be live.
     let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
-    assert_eq!(words(&would_say), first);
-    assert_eq!(words(&said), first);
+    assert_eq!(causes(&in_shadow), first);
+    assert_eq!(causes(&said), first);
 }
 
 #[test]
-fn what_was_told_live_was_told_under_any_terms() {
-    let said = replay(&mut Engine::shipped(Budget::default()), &records(CIRCLE));
+fn live_deliveries_are_not_repeated_after_the_next_launch() {
+    let said = replay(&mut Engine::shipped(Budget::default()), &records(LOOP));
     let deadlines = said.iter().filter(|said| said.provider == "Deadline").count();
     assert_eq!(deadlines, 1, "{said:?}");
     let rungs: Vec<u8> = said
@@ -150,7 +146,7 @@ fn what_was_told_live_was_told_under_any_terms() {
 }
 
 #[test]
-fn a_shadow_uses_up_neither_words_nor_turns_to_speak() {
+fn shadow_deliveries_use_up_no_limit_of_the_next_launch() {
     let engine = || {
         let said = StaticFeedback::new("Report", "The report exists.").unwrap();
         let trigger = FeedbackTrigger::on_file_created("report.md").unwrap();
@@ -163,22 +159,22 @@ fn a_shadow_uses_up_neither_words_nor_turns_to_speak() {
             .with_feedback_provider(FeedbackProviderConfig::new(often, three));
         Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default())
     };
-    let (would_say, said) = first_in_shadow(
+    let (in_shadow, said) = first_in_shadow(
         engine,
         "
         3x bash a -> x
         file report.md
         bash b -> x
-        prompt terms
+        prompt launch
         user: go on
         bash c -> x
         bash d -> x
         5x bash e -> x
         ",
     );
-    let who = |said: &[Said]| -> Vec<(u64, String)> {
+    let providers = |said: &[Said]| -> Vec<(u64, String)> {
         said.iter().map(|said| (said.call, said.provider.clone())).collect()
     };
-    assert_eq!(who(&would_say), [(3, "Often".to_owned()), (4, "Report".to_owned())]);
-    assert_eq!(who(&said), [(5, "Report".to_owned()), (6, "Often".to_owned())]);
+    assert_eq!(providers(&in_shadow), [(3, "Often".to_owned()), (4, "Report".to_owned())]);
+    assert_eq!(providers(&said), [(5, "Report".to_owned()), (6, "Often".to_owned())]);
 }
