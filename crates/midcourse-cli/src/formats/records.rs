@@ -49,7 +49,7 @@ struct LineWire {
     #[serde(default)]
     redactions: u32,
     #[serde(default)]
-    diverged: Vec<Value>,
+    conflicts: Vec<Value>,
 }
 
 /// Distinguishes `null` from a field that is missing.
@@ -67,7 +67,7 @@ pub fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, 
     run.parent_run_id = wire.parent_run_id;
     run.depth = wire.depth;
     let mut events = Vec::new();
-    for payload in std::iter::once(wire.payload).chain(wire.diverged) {
+    for payload in std::iter::once(wire.payload).chain(wire.conflicts) {
         let payload = parse_payload(payload, &source, line)?;
         if let TrajectoryPayload::RunStarted { identity } = &payload
             && identity.run_id == run.run_id

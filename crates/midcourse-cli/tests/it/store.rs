@@ -164,11 +164,11 @@ fn every_change_of_the_stored_data_is_detected() {
         ("UPDATE records SET redactions = 5 WHERE seq = 0", "record 0 was changed"),
         (
             "DELETE FROM record_bodies; DELETE FROM records WHERE seq = 2",
-            "record 2 is missing: 3 follows",
+            "record 2 is missing; the next one is 3",
         ),
         (
             "DELETE FROM record_bodies; DELETE FROM records WHERE seq = 4",
-            "the run ends at 4 records, but 5 were stored",
+            "the run has 4 records, but 5 were stored",
         ),
         (
             "UPDATE bodies SET zstd = x'00'",
@@ -176,12 +176,18 @@ fn every_change_of_the_stored_data_is_detected() {
         ),
         ("UPDATE bodies SET hash = x'0102'", "record 2 was changed"),
         ("UPDATE reports SET hash = x'00'", "a report about record 3 was changed"),
-        ("DELETE FROM reports", "the end of the run is not what was stored last"),
-        ("UPDATE runs SET calls = 7", "its counts of calls, errors and deliveries are not those"),
-        ("UPDATE runs SET outcome = 'completed', ended = 5", "its times or its end are not those"),
-        ("UPDATE runs SET started = 5", "its times or its end are not those"),
+        ("DELETE FROM reports", "the last link differs from the one in the run's row"),
+        (
+            "UPDATE runs SET calls = 7",
+            "the run's counts of calls, errors and deliveries do not match",
+        ),
+        (
+            "UPDATE runs SET outcome = 'completed', ended = 5",
+            "the run's times or its end do not match",
+        ),
+        ("UPDATE runs SET started = 5", "the run's times or its end do not match"),
         ("UPDATE records SET link = x'00' WHERE seq = 1", "Conversion error"),
-        ("DELETE FROM runs", "rows of records belong to nothing"),
+        ("DELETE FROM runs", "the table records has rows without a parent row"),
         ("UPDATE runs SET run_id = 's'", "record 0 was changed"),
         ("UPDATE runs SET parent_run_id = 'nobody'", "its parent run nobody is not in the store"),
     ] {
@@ -192,7 +198,7 @@ fn every_change_of_the_stored_data_is_detected() {
         store.append(ended("r", "a", &"long ".repeat(2_000))).unwrap();
         store.append(ended("r", "b", "short")).unwrap();
         store.append(said("r", "end")).unwrap();
-        store.append(ended("r", "b", "told differently")).unwrap();
+        store.append(ended("r", "b", "reported differently")).unwrap();
         assert_eq!(findings(&store), [""; 0]);
         let connection = Connection::open(place.home().store_file()).unwrap();
         connection.execute_batch(&format!("PRAGMA foreign_keys=OFF; {change};")).unwrap();
@@ -229,7 +235,7 @@ fn a_waiting_spilled_event_is_a_finding() {
     midcourse::spill_event(&data_dir, said("r", "waits"), &quick()).unwrap();
     let store = place.open();
     let found = findings(&store);
-    assert!(found[0].contains("a spilled event waits and was not taken in"), "{found:?}");
+    assert!(found[0].contains("a spilled event was not taken in yet"), "{found:?}");
 }
 
 #[test]
