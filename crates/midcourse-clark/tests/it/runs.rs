@@ -89,7 +89,7 @@ async fn another_process_can_show_the_engine_what_was() {
         let mut engine = Engine::shipped(Budget::default());
         let store = midcourse::Store::open_read_only(&home).unwrap().unwrap();
         for record in store.trajectory(run.unwrap().run_id.as_str()).unwrap() {
-            engine.take_in(&record);
+            engine.step(&record, None);
         }
         assert_eq!(engine.trajectory().tool_call_count(), 2);
         engine

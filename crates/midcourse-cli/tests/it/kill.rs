@@ -131,7 +131,7 @@ fn check(data_dir: &DataDir, acked: &[Acked]) {
         let Some((folded, saved)) = store.checkpoint(run).unwrap() else { continue };
         let mut engine = Engine::shipped(Budget::default());
         for record in records.iter().take(usize::try_from(folded).unwrap()) {
-            engine.take_in(record);
+            engine.step(record, None);
         }
         assert!(
             engine.checkpoint().unwrap() == saved,
