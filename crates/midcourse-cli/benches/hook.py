@@ -1,4 +1,4 @@
-"""What a hook written by hand in Python does: one event, one state, one synced commit."""
+"""A minimal hook in Python, for comparison: one event, one state, one synced commit."""
 
 import json
 import sqlite3
@@ -22,4 +22,4 @@ database.execute(
 )
 database.execute("COMMIT")
 database.close()
-# Nothing to say: an empty answer.
+# An empty reply.

@@ -1,14 +1,14 @@
-//! The whole hook, a fresh process per event: midcourse against an empty process and a hook in
-//! Python, at a short run and at a long one, interleaved in one run; and several at once.
+//! Benchmark of a whole hook, one process per event: midcourse, an empty process and a hook in Python,
+//! on a short run and on a long one, interleaved; and several processes at once.
 //!
-//! `cargo bench -p midcourse --bench hook`; `MIDCOURSE_BENCH_LONG` sets the length of the long run,
+//! `cargo bench -p midcourse-cli --bench hook`; `MIDCOURSE_BENCH_LONG` sets the length of the long run,
 //! `MIDCOURSE_BENCH_ROUNDS` the number of rounds, `MIDCOURSE_BENCH_BINARY` another binary.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "a benchmark that cannot go on stops, and prints what it found"
+    reason = "a benchmark that cannot continue stops"
 )]
 
 use std::io::Write as _;
@@ -109,12 +109,12 @@ fn run(command: &[String], home: Option<&Path>, input: &str) {
         child.env("MIDCOURSE_HOME", home);
     }
     let mut child = child.spawn().unwrap();
-    // An empty process may be gone before it was told anything.
+    // An empty process may exit before it is written to.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     if let Some(home) = home {
-        // A hook never fails; what went wrong is in its log.
+        // A hook never fails; problems are in its log.
         let log = std::fs::read_to_string(DataDir::at(home).log_file()).unwrap_or_default();
         assert_eq!(log, "");
     }
@@ -141,7 +141,7 @@ fn payload(number: u64) -> TrajectoryPayload {
     }
 }
 
-/// What Claude Code writes to its hook when a call has ended.
+/// The payload of Claude Code when a call has ended.
 fn event(number: u64) -> String {
     let mut payload = json!({"session_id": "run", "transcript_path": "/nowhere/run.jsonl", "cwd": "/",
         "prompt_id": "p", "permission_mode": "default", "effort": {"level": "high"},
@@ -159,7 +159,7 @@ fn event(number: u64) -> String {
     payload.to_string()
 }
 
-/// A run of this length, with its checkpoint.
+/// Stores a run of this length, with its checkpoint.
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
     let source = Source::new("claude-code", "hook");
@@ -184,7 +184,7 @@ fn fill(home: &Path, length: u64) {
     assert!(!last.is_empty());
 }
 
-/// The interpreter itself: what is called `python3` may be a script that looks for one.
+/// The interpreter itself: `python3` may be a script that looks for it.
 fn python() -> Option<String> {
     let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let path = String::from_utf8(found.ok()?.stdout).ok()?.trim().to_owned();
@@ -243,7 +243,7 @@ fn report(subjects: &mut [Subject]) {
     }
 }
 
-/// Several processes at once on one run: all succeed, and nothing is missing.
+/// Several processes at once on one run. All have to succeed, and no event may be missing.
 fn writers(binary: &Path, home: &Path, events: u64) {
     let command = hook(binary);
     fill(home, 10);

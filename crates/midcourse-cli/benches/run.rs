@@ -1,5 +1,5 @@
-//! What being watched costs a whole run: twelve calls of the real Claude Code against a scripted
-//! model, bare, with hooks that do nothing, under `midcourse run`, and under NeMo Relay, in turns.
+//! Benchmark of a whole run: twelve tool calls of the real Claude Code with a scripted model, alone,
+//! with hooks that do nothing, with `midcourse run`, and with NeMo Relay, interleaved.
 //!
 //! `MIDCOURSE_CLIENTS=$(crates/midcourse-cli/tests/clients/install) cargo bench -p midcourse-cli --bench run`;
 //! `MIDCOURSE_BENCH_RELAY` names the program `nemo-relay`, `MIDCOURSE_BENCH_ROUNDS` the number of
@@ -10,21 +10,21 @@
     clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a benchmark that cannot go on stops, and prints what it found"
+    reason = "a benchmark that cannot continue stops"
 )]
 
 #[path = "../tests/it/clients/anthropic.rs"]
 mod anthropic;
 #[path = "../tests/it/clients/hook_events.rs"]
-#[expect(dead_code, reason = "the tests need those of Codex too")]
+#[expect(dead_code, reason = "the tests use those of Codex too")]
 mod hook_events;
 #[path = "../tests/it/clients/http.rs"]
 mod http;
 #[path = "../tests/it/clients/model.rs"]
-#[expect(dead_code, reason = "the tests need more of it")]
+#[expect(dead_code, reason = "the tests use more of it")]
 mod model;
 #[path = "../tests/it/clients/script.rs"]
-#[expect(dead_code, reason = "the tests need more of it")]
+#[expect(dead_code, reason = "the tests use more of it")]
 mod script;
 
 use std::path::{Path, PathBuf};
@@ -35,14 +35,14 @@ use serde_json::{Map, Value, json};
 
 use anthropic::Messages;
 use model::Model;
-use script::{Asker, Piece, Script, TASK, times};
+use script::{Piece, Requester, Script, TASK, times};
 
 const CALLS: usize = 12;
 const LAST: &str = "I have finished.";
 
 fn main() {
     let Some(clients) = std::env::var_os("MIDCOURSE_CLIENTS") else {
-        println!("MIDCOURSE_CLIENTS is not set: there is no Claude Code to run");
+        println!("MIDCOURSE_CLIENTS is not set, so there is no Claude Code to run");
         return;
     };
     let claude =
@@ -68,12 +68,12 @@ fn main() {
     report(&mut subjects);
 }
 
-/// A way to run the client.
+/// One way to run the client.
 struct Subject {
     name: &'static str,
-    /// What stands in front of the client.
+    /// The words before the client's program.
     starter: Vec<String>,
-    /// Whether the client's program stands behind that.
+    /// Whether the client's program follows them.
     names_the_client: bool,
     options: Vec<String>,
     took: Vec<Duration>,
@@ -89,7 +89,7 @@ impl Subject {
         Self { name, starter, names_the_client: true, options, took: Vec::new() }
     }
 
-    /// Runs the client to its end in folders of its own; returns how long it took.
+    /// Runs the client in its own folders; returns how long it took.
     fn run(&self, claude: &Path) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let of = |name: &str| {
@@ -131,16 +131,16 @@ impl Subject {
         let begun = Instant::now();
         let output = command.output().unwrap();
         let took = begun.elapsed();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains(LAST), "{}: {output:?}", self.name);
-        let asked = model.asked();
-        let main = asked.iter().filter(|asked| asked.asker == Asker::Main).count();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(LAST), "{}: {output:?}", self.name);
+        let requests = model.requests();
+        let main = requests.iter().filter(|request| request.requester == Requester::Main).count();
         assert_eq!(main, CALLS + 1, "{}", self.name);
         took
     }
 }
 
-/// A hook that does nothing, at every event at which midcourse has one.
+/// A hook that does nothing, at every hook event of midcourse.
 fn empty_hooks() -> Value {
     let hook = json!([{"hooks": [{"type": "command", "command": "exec /bin/true"}]}]);
     let events = hook_events::CLAUDE_CODE.iter();

@@ -1,9 +1,9 @@
-"""A small agent on one of the official packages for Python: agent.py openai|anthropic TASK
+"""A small agent that uses one of the official Python packages: agent.py openai|anthropic TASK
 
-It offers a shell, and goes on until the model answers without calling it; then it prints what the
-model said last. Where the model is, and the key, the package takes from the environment. The body
-of each request, as it is sent, goes into a file in the folder AGENT_SENT, if that is set. An error
-of the API is named on standard error with its status; the exit code is 3 then.
+It offers the model a shell and runs until a response has no tool call; then it prints the last
+message. The package takes the model's address and the API key from the environment. If AGENT_SENT
+names a folder, the body of each request is written to a file there. On an API error the agent
+prints its name and status to standard error and exits with code 3.
 """
 
 import argparse, importlib, itertools, json, os, pathlib, subprocess, sys
@@ -16,35 +16,35 @@ SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "requ
 
 
 class Cut(Exception):
-    """The stream ended before the answer did, and the package took no notice."""
+    """The stream ended before the response was complete, and the package did not notice."""
 
 
 class Agent:
     def __init__(self, client, options):
-        self.client, self.stream, self.messages = client, options.stream, [*self.BEGINNING]
+        self.client, self.stream, self.messages = client, options.stream, [*self.FIRST_MESSAGES]
         self.common = {"model": options.model, "messages": self.messages}
         if not options.chat:
             self.common["tools"] = [self.TOOL]
 
-    def say(self, text):
+    def add_user_message(self, text):
         self.messages.append({"role": "user", "content": text})
 
     def work(self):
-        """Asks the model, and makes the calls that it wants, until it wants none."""
+        """Sends requests and makes the tool calls of each response until one has none."""
         while True:
-            text, calls = self.ask()
+            text, calls = self.request()
             if not calls:
                 return text
-            self.tell([(id, *run(tool, arguments)) for id, tool, arguments in calls])
+            self.add_results([(id, *run(tool, arguments)) for id, tool, arguments in calls])
 
 
 class OpenAI(Agent):
     TOOL = {"type": "function", "function": {
         "name": "shell", "description": DESCRIPTION, "parameters": SCHEMA}}
-    BEGINNING = [{"role": "system", "content": SYSTEM}]
+    FIRST_MESSAGES = [{"role": "system", "content": SYSTEM}]
 
-    def ask(self):
-        """What the model says, and its calls: id, tool, arguments."""
+    def request(self):
+        """Returns the text of the response, and its calls: id, tool, arguments."""
         text, calls = self.streamed() if self.stream else self.whole()
         return text or "", [(id, tool, json.loads(words or "{}")) for id, tool, words in calls]
 
@@ -75,7 +75,7 @@ class OpenAI(Agent):
                 for id, tool, words in calls.values()]
         return text, list(calls.values())
 
-    def tell(self, results):
+    def add_results(self, results):
         for id, text, code in results:
             text += f"\nexit code {code}" if code else ""
             self.messages.append({"role": "tool", "tool_call_id": id, "content": text})
@@ -83,45 +83,45 @@ class OpenAI(Agent):
 
 class Anthropic(Agent):
     TOOL = {"name": "shell", "description": DESCRIPTION, "input_schema": SCHEMA}
-    BEGINNING = []
+    FIRST_MESSAGES = []
 
-    def ask(self):
-        """What the model says, and its calls: id, tool, arguments."""
-        question = {"max_tokens": 4096, "system": SYSTEM, **self.common}
+    def request(self):
+        """Returns the text of the response, and its calls: id, tool, arguments."""
+        body = {"max_tokens": 4096, "system": SYSTEM, **self.common}
         if self.stream:
-            with self.client.messages.stream(**question) as stream:
-                answer = stream.get_final_message()
+            with self.client.messages.stream(**body) as stream:
+                response = stream.get_final_message()
         else:
-            answer = self.client.messages.create(**question)
-        if answer.stop_reason is None:
+            response = self.client.messages.create(**body)
+        if response.stop_reason is None:
             raise Cut
-        self.messages.append({"role": "assistant", "content": answer.content})
-        text = "".join(block.text for block in answer.content if block.type == "text")
-        calls = [block for block in answer.content if block.type == "tool_use"]
+        self.messages.append({"role": "assistant", "content": response.content})
+        text = "".join(block.text for block in response.content if block.type == "text")
+        calls = [block for block in response.content if block.type == "tool_use"]
         return text, [(call.id, call.name, call.input) for call in calls]
 
-    def tell(self, results):
+    def add_results(self, results):
         blocks = [{"type": "tool_result", "tool_use_id": id, "content": text}
                   | ({"is_error": True} if code else {}) for id, text, code in results]
         self.messages.append({"role": "user", "content": blocks})
 
 
 def run(tool, arguments):
-    """Makes a call: what it printed, and its exit code."""
+    """Makes a tool call; returns its output and exit code."""
     if tool != "shell" or not isinstance(arguments.get("command"), str):
         return "There is no such tool, or its arguments are wrong.", 127
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     try:
         done = subprocess.run(arguments["command"], shell=True, timeout=60, **both)
     except subprocess.TimeoutExpired:
-        return "It took too long.", 124
+        return "Timed out.", 124
     return done.stdout.decode(errors="replace"), done.returncode
 
 
 parser = argparse.ArgumentParser()
 parser.add_argument("package", choices=["openai", "anthropic"])
 parser.add_argument("--stream", action="store_true")
-parser.add_argument("--chat", action="store_true", help="no tools, and the user speaks twice")
+parser.add_argument("--chat", action="store_true", help="no tools, and two user messages")
 parser.add_argument("--model", default="scripted")
 parser.add_argument("task")
 options = parser.parse_args()
@@ -139,10 +139,10 @@ http = package.DefaultHttpxClient(event_hooks=hooks)
 try:
     kind = OpenAI if options.package == "openai" else Anthropic
     agent = kind(getattr(package, kind.__name__)(http_client=http), options)
-    agent.say(options.task)
+    agent.add_user_message(options.task)
     text = agent.work()
     if options.chat:
-        agent.say("go on")
+        agent.add_user_message("go on")
         text = agent.work()
 except (package.APIError, httpx2.HTTPError, Cut) as error:
     print(type(error).__name__, getattr(error, "status_code", None), file=sys.stderr)

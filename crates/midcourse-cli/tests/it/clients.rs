@@ -1,32 +1,32 @@
-//! The real Claude Code and the real Codex, with midcourse at their hooks, and the real packages for
-//! Python, with midcourse between them and a scripted model.
+//! Tests with real clients and a scripted model: Claude Code and Codex with midcourse at their hooks,
+//! and the official Python packages with midcourse's proxy.
 //!
-//! The clients are those that `tests/clients/install` puts into a folder. `MIDCOURSE_CLIENTS` names
-//! that folder; without it these tests say that they are skipped. Each trial has folders of its own
-//! for everything, a key that opens nothing, and a model on the loopback interface ([`model`]).
+//! `tests/clients/install` installs the clients into a folder, and `MIDCOURSE_CLIENTS` names that
+//! folder. Without the variable the tests are skipped and say so. Each trial has its own folders for
+//! everything, an API key that is not valid anywhere, and a local model server ([`model`]).
 
-#![expect(clippy::panic, reason = "a test that cannot go on fails, and says why")]
+#![expect(clippy::panic, reason = "a test that cannot continue fails with a message")]
 
 mod anthropic;
-mod carried;
 mod chat_completions;
-mod exits;
 mod faults;
 mod hook_events;
 mod http;
-mod kept;
+mod insertions;
 mod model;
 mod openai;
+mod output;
 mod package;
 mod packages;
 mod proxied;
+mod recorded;
 mod script;
 mod sessions;
+mod settings;
 mod standalone;
 mod tee;
-mod terms;
 mod trial;
-mod untouched;
+mod user_settings;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -35,24 +35,24 @@ use serde_json::json;
 
 use script::{Piece, times};
 
-/// The environment variable that names the folder with the clients.
-const SWITCH: &str = "MIDCOURSE_CLIENTS";
+/// The environment variable with the folder of the clients.
+const CLIENTS_VARIABLE: &str = "MIDCOURSE_CLIENTS";
 
-/// The folder with the clients; none, which is said, if they are not to be driven.
+/// The folder of the clients. `None` if the variable is not set; prints that the test is skipped.
 fn folder(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os(SWITCH).filter(|folder| !folder.is_empty());
+    let folder = std::env::var_os(CLIENTS_VARIABLE).filter(|folder| !folder.is_empty());
     if folder.is_none() {
-        skipped(&format!("{name} is driven if {SWITCH} is set"));
+        print_skipped(&format!("{name} runs only if {CLIENTS_VARIABLE} is set"));
     }
     folder.map(PathBuf::from)
 }
 
-/// Not `eprintln!`, which the test runner keeps to itself when a test passes.
-fn skipped(why: &str) {
+/// Not with `eprintln!`, because the test runner hides that when a test passes.
+fn print_skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// A coding agent that is driven.
+/// A coding agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     ClaudeCode,
@@ -60,7 +60,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// The host's name at `midcourse hook`.
+    /// The host's name for `midcourse hook`.
     const fn host(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// The client's program; none, which is said, if the clients are not to be driven.
+    /// The client's program. `None` if the tests are skipped.
     fn program(self) -> Option<PathBuf> {
         let folder = folder(self.host())?;
         let inside = match self {
@@ -76,11 +76,15 @@ impl Client {
             Self::Codex => "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
         };
         let program = folder.join("node_modules").join(inside);
-        assert!(program.is_file(), "{SWITCH} is set, and {} is not there", program.display());
+        assert!(
+            program.is_file(),
+            "{CLIENTS_VARIABLE} is set, but {} does not exist",
+            program.display()
+        );
         Some(program)
     }
 
-    /// A call of the client's shell.
+    /// A call of the client's shell tool.
     fn shell(self, id: &str, command: &str) -> Piece {
         match self {
             Self::ClaudeCode => {
@@ -90,7 +94,7 @@ impl Client {
         }
     }
 
-    /// A call of the shell that what the user set forbids ([`trial`]).
+    /// A shell command that the user's settings forbid ([`trial`]).
     fn forbidden(self, id: &str) -> Piece {
         self.shell(id, "curl --version")
     }

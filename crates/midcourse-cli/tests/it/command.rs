@@ -43,8 +43,8 @@ fn the_demo_agent_loops_gets_a_message_through_its_hooks_and_recovers() {
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
-    assert!(summary.contains("6 calls, 3 failed or refused"), "{summary}");
-    assert!(summary.contains("(repeated_error; it was gone after 3 calls)"), "{summary}");
+    assert!(summary.contains("6 tool calls, 3 failed or refused"), "{summary}");
+    assert!(summary.contains("(repeated_error; cleared after 3 calls)"), "{summary}");
 
     let store = place.open();
     let run = store.runs(9).unwrap().remove(0);

@@ -11,7 +11,7 @@ fn the_command_uses_a_configuration_and_shows_its_errors() {
     write("wrong.toml", "[analysis]\nwindow = 'all'");
     let eval = |config: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        let args = ["eval", "one.txt", "--max-spoken", "0", "--config", config];
+        let args = ["eval", "one.txt", "--max-false-alarms", "0", "--config", config];
         command.args(args).current_dir(folder.path()).output().unwrap()
     };
     assert!(eval("silent.toml").status.success());

@@ -1,7 +1,7 @@
-//! `midcourse run` in front of a program: what passes through it, and what it says beside.
+//! `midcourse run` with small scripts: signals, the terminal, exit codes and warnings.
 //!
-//! The program is a small script under the name of a host, so that it can be told exactly what to
-//! do with signals and a terminal. Real hosts are driven in `clients`.
+//! The scripts have the names of hosts, so that the tests control what the program does. Real hosts are
+//! tested in `clients`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder with programs of these names and scripts, in front of those that there are.
+/// A folder with scripts that is first in PATH.
 struct Programs(tempfile::TempDir);
 
 impl Programs {
@@ -26,11 +26,11 @@ impl Programs {
         Self(folder)
     }
 
-    fn home(&self) -> std::path::PathBuf {
-        self.0.path().join("home")
+    fn data_dir(&self) -> std::path::PathBuf {
+        self.0.path().join("data")
     }
 
-    /// `midcourse run`, or whatever starts it.
+    /// `midcourse run`, started by `starter` if that is not empty.
     fn command(&self, starter: &[&str], words: &[&str]) -> Command {
         let mut all = starter.to_vec();
         all.extend([env!("CARGO_BIN_EXE_midcourse"), "run"]);
@@ -40,7 +40,7 @@ impl Programs {
         command
             .args(&all[1..])
             .env("PATH", format!("{}:{path}", self.0.path().display()))
-            .env("MIDCOURSE_HOME", self.home())
+            .env("MIDCOURSE_HOME", self.data_dir())
             .env("HOME", self.0.path())
             .env_remove("ANTHROPIC_API_KEY")
             .env_remove("ANTHROPIC_BASE_URL")
@@ -57,7 +57,7 @@ impl Programs {
         (status, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
-    /// Starts it, and waits until the program has said that it is ready.
+    /// Starts it, and waits until the program has printed `ready`.
     fn start(&self, words: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = self.command(&[], words).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -77,16 +77,16 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn the_exit_code_and_standard_output_are_the_programs_own() {
+fn the_exit_code_and_standard_output_are_the_programs() {
     let programs = Programs::new(&[("claude", "echo \"out $#\"; echo err >&2; exit 7")]);
     let (status, out, err) = programs.run(&["--", "claude", "-p", "task"]);
     assert_eq!(status.code(), Some(7));
-    assert_eq!(out, "out 4\n", "the two words, and --settings with its value");
+    assert_eq!(out, "out 4\n", "two arguments, and --settings with its value");
     assert!(err.starts_with("err\nmidcourse: nothing was recorded in "), "{err}");
 }
 
 #[test]
-fn a_program_that_is_killed_is_seen_to_be_killed() {
+fn run_dies_of_the_signal_that_killed_the_program() {
     for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         let programs = Programs::new(&[("claude", &format!("kill -{signal} $$"))]);
         let (status, ..) = programs.run(&["--", "claude"]);
@@ -95,7 +95,7 @@ fn a_program_that_is_killed_is_seen_to_be_killed() {
 }
 
 #[test]
-fn what_is_sent_to_us_alone_reaches_the_program() {
+fn a_signal_to_run_is_forwarded_to_the_program() {
     for (name, signal) in [
         ("TERM", Signal::TERM),
         ("INT", Signal::INT),
@@ -115,13 +115,12 @@ fn what_is_sent_to_us_alone_reaches_the_program() {
     }
 }
 
-/// What the program sends to its group, it has sent to itself.
 #[test]
-fn what_the_program_sends_to_its_group_comes_back_to_it_once() {
+fn a_signal_of_the_program_to_its_group_reaches_it_once() {
     let script = "trap 'n=$((n+1))' USR1\ntrap 'echo $n; kill $!; exit 6' USR2\n\
                   kill -USR1 0\nkill -USR1 0\nsleep 600 &\necho ready $PPID\nwhile :; do wait; done";
     let programs = Programs::new(&[("claude", script)]);
-    // In a group of its own: the tests are in ours.
+    // In another process group: the tests are in ours.
     let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let ready = line(&mut out);
@@ -131,17 +130,17 @@ fn what_the_program_sends_to_its_group_comes_back_to_it_once() {
     assert_eq!(child.wait().unwrap().code(), Some(6));
 }
 
-/// The state of a process, as the system shows it.
+/// The state of a process in /proc, such as `T` for stopped.
 #[cfg(target_os = "linux")]
 fn state(pid: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// Where nobody would wake us, a program that is stopped and goes on is not held up.
+/// Without a terminal nobody would continue `midcourse run` if it stopped too.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_program_that_is_stopped_and_goes_on_without_us_is_waited_for() {
+fn without_a_terminal_run_does_not_stop_with_the_program() {
     let programs = Programs::new(&[("claude", "echo ready $$; kill -STOP $$; exit 4")]);
     let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -157,7 +156,7 @@ fn a_program_that_is_stopped_and_goes_on_without_us_is_waited_for() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn at_a_terminal_we_stop_with_the_program_and_both_go_on() {
+fn at_a_terminal_run_stops_and_continues_with_the_program() {
     let script = "echo ready $PPID; kill -STOP $$; echo on; exit 4";
     let (mut child, mut out, _keys) = Programs::new(&[("claude", script)]).at_a_terminal();
     let ready = line(&mut out);
@@ -173,7 +172,7 @@ fn at_a_terminal_we_stop_with_the_program_and_both_go_on() {
 
 #[cfg(target_os = "linux")]
 impl Programs {
-    /// Starts it on a terminal of its own; returns that terminal's keys.
+    /// Starts it on a new terminal; returns the keyboard side of the terminal.
     fn at_a_terminal(self) -> (Child, BufReader<ChildStdout>, fs::File) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -185,16 +184,15 @@ impl Programs {
         let mut command = self.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
         let mut child = command.stdin(theirs).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        // The programs stay until the test is over.
+        // The scripts have to stay until the test ends.
         std::mem::forget(self);
         (child, out, fs::File::from(ours))
     }
 }
 
-/// Whoever started us may want signals ignored, for the program; and may not listen.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_was_ignored_stays_ignored_and_what_cannot_be_said_is_not() {
+fn ignored_signals_stay_ignored_and_a_closed_standard_error_is_no_problem() {
     let programs = Programs::new(&[("claude", "grep SigIgn /proc/$$/status; exit 7")]);
     let ignoring = |signals: &str| {
         let script = format!("trap '' {signals}; exec \"$@\"");
@@ -214,10 +212,9 @@ fn what_was_ignored_stays_ignored_and_what_cannot_be_said_is_not() {
     }
 }
 
-/// On a terminal of its own, where a key interrupts.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_key_of_the_terminal_reaches_the_program_once() {
+fn an_interrupt_from_the_terminal_reaches_the_program_once() {
     let script = "trap 'n=$((n+1)); echo got $n' INT\ntest -t 0 && echo ready\nuntil read -r line; do :; done\n\
                   echo $line $n\nexit 5";
     let (mut child, mut out, mut keys) = Programs::new(&[("claude", script)]).at_a_terminal();
@@ -232,7 +229,7 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
 }
 
 #[test]
-fn an_unknown_program_finds_the_proxy_and_that_it_asked_nothing_is_said() {
+fn an_unknown_program_gets_the_proxy_and_a_warning_if_it_made_no_request() {
     let script = "echo \"$# $1\"; echo \"$OPENAI_BASE_URL $ANTHROPIC_BASE_URL $NO_PROXY\"; exit 2";
     let programs = Programs::new(&[("aider", script)]);
     let (status, out, err) = programs.run(&["--deadline", "2h", "--", "aider", "x"]);
@@ -248,16 +245,19 @@ fn an_unknown_program_finds_the_proxy_and_that_it_asked_nothing_is_said() {
 }
 
 #[test]
-fn an_unknown_program_without_the_proxy_runs_unobserved_and_it_is_said() {
+fn an_unknown_program_without_the_proxy_runs_with_a_warning() {
     let programs = Programs::new(&[("aider", "echo \"$# $1$OPENAI_BASE_URL\"; exit 2")]);
     let (status, out, err) = programs.run(&["--no-proxy", "--", "aider", "x"]);
     assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
-    assert!(err.starts_with("midcourse: aider runs unobserved: only the hooks of"), "{err}");
+    assert!(
+        err.starts_with("midcourse: aider is not recorded: midcourse knows the hooks of"),
+        "{err}"
+    );
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
 #[test]
-fn a_proxy_of_the_users_is_not_asked_for_ours() {
+fn requests_to_our_proxy_do_not_go_through_the_users_proxy() {
     let programs = Programs::new(&[("aider", "echo \"$NO_PROXY $no_proxy\"")]);
     let mut command = programs.command(&[], &["--", "aider"]);
     command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "example.org");
@@ -266,7 +266,7 @@ fn a_proxy_of_the_users_is_not_asked_for_ours() {
 }
 
 #[test]
-fn one_proxy_is_enough() {
+fn a_second_proxy_is_not_started() {
     let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"")]);
     let outer = "http://127.0.0.1:9/midcourse-0/openai";
     let mut command = programs.command(&[], &["--", "aider"]);
@@ -280,7 +280,7 @@ fn one_proxy_is_enough() {
 }
 
 #[test]
-fn a_proxy_that_midcourse_cannot_go_through_is_left_to_the_command() {
+fn an_unsupported_proxy_of_the_user_disables_ours_with_a_warning() {
     let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"; exit 3")]);
     let mut command = programs.command(&[], &["--", "aider"]);
     let output = command.env("HTTPS_PROXY", "socks5://127.0.0.1:9").output().unwrap();
@@ -290,27 +290,27 @@ fn a_proxy_that_midcourse_cannot_go_through_is_left_to_the_command() {
 }
 
 #[test]
-fn tokens_that_nobody_counts_are_no_budget() {
+fn a_token_budget_that_cannot_be_counted_is_an_error() {
     let programs = Programs::new(&[("aider", "echo ran")]);
     let (status, out, err) = programs.run(&["--no-proxy", "--max-tokens", "9", "--", "aider"]);
     assert_eq!((status.code(), out.as_str()), (Some(1), ""));
-    assert!(err.contains("only claude and codex tell; leave it out"), "{err}");
+    assert!(err.contains("only claude and codex report tokens; leave out"), "{err}");
 }
 
 #[test]
-fn a_program_that_is_not_there_is_said_as_a_shell_says_it() {
+fn a_program_that_cannot_be_started_has_the_exit_code_of_a_shell() {
     let programs = Programs::new(&[]);
     let nowhere = programs.0.path().join("claude");
     let (status, out, err) = programs.run(&["--", nowhere.to_str().unwrap()]);
     assert_eq!((status.code(), out.as_str()), (Some(127), ""));
-    assert!(err.contains("cannot be started") && err.contains("PATH"), "{err}");
+    assert!(err.contains("cannot start") && err.contains("PATH"), "{err}");
     fs::write(&nowhere, "no program").unwrap();
     let (status, ..) = programs.run(&["--", nowhere.to_str().unwrap()]);
     assert_eq!(status.code(), Some(126));
 }
 
 #[test]
-fn a_command_line_that_is_not_understood_starts_nothing() {
+fn a_wrong_command_line_starts_nothing() {
     let programs = Programs::new(&[("claude", "echo ran")]);
     for wrong in [
         &["--deadline", "soon", "--", "claude"][..],
@@ -326,11 +326,14 @@ fn a_command_line_that_is_not_understood_starts_nothing() {
 }
 
 #[test]
-fn a_codex_whose_hooks_cannot_be_approved_runs_all_the_same() {
+fn codex_runs_even_if_its_hooks_cannot_be_approved() {
     let script = "[ \"$1\" = app-server ] && exit 9\necho \"$*\"; exit 6";
     let programs = Programs::new(&[("codex", script)]);
     let (status, out, err) = programs.run(&["--", "codex", "exec", "task"]);
     assert_eq!((status.code(), out.as_str()), (Some(6), "exec task\n"));
-    assert!(err.starts_with("midcourse: codex runs unobserved: "), "{err}");
-    assert!(err.contains("its app server"), "{err}");
+    assert!(err.starts_with("midcourse: codex is not recorded: "), "{err}");
+    assert!(
+        err.contains("`codex app-server` did not list the hooks: it exited without a reply"),
+        "{err}"
+    );
 }

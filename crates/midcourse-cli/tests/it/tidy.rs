@@ -57,8 +57,15 @@ fn hosts_and_apis_know_events_and_the_core() {
         files.push((file.clone(), fs::read_to_string(&file).unwrap()));
     }
     for (path, text) in files {
+        // `pub(in crate::hosts)` is no import, and the app server of Codex is a process.
+        let is_test =
+            path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+        if is_test || path.ends_with("app_server.rs") {
+            continue;
+        }
         for import in text.split("crate::").skip(1) {
-            let is_known = ["blocks::"].iter().any(|known| import.starts_with(known));
+            let known = ["blocks::", "hosts)", "apis)"];
+            let is_known = known.iter().any(|known| import.starts_with(known));
             assert!(is_known, "{}: crate::{import:.20}", path.display());
         }
         for word in ["std::fs", "std::env", "std::io", "std::time", "std::process"] {
@@ -74,7 +81,7 @@ fn what_a_person_sees_is_made_in_the_command_alone() {
         let is_command = ["commands", "commands.rs", "proxy.rs", "proxy"]
             .iter()
             .any(|part| inside.starts_with(part));
-        for word in ["clap::", "anyhow::", "indicatif::", "comfy_table::", "println!"] {
+        for word in ["clap::", "anyhow::", "indicatif::", "comfy_table::", " println!"] {
             let is_there = text.contains(word);
             assert!(!is_there || is_command, "{}: {word}", path.display());
         }

@@ -73,34 +73,34 @@ impl User {
 #[test]
 fn a_file_is_shown_approved_listed_and_revoked() {
     let user = User::new();
-    insta::assert_snapshot!(user.error(&[]), @"midcourse: there is no `midcourse.toml` here or above within the repository: name the file");
-    assert_eq!(user.output(&["--list"]), "No file is approved.\n");
+    insta::assert_snapshot!(user.error(&[]), @"midcourse: no `midcourse.toml` in this directory or above it in the repository; name the file");
+    assert_eq!(user.output(&["--list"]), "No files are approved.\n");
     // A character that changes how the line is displayed is escaped.
     fs::write(user.file(), "mode = 'shadow' # \u{202e}\n").unwrap();
-    insta::assert_snapshot!(user.error(&[]), @"midcourse: there is no terminal to ask on, and nothing is approved: look at the file, then add `--yes`");
+    insta::assert_snapshot!(user.error(&[]), @"midcourse: cannot ask without a terminal, so nothing was approved; read the file, then add `--yes`");
     assert!(!user.applies());
     insta::assert_snapshot!(user.output(&["--yes"]), @r"
     …/project/midcourse.toml, 1 line:
 
       | mode = 'shadow' # \u{202e}
 
-    Approved. Any change to the file ends that.
+    Approved. After any change to the file you have to approve it again.
     ");
     assert!(user.applies());
-    assert_eq!(user.output(&[]), "…/project/midcourse.toml is approved already.\n");
+    assert_eq!(user.output(&[]), "…/project/midcourse.toml is already approved.\n");
     insta::assert_snapshot!(user.output(&["--list"]), @r"
-    STANDS    FILE
+    STATUS    FILE
     approved  …/project/midcourse.toml
     ");
     fs::write(user.file(), "mode = 'shadow'").unwrap();
     assert!(!user.applies());
-    assert!(user.output(&["--list"]).contains("changed, does not count  …/project"));
+    assert!(user.output(&["--list"]).contains("changed, not applied  …/project"));
     user.output(&["../midcourse.toml", "--yes"]);
     assert!(user.applies());
     fs::remove_file(user.file()).unwrap();
-    assert!(user.output(&["--list"]).contains("gone    …/project"));
-    assert_eq!(user.output(&["--revoke", "../midcourse.toml"]), "It does not count any more.\n");
-    insta::assert_snapshot!(user.error(&["--revoke", "../midcourse.toml"]), @"midcourse: ../midcourse.toml is not approved; `midcourse trust --list` shows what is");
+    assert!(user.output(&["--list"]).contains("deleted  …/project"));
+    assert_eq!(user.output(&["--revoke", "../midcourse.toml"]), "Approval revoked.\n");
+    insta::assert_snapshot!(user.error(&["--revoke", "../midcourse.toml"]), @"midcourse: ../midcourse.toml is not approved; `midcourse trust --list` shows the approved files");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_invalid_file_cannot_be_approved() {
       |          ^^^^^
     "#);
     insta::assert_snapshot!(user.error(&["--yes", "."]), @"midcourse: cannot read …/project/src: it is not a file");
-    assert_eq!(user.output(&["--list"]), "No file is approved.\n");
+    assert_eq!(user.output(&["--list"]), "No files are approved.\n");
 }
 
 #[test]

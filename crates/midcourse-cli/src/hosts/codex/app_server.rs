@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -90,7 +90,10 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
         }
     };
     std::thread::Builder::new().spawn(read).map_err(|error| error.to_string())?;
-    let reply = replies.recv_timeout(REPLY_TIMEOUT).map_err(|_| "it did not reply".to_owned())?;
+    let reply = replies.recv_timeout(REPLY_TIMEOUT).map_err(|error| match error {
+        RecvTimeoutError::Timeout => "it did not reply in time".to_owned(),
+        RecvTimeoutError::Disconnected => "it exited without a reply".to_owned(),
+    })?;
     let reply: ReplyWire = serde_json::from_value(reply)
         .map_err(|error| format!("its reply is not understood: {error}"))?;
     reply.result.ok_or_else(|| reply.error.unwrap_or_default().to_string())

@@ -1,36 +1,36 @@
-//! The Messages API, as far as Claude Code and the package for Python use it.
+//! The part of the Messages API that Claude Code and the Python package use.
 
 use serde_json::{Value, json};
 
 use super::http::{Content, Reply, Request};
-use super::model::Dialect;
-use super::script::{AGENT_TASK, Asker, Piece, Turn};
+use super::model::ModelApi;
+use super::script::{AGENT_TASK, Piece, Requester, Turn};
 use super::times;
 
 pub(crate) struct Messages;
 
-impl Dialect for Messages {
+impl ModelApi for Messages {
     const PATH: &'static str = "/v1/messages";
 
-    /// An agent's conversation begins with its task. What Claude Code, which names its session, asks
-    /// for itself has no tools.
-    fn asker(body: &Value) -> Asker {
+    /// A subagent's conversation begins with its task. Claude Code, which sends its session's id, offers
+    /// no tools in requests of its own.
+    fn requester(body: &Value) -> Requester {
         let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
         if !has_tools && body["metadata"].is_object() {
-            Asker::Side
+            Requester::Client
         } else if times(&body["messages"][0], AGENT_TASK) > 0 {
-            Asker::Agent
+            Requester::Subagent
         } else {
-            Asker::Main
+            Requester::Main
         }
     }
 
-    fn answer(turn: &Turn, body: &Value, number: usize) -> Reply {
+    fn respond(turn: &Turn, body: &Value, number: usize) -> Reply {
         let pieces = match turn {
-            Turn::Answers(pieces) => pieces,
-            Turn::Refuses(status) => return refusal(*status, "the script refuses"),
+            Turn::Response(pieces) => pieces,
+            Turn::Error(status) => return error(*status, "an error of the script"),
         };
-        let is_calling = pieces.iter().any(|piece| matches!(piece, Piece::Calls { .. }));
+        let is_calling = pieces.iter().any(|piece| matches!(piece, Piece::ToolCall { .. }));
         let reason = if is_calling { "tool_use" } else { "end_turn" };
         let mut message = json!({
             "id": format!("msg_{number}"), "type": "message", "role": "assistant",
@@ -48,43 +48,42 @@ impl Dialect for Messages {
         Reply { status: 200, content }
     }
 
-    fn beside(request: &Request) -> Reply {
+    fn other(request: &Request) -> Reply {
         match (request.method.as_str(), request.path.as_str()) {
             ("HEAD", _) => Reply { status: 200, content: Content::Json(String::new()) },
             ("POST", "/v1/messages/count_tokens") => {
                 let content = Content::Json(json!({"input_tokens": 100}).to_string());
                 Reply { status: 200, content }
             }
-            _ => refusal(404, "there is no such thing here"),
+            _ => error(404, "not found"),
         }
     }
 }
 
-fn refusal(status: u16, message: &str) -> Reply {
+fn error(status: u16, message: &str) -> Reply {
     let kind = if status == 404 { "not_found_error" } else { "invalid_request_error" };
-    let error = json!({"type": "error", "error": {"type": kind, "message": message}});
-    Reply { status, content: Content::Json(error.to_string()) }
+    let body = json!({"type": "error", "error": {"type": kind, "message": message}});
+    Reply { status, content: Content::Json(body.to_string()) }
 }
 
-/// A piece of an answer, whole.
 fn block(piece: &Piece) -> Value {
     match piece {
-        Piece::Says(text) => json!({"type": "text", "text": text}),
-        Piece::Calls { id, tool, input, .. } => {
+        Piece::Text(text) => json!({"type": "text", "text": text}),
+        Piece::ToolCall { id, tool, input, .. } => {
             json!({"type": "tool_use", "id": id, "name": tool, "input": input})
         }
     }
 }
 
-/// An answer as events: what it is, each piece in three, how it ends.
+/// A response as events: the start, three for each piece, the end.
 fn stream(message: &Value, pieces: &[Piece], reason: &str) -> Vec<String> {
     let mut events = vec![json!({"type": "message_start", "message": message})];
     for (index, piece) in pieces.iter().enumerate() {
         let (start, delta) = match piece {
-            Piece::Says(text) => {
+            Piece::Text(text) => {
                 (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text}))
             }
-            Piece::Calls { id, tool, input, .. } => (
+            Piece::ToolCall { id, tool, input, .. } => (
                 json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),
                 json!({"type": "input_json_delta", "partial_json": input.to_string()}),
             ),

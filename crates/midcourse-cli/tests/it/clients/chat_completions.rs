@@ -1,31 +1,31 @@
-//! The Chat Completions API, as far as the package for Python uses it.
+//! The part of the Chat Completions API that the Python package uses.
 
 use serde_json::{Value, json};
 
 use super::http::{Content, Reply, Request};
-use super::model::Dialect;
-use super::script::{AGENT_TASK, Asker, Piece, Turn};
+use super::model::ModelApi;
+use super::script::{AGENT_TASK, Piece, Requester, Turn};
 use super::times;
 
 pub(crate) struct ChatCompletions;
 
-impl Dialect for ChatCompletions {
+impl ModelApi for ChatCompletions {
     const PATH: &'static str = "/v1/chat/completions";
 
-    /// An agent's task is the first word of its user. Who offers no tools may still be one.
-    fn asker(body: &Value) -> Asker {
+    /// A subagent's task is the first user message.
+    fn requester(body: &Value) -> Requester {
         let mut messages = body["messages"].as_array().into_iter().flatten();
         let first = messages.find(|message| message["role"] == "user");
         let is_agent = first.is_some_and(|message| times(message, AGENT_TASK) > 0);
-        if is_agent { Asker::Agent } else { Asker::Main }
+        if is_agent { Requester::Subagent } else { Requester::Main }
     }
 
-    fn answer(turn: &Turn, body: &Value, number: usize) -> Reply {
+    fn respond(turn: &Turn, body: &Value, number: usize) -> Reply {
         let pieces = match turn {
-            Turn::Answers(pieces) => pieces,
-            Turn::Refuses(status) => return refusal(*status, "the script refuses"),
+            Turn::Response(pieces) => pieces,
+            Turn::Error(status) => return error(*status, "an error of the script"),
         };
-        let is_calling = pieces.iter().any(|piece| matches!(piece, Piece::Calls { .. }));
+        let is_calling = pieces.iter().any(|piece| matches!(piece, Piece::ToolCall { .. }));
         let reason = if is_calling { "tool_calls" } else { "stop" };
         let mut completion = json!({
             "id": format!("chatcmpl-{number}"), "created": 1_700_000_000, "model": body["model"],
@@ -45,24 +45,23 @@ impl Dialect for ChatCompletions {
         Reply { status: 200, content }
     }
 
-    fn beside(_: &Request) -> Reply {
-        refusal(404, "there is no such thing here")
+    fn other(_: &Request) -> Reply {
+        error(404, "not found")
     }
 }
 
-fn refusal(status: u16, message: &str) -> Reply {
+fn error(status: u16, message: &str) -> Reply {
     let kind = if status < 500 { "invalid_request_error" } else { "server_error" };
     let error = json!({"message": message, "type": kind, "param": null, "code": null});
     Reply { status, content: Content::Json(json!({"error": error}).to_string()) }
 }
 
-/// An answer, whole.
 fn message(pieces: &[Piece]) -> Value {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for piece in pieces {
         match piece {
-            Piece::Says(said) => text.push_str(said),
-            Piece::Calls { id, tool, input, .. } => {
+            Piece::Text(part) => text.push_str(part),
+            Piece::ToolCall { id, tool, input, .. } => {
                 let function = json!({"name": tool, "arguments": input.to_string()});
                 calls.push(json!({"id": id, "type": "function", "function": function}));
             }
@@ -76,14 +75,14 @@ fn message(pieces: &[Piece]) -> Value {
     message
 }
 
-/// An answer as events: whose it is, what is said, each call in three, how it ends, what it cost.
+/// A response as events: the role, the text, three for each call, the end, the tokens.
 fn stream(head: &Value, pieces: &[Piece], reason: &str, usage: Option<Value>) -> Vec<String> {
     let mut deltas = vec![json!({"role": "assistant", "content": "", "refusal": null})];
     let mut index = 0;
     for piece in pieces {
         match piece {
-            Piece::Says(text) => deltas.extend(halves(text).map(|half| json!({"content": half}))),
-            Piece::Calls { id, tool, input, .. } => {
+            Piece::Text(text) => deltas.extend(halves(text).map(|half| json!({"content": half}))),
+            Piece::ToolCall { id, tool, input, .. } => {
                 let start = json!({"name": tool, "arguments": ""});
                 deltas.push(json!({"tool_calls": [{"index": index, "id": id, "type": "function",
                                                    "function": start}]}));
@@ -94,11 +93,11 @@ fn stream(head: &Value, pieces: &[Piece], reason: &str, usage: Option<Value>) ->
             }
         }
     }
-    let event = |choices: Value, cost: Option<&Value>| {
+    let event = |choices: Value, tokens: Option<&Value>| {
         let mut chunk = head.clone();
         chunk["choices"] = choices;
         if usage.is_some() {
-            chunk["usage"] = json!(cost);
+            chunk["usage"] = json!(tokens);
         }
         format!("data: {chunk}\n\n")
     };
@@ -107,12 +106,12 @@ fn stream(head: &Value, pieces: &[Piece], reason: &str, usage: Option<Value>) ->
     };
     let mut events: Vec<String> = deltas.into_iter().map(|delta| step(delta, None)).collect();
     events.push(step(json!({}), Some(reason)));
-    events.extend(usage.as_ref().map(|cost| event(json!([]), Some(cost))));
+    events.extend(usage.as_ref().map(|tokens| event(json!([]), Some(tokens))));
     events.push("data: [DONE]\n\n".to_owned());
     events
 }
 
-/// A text in two, neither of which is empty if it has more than one character.
+/// A text in two parts, neither empty if it has more than one character.
 fn halves(text: &str) -> impl Iterator<Item = String> {
     let middle = text.chars().count().div_ceil(2);
     let (first, second) = (text.chars().take(middle), text.chars().skip(middle));

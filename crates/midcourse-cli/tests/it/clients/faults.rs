@@ -1,4 +1,4 @@
-//! midcourse cannot do its work: the client does not notice, and refuses what it refused before.
+//! When midcourse fails, the client runs as without it, and still refuses what it refused.
 
 use std::process::Command;
 
@@ -19,37 +19,37 @@ fn script(client: Client) -> Script {
     Script::of_calls(steps, "I have finished.")
 }
 
-/// Runs the script bare and with a fault, and compares what came of it.
+/// Runs the script without midcourse and with a fault, and compares the results.
 fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended> {
     let bare = Trial::of(client, script(client))?.run(&Hooks::None);
     let faulty = faulty(Trial::of(client, script(client))?);
     assert_eq!(bare.code, Some(0), "{}", bare.stderr);
     assert_eq!(faulty.code, bare.code, "{}", faulty.stderr);
-    assert_eq!(faulty.answer(), bare.answer());
-    assert_eq!(faulty.results(), bare.results(), "what ran, and what was refused");
+    assert_eq!(faulty.final_message(), bare.final_message());
+    assert_eq!(faulty.results(), bare.results(), "the same calls ran and were refused");
     assert_eq!(bare.results().len(), 6);
-    let told: usize = faulty.told().into_iter().sum();
-    assert_eq!(told, 0, "nothing was kept, so nothing is known");
+    let labels: usize = faulty.label_counts().into_iter().sum();
+    assert_eq!(labels, 0, "nothing is recorded, so there is no message");
     Some(faulty)
 }
 
-/// The folder for data is below a file.
-fn nowhere_to_write(client: Client) {
-    let run = |by_hand: bool| {
+/// The data directory is below a file, so it cannot be created.
+fn check_no_data_dir(client: Client) {
+    let run = |is_installed: bool| {
         compare(client, |trial| {
             let file = trial.folder().join("file");
             std::fs::write(&file, "").unwrap();
-            let hooks = if by_hand { Hooks::ByHand(trial.hook_command()) } else { RUN };
-            trial.with_home(file.join("midcourse")).run(&hooks)
+            let hooks = if is_installed { Hooks::Installed(trial.hook_command()) } else { RUN };
+            trial.with_data_dir(file.join("midcourse")).run(&hooks)
         })
     };
-    let (Some(run), Some(by_hand)) = (run(false), run(true)) else { return };
-    assert!(run.stderr.contains("runs unobserved"), "{}", run.stderr);
-    assert_ne!(by_hand.log(), "", "the hooks were there, and could not write");
+    let (Some(run), Some(installed)) = (run(false), run(true)) else { return };
+    assert!(run.stderr.contains("is not recorded"), "{}", run.stderr);
+    assert_ne!(installed.log(), "", "the hooks ran and could not write");
 }
 
-/// Nothing that is written to midcourse's folder fits.
-fn full_disk(client: Client) {
+/// The disk of the data directory is full.
+fn check_full_disk(client: Client) {
     let disk = Disk::new();
     disk.inject(&[Fault::no_space()]);
     let ended = compare(client, |trial| {
@@ -60,16 +60,16 @@ fn full_disk(client: Client) {
         });
         let lines = variables.collect::<String>() + "exec " + &trial.hook_command();
         let hooks = trial.hook_script(&lines);
-        trial.with_home(disk.root().join("midcourse")).run(&hooks)
+        trial.with_data_dir(disk.root().join("midcourse")).run(&hooks)
     });
     let Some(ended) = ended else { return };
     assert!(ended.log().contains("the disk is full"), "{}", ended.log());
 }
 
-/// Each hook is killed while it works.
-fn killed(client: Client) {
+/// Every hook is killed while it runs.
+fn check_killed_hooks(client: Client) {
     let ended = compare(client, |trial| {
-        // A shell gives what it starts in the background no input of its own.
+        // A shell redirects the standard input of background commands, so it is passed on.
         let lines = format!(
             "exec 3<&0\n{} <&3 &\nkill -9 $! && echo killed >> \"$0.note\"\nkill -9 $$",
             trial.hook_command()
@@ -79,36 +79,36 @@ fn killed(client: Client) {
     });
     let Some(ended) = ended else { return };
     assert!(ended.note("hook.note").lines().count() > 10, "{}", ended.note("hook.note"));
-    // Whatever the hooks had come to is whole.
+    // What the hooks have stored is sound.
     drop(ended.store());
 }
 
 #[test]
-fn claude_code_with_nowhere_to_write() {
-    nowhere_to_write(Client::ClaudeCode);
+fn claude_code_works_without_a_data_directory() {
+    check_no_data_dir(Client::ClaudeCode);
 }
 
 #[test]
-fn codex_with_nowhere_to_write() {
-    nowhere_to_write(Client::Codex);
+fn codex_works_without_a_data_directory() {
+    check_no_data_dir(Client::Codex);
 }
 
 #[test]
-fn claude_code_with_a_full_disk() {
-    full_disk(Client::ClaudeCode);
+fn claude_code_works_with_a_full_disk() {
+    check_full_disk(Client::ClaudeCode);
 }
 
 #[test]
-fn codex_with_a_full_disk() {
-    full_disk(Client::Codex);
+fn codex_works_with_a_full_disk() {
+    check_full_disk(Client::Codex);
 }
 
 #[test]
-fn claude_code_with_hooks_that_are_killed() {
-    killed(Client::ClaudeCode);
+fn claude_code_works_with_hooks_that_are_killed() {
+    check_killed_hooks(Client::ClaudeCode);
 }
 
 #[test]
-fn codex_with_hooks_that_are_killed() {
-    killed(Client::Codex);
+fn codex_works_with_hooks_that_are_killed() {
+    check_killed_hooks(Client::Codex);
 }

@@ -1,17 +1,17 @@
-//! As much of an HTTP/1.1 server as the clients need: one request a connection.
+//! A minimal HTTP/1.1 server for the clients: one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// The most that a request may hold.
-const BODY_MAX: u64 = 64 * 1024 * 1024;
+/// The largest body of a request, in bytes.
+const MAX_BODY_LEN: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct Request {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
-    /// As it was before it was compressed for the way.
+    /// Decompressed.
     pub(crate) body: Vec<u8>,
 }
 
@@ -22,30 +22,30 @@ pub(crate) struct Reply {
 
 pub(crate) enum Content {
     Json(String),
-    /// Server-sent events, each of which is sent by itself.
+    /// Server-sent events, each sent separately.
     Events(Vec<String>),
 }
 
-/// Answers requests from now on, each in a thread of its own, until the process ends.
-pub(crate) fn serve(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> SocketAddr {
+/// Serves requests until the process ends, each on its own thread.
+pub(crate) fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = Arc::new(answer);
+    let respond = Arc::new(respond);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
+            let respond = Arc::clone(&respond);
             std::thread::spawn(move || {
-                // A client that hangs up has its reasons; what it asked is on record.
-                let _ = converse(&stream, &*answer);
+                // The client may have closed the connection.
+                let _ = handle(&stream, &*respond);
             });
         }
     });
     address
 }
 
-fn converse(stream: &TcpStream, answer: &dyn Fn(&Request) -> Reply) -> io::Result<()> {
+fn handle(stream: &TcpStream, respond: &dyn Fn(&Request) -> Reply) -> io::Result<()> {
     let Some(request) = read(&mut BufReader::new(stream))? else { return Ok(()) };
-    let reply = answer(&request);
+    let reply = respond(&request);
     let mut out = stream;
     let kind = match reply.content {
         Content::Json(_) => "application/json",
@@ -69,7 +69,7 @@ fn converse(stream: &TcpStream, answer: &dyn Fn(&Request) -> Reply) -> io::Resul
     Ok(())
 }
 
-/// The request; none, if the client hung up without one.
+/// Reads a request; `None` if the client closed the connection.
 pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if input.read_line(&mut line)? == 0 {
@@ -97,7 +97,7 @@ pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
             input.read_line(&mut String::new())?;
         }
     } else {
-        assert!(length < BODY_MAX, "a request of {length} bytes");
+        assert!(length < MAX_BODY_LEN, "a request of {length} bytes");
         input.take(length).read_to_end(&mut body)?;
     }
     let body = match encoding.as_str() {
@@ -109,11 +109,11 @@ pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
     Ok(Some(Request { method, path, body }))
 }
 
-/// The size of the next chunk; none after the last.
+/// The size of the next chunk; `None` after the last.
 fn chunk(input: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut line = String::new();
     input.read_line(&mut line)?;
     let size = u64::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16).unwrap();
-    assert!(size < BODY_MAX, "a chunk of {size} bytes");
+    assert!(size < MAX_BODY_LEN, "a chunk of {size} bytes");
     Ok((size > 0).then_some(size))
 }

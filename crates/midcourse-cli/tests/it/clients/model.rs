@@ -1,4 +1,4 @@
-//! A model that answers from a script, in the dialect of one API, and keeps all that it was asked.
+//! A model server that responds from a script, for one API, and keeps all requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,57 +6,58 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use super::http::{self, Reply, Request};
-use super::script::{Asker, Script, Turn};
+use super::script::{Requester, Script, Turn};
 
-/// A request to the model.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) asker: Asker,
+pub(crate) struct ModelRequest {
+    pub(crate) requester: Requester,
     pub(crate) body: Value,
-    /// The body as it came.
+    /// The bytes of the body.
     pub(crate) raw: Vec<u8>,
 }
 
-/// How an API speaks.
-pub(crate) trait Dialect: Send + Sync + 'static {
-    /// Where the model is asked.
+pub(crate) trait ModelApi: Send + Sync + 'static {
+    /// The path of model requests.
     const PATH: &'static str;
-    /// Who asks.
-    fn asker(body: &Value) -> Asker;
-    /// An answer. The number tells all answers of a trial apart.
-    fn answer(turn: &Turn, body: &Value, number: usize) -> Reply;
-    /// The answer to anything but a question to the model.
-    fn beside(request: &Request) -> Reply;
+    fn requester(body: &Value) -> Requester;
+    /// `number` is unique among the responses of a trial.
+    fn respond(turn: &Turn, body: &Value, number: usize) -> Reply;
+    /// The reply to any other request.
+    fn other(request: &Request) -> Reply;
 }
 
-/// A model that is up.
+/// A running model server.
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
 impl Model {
-    pub(crate) fn start<D: Dialect>(script: Script) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::<Asked>::new()));
-        let kept = Arc::clone(&asked);
+    pub(crate) fn start<D: ModelApi>(script: Script) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::<ModelRequest>::new()));
+        let for_server = Arc::clone(&requests);
         let address = http::serve(move |request| {
             if request.method != "POST" || request.path != D::PATH {
-                return D::beside(request);
+                return D::other(request);
             }
             let body: Value = serde_json::from_slice(&request.body).unwrap();
-            let asker = D::asker(&body);
-            let mut kept = kept.lock().unwrap();
-            let n = kept.iter().filter(|before| before.asker == asker).count();
-            kept.push(Asked { asker, body: body.clone(), raw: request.body.clone() });
-            let number = kept.len();
-            drop(kept);
-            D::answer(&script.turn(asker, n), &body, number)
+            let requester = D::requester(&body);
+            let mut requests = for_server.lock().unwrap();
+            let n = requests.iter().filter(|before| before.requester == requester).count();
+            requests.push(ModelRequest {
+                requester,
+                body: body.clone(),
+                raw: request.body.clone(),
+            });
+            let number = requests.len();
+            drop(requests);
+            D::respond(&script.turn(requester, n), &body, number)
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
-    /// What it was asked until now.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    /// The model requests so far.
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap().clone()
     }
 }

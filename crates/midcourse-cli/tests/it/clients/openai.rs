@@ -1,30 +1,30 @@
-//! The Responses API, as far as Codex uses it.
+//! The part of the Responses API that Codex uses.
 
 use serde_json::{Value, json};
 
 use super::http::{Content, Reply, Request};
-use super::model::Dialect;
-use super::script::{AGENT_ID, AGENT_TASK, Asker, Piece, Turn};
+use super::model::ModelApi;
+use super::script::{AGENT_ID, AGENT_TASK, Piece, Requester, Turn};
 use super::times;
 
 pub(crate) struct Responses;
 
-impl Dialect for Responses {
+impl ModelApi for Responses {
     const PATH: &'static str = "/v1/responses";
 
-    /// An agent's task is its user's word; in the main conversation it is the input of a call.
-    fn asker(body: &Value) -> Asker {
+    /// A subagent's task is a user message; in the main conversation it is the input of a call.
+    fn requester(body: &Value) -> Requester {
         let mut items = body["input"].as_array().into_iter().flatten();
         let is_agent = items.any(|item| item["role"] == "user" && times(item, AGENT_TASK) > 0);
-        if is_agent { Asker::Agent } else { Asker::Main }
+        if is_agent { Requester::Subagent } else { Requester::Main }
     }
 
-    fn answer(turn: &Turn, body: &Value, number: usize) -> Reply {
+    fn respond(turn: &Turn, body: &Value, number: usize) -> Reply {
         let pieces = match turn {
-            Turn::Answers(pieces) => pieces,
-            Turn::Refuses(status) => return refusal(*status, "the script refuses"),
+            Turn::Response(pieces) => pieces,
+            Turn::Error(status) => return error(*status, "an error of the script"),
         };
-        let agent = agent_started(body).unwrap_or_default();
+        let agent = last_subagent(body).unwrap_or_default();
         let id = format!("resp_{number}");
         let mut events = vec![json!({"type": "response.created", "response": {"id": id}})];
         for (index, piece) in pieces.iter().enumerate() {
@@ -42,27 +42,27 @@ impl Dialect for Responses {
         Reply { status: 200, content: Content::Events(events.into_iter().map(event).collect()) }
     }
 
-    fn beside(request: &Request) -> Reply {
+    fn other(request: &Request) -> Reply {
         if request.method == "GET" && request.path.ends_with("/models") {
             let none = json!({"object": "list", "data": [], "models": []});
             return Reply { status: 200, content: Content::Json(none.to_string()) };
         }
-        refusal(404, "there is no such thing here")
+        error(404, "not found")
     }
 }
 
-fn refusal(status: u16, message: &str) -> Reply {
-    let error = json!({"error": {"type": "invalid_request_error", "message": message}});
-    Reply { status, content: Content::Json(error.to_string()) }
+fn error(status: u16, message: &str) -> Reply {
+    let body = json!({"error": {"type": "invalid_request_error", "message": message}});
+    Reply { status, content: Content::Json(body.to_string()) }
 }
 
 fn item(piece: &Piece, agent: &str, number: usize, index: usize) -> Value {
     match piece {
-        Piece::Says(text) => {
+        Piece::Text(text) => {
             json!({"type": "message", "role": "assistant", "id": format!("msg_{number}_{index}"),
                    "content": [{"type": "output_text", "text": text, "annotations": []}]})
         }
-        Piece::Calls { id, group, tool, input } => {
+        Piece::ToolCall { id, group, tool, input } => {
             let arguments = input.to_string().replace(AGENT_ID, agent);
             let mut item = json!({"type": "function_call", "id": format!("fc_{number}_{index}"),
                                   "call_id": id, "name": tool, "arguments": arguments});
@@ -74,8 +74,8 @@ fn item(piece: &Piece, agent: &str, number: usize, index: usize) -> Value {
     }
 }
 
-/// The agent that was started last, by what its start answered.
-fn agent_started(body: &Value) -> Option<String> {
+/// The id of the last subagent, from the result of the call that started it.
+fn last_subagent(body: &Value) -> Option<String> {
     let items = body["input"].as_array()?.iter().rev();
     items.into_iter().find_map(|item| {
         let output: Value = serde_json::from_str(item["output"].as_str()?).ok()?;

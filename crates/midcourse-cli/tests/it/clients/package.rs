@@ -1,4 +1,4 @@
-//! One run of an agent on a package for Python: in folders of its own, with a scripted model.
+//! One run of an agent that uses a Python package, in its own folders, with a scripted model.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use tempfile::TempDir;
 
 use super::anthropic::Messages;
 use super::chat_completions::ChatCompletions;
-use super::kept::Kept;
-use super::model::{Asked, Model};
+use super::model::{Model, ModelRequest};
+use super::recorded::RecordedData;
 use super::script::{Piece, Script};
-use super::trial::finish;
-use super::{folder, skipped};
+use super::trial::run_to_end;
+use super::{folder, print_skipped};
 
-/// A key that opens nothing, and is easy to find.
+/// An API key that is not valid anywhere and easy to search for.
 pub(crate) const KEY: &str = "sk-of-nobody-0123456789abcdef";
 
 /// A package, and how it is used.
@@ -32,11 +32,11 @@ pub(crate) enum Api {
 }
 
 impl Package {
-    /// Python with the packages; none, which is said, where they are not to be driven.
+    /// Python with the packages. `None` if the tests are skipped.
     fn python() -> Option<PathBuf> {
-        let python = folder("an agent on a package for Python")?.join("python/bin/python");
+        let python = folder("an agent on a Python package")?.join("python/bin/python");
         if !python.exists() {
-            skipped(&format!("no packages for Python: {} is not there", python.display()));
+            print_skipped(&format!("no Python packages: {} does not exist", python.display()));
             return None;
         }
         Some(python)
@@ -49,33 +49,33 @@ impl Package {
         }
     }
 
-    /// A call of the agent's shell.
+    /// A call of the agent's shell tool.
     pub(crate) fn shell(id: &str, command: &str) -> Piece {
         Piece::call(id, "shell", serde_json::json!({"command": command}))
     }
 }
 
-/// An agent that is about to be started.
+/// An agent that has not been started yet.
 pub(crate) struct Trial {
     package: Package,
     python: PathBuf,
     folder: TempDir,
     model: Model,
-    /// How many milliseconds a request may wait for what is to be said.
+    /// Milliseconds that a request may wait for messages.
     budget: &'static str,
 }
 
-/// What an agent has left.
+/// The result of a trial.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The bodies of its requests, as it sent them.
+    /// The bodies of the requests that the agent sent.
     pub(crate) sent: Vec<Vec<u8>>,
 }
 
 impl Trial {
-    /// None, if the packages are not to be driven.
+    /// `None` if the tests are skipped.
     pub(crate) fn of(package: Package, script: Script) -> Option<Self> {
         let python = Package::python()?;
         let folder = tempfile::tempdir().unwrap();
@@ -84,28 +84,28 @@ impl Trial {
             Api::OpenAi => Model::start::<ChatCompletions>(script),
             Api::Anthropic => Model::start::<Messages>(script),
         };
-        // Time enough on a busy machine.
+        // Long enough for a busy machine.
         Some(Self { package, python, folder, model, budget: "60000" })
     }
 
-    /// The same, with requests that wait for nothing.
-    pub(crate) fn in_a_hurry(self) -> Self {
+    /// Lets requests wait for 1 ms only.
+    pub(crate) fn without_waiting(self) -> Self {
         Self { budget: "1", ..self }
     }
 
-    /// Runs the agent to its end, without midcourse.
+    /// Runs the agent without midcourse.
     pub(crate) fn run_bare(&self, words: &[&str]) -> Ended {
         self.run_in(Command::new(&self.python), words, &self.variables())
     }
 
-    /// Runs the agent to its end by `midcourse run`, with these options.
+    /// Runs the agent with `midcourse run` and these options.
     pub(crate) fn run(&self, options: &[&str], words: &[&str]) -> Ended {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         command.arg("run").args(options).arg("--").arg(&self.python);
         self.run_in(command, words, &self.variables())
     }
 
-    /// Runs the agent to its end; the variables say where its model is.
+    /// Runs the agent with these environment variables, which have the model's address.
     pub(crate) fn run_at(&self, variables: &[(String, String)], words: &[&str]) -> Ended {
         self.run_in(Command::new(&self.python), words, variables)
     }
@@ -130,11 +130,11 @@ impl Trial {
             .env("OPENAI_API_KEY", KEY)
             .env("ANTHROPIC_API_KEY", KEY)
             .env("AGENT_SENT", sent.path())
-            .env("MIDCOURSE_HOME", self.home())
+            .env("MIDCOURSE_HOME", self.data_dir())
             .env("MIDCOURSE_PROXY_BUDGET_MS", self.budget)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.project());
-        let output = finish(command);
+        let output = run_to_end(command);
         let mut files: Vec<PathBuf> =
             fs::read_dir(sent.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort_unstable();
@@ -152,27 +152,24 @@ impl Trial {
             .map(|(name, path)| (name.to_owned(), format!("http://{address}{path}")))
     }
 
-    /// Where the model is.
     pub(crate) fn address(&self) -> SocketAddr {
         self.model.address
     }
 
-    /// What the model was asked.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.model.asked()
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
+        self.model.requests()
     }
 
-    /// The folder that the agent works in.
+    /// The agent's working directory.
     pub(crate) fn project(&self) -> PathBuf {
         self.folder.path().join("project")
     }
 
-    /// The folder for midcourse's data.
-    pub(crate) fn home(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.folder.path().join("midcourse")
     }
 
-    pub(crate) fn kept(&self) -> Kept {
-        Kept::at(self.home())
+    pub(crate) fn recorded(&self) -> RecordedData {
+        RecordedData::at(self.data_dir())
     }
 }

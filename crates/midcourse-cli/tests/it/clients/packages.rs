@@ -1,33 +1,33 @@
-//! Agents on the packages for Python, with `midcourse run` or a proxy between them and their model.
+//! Agents that use the Python packages, with `midcourse run` or `midcourse proxy`.
 
 use std::path::PathBuf;
 
 use midcourse::TrajectoryRecord;
 
-use super::carried;
-use super::kept::{answers, count, words};
-use super::model::Asked;
+use super::insertions;
+use super::model::ModelRequest;
 use super::package::{Api, Ended, KEY, Package, Trial};
-use super::script::{AGENT_TASK, Asker, Piece, Script, TASK, Turn};
+use super::recorded::{count, model_messages, user_messages};
+use super::script::{AGENT_TASK, Piece, Requester, Script, TASK, Turn};
 use super::standalone::Proxy;
 use super::times;
 use super::trial::{calls, texts};
 
 const LAST: &str = "I have finished – “well” 😀.";
 
-/// What is said of a loop begins so.
-const OF_LOOP: &str = "You made the same tool call 3 times";
+/// The beginning of the message about a loop.
+const LOOP_MESSAGE: &str = "You made the same tool call 3 times";
 
-fn turns(answers: Vec<Vec<Piece>>) -> Vec<Turn> {
-    answers.into_iter().map(Turn::Answers).collect()
+fn turns(responses: Vec<Vec<Piece>>) -> Vec<Turn> {
+    responses.into_iter().map(Turn::Response).collect()
 }
 
-/// Words, a call that works, one that fails, three at once, and a loop.
+/// Text, a call that succeeds, one that fails, three parallel calls, and a loop.
 fn script() -> Script {
     let shell = Package::shell;
     let mut main = vec![
         vec![
-            Piece::says("I begin – “so” \\ é 日本 😀 </script>\u{2028}."),
+            Piece::text("I begin – “so” \\ é 日本 😀 </script>\u{2028}."),
             shell("a-fine", "printf 'h\\303\\244llo\\t\"\\\\x\\033[0m\\n'"),
         ],
         vec![shell("b-fails", "echo out; echo err >&2; exit 3")],
@@ -35,34 +35,34 @@ fn script() -> Script {
     ];
     let loops = (1..=5).map(|n| vec![shell(&format!("loop-{n}"), "cat missing.txt")]);
     main.extend(loops);
-    main.push(vec![Piece::says(LAST)]);
-    Script { main: turns(main), agent: Vec::new() }
+    main.push(vec![Piece::text(LAST)]);
+    Script { main: turns(main), subagent: Vec::new() }
 }
 
-/// What holds of every run that is over and was watched by the proxy alone.
+/// Checks of every run that only the proxy saw. Returns the run.
 fn check(trial: &Trial, ended: &Ended, bare: &Ended) -> Vec<TrajectoryRecord> {
     assert_eq!((ended.code, &ended.stdout), (bare.code, &bare.stdout), "{}", ended.stderr);
-    assert_eq!(ended.sent.len(), bare.sent.len(), "asks as often");
-    let kept = trial.kept();
-    assert_eq!(kept.log(), "", "nothing went wrong");
-    assert_eq!(kept.files_with(KEY), Vec::<PathBuf>::new());
-    kept.replays_as_it_was();
-    let [(_, run)] = kept.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
+    assert_eq!(ended.sent.len(), bare.sent.len(), "the number of requests is the same");
+    let recorded = trial.recorded();
+    assert_eq!(recorded.log(), "", "there were no problems");
+    assert_eq!(recorded.files_with(KEY), Vec::<PathBuf>::new());
+    recorded.assert_replay_is_equal();
+    let [(_, run)] = recorded.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
     for (kind, expected) in [("run_started", 1), ("run_ended", 1), ("unread", 0), ("gap", 0)] {
         assert_eq!(count(&run, kind), expected, "{kind}");
     }
-    let got = bodies(&trial.asked(), Asker::Main);
-    carried::check(&run, &got, &ended.sent);
-    assert_eq!(answers(&run), got.len(), "each answer once");
+    let received = bodies(&trial.requests(), Requester::Main);
+    insertions::check(&run, &received, &ended.sent);
+    assert_eq!(model_messages(&run), received.len(), "each response is recorded once");
     run
 }
 
-fn bodies(asked: &[Asked], asker: Asker) -> Vec<Vec<u8>> {
-    let by = asked.iter().filter(|asked| asked.asker == asker);
-    by.map(|asked| asked.raw.clone()).collect()
+fn bodies(requests: &[ModelRequest], requester: Requester) -> Vec<Vec<u8>> {
+    let requests = requests.iter().filter(|request| request.requester == requester);
+    requests.map(|request| request.raw.clone()).collect()
 }
 
-fn a_session(api: Api, streams: bool) {
+fn check_session(api: Api, streams: bool) {
     let package = Package { api, streams };
     let (Some(bare), Some(trial)) = (Trial::of(package, script()), Trial::of(package, script()))
     else {
@@ -72,9 +72,9 @@ fn a_session(api: Api, streams: bool) {
     assert_eq!((bare.code, bare.stdout.trim()), (Some(0), LAST), "{}", bare.stderr);
     let ended = trial.run(&["--deadline", "2h", "--max-calls", "8"], &[TASK]);
     let run = check(&trial, &ended, &bare);
-    assert_eq!(words(&run), [TASK]);
+    assert_eq!(user_messages(&run), [TASK]);
     let failed = match api {
-        // This API has no word for a call that failed.
+        // This API does not mark failed calls.
         Api::OpenAi => "ok",
         Api::Anthropic => "failed",
     };
@@ -88,123 +88,124 @@ fn a_session(api: Api, streams: bool) {
     expected.extend((1..=5).map(|n| format!("loop-{n} {failed}")));
     assert_eq!(calls(&run), expected);
 
-    let asked = trial.asked();
-    let first_with = |words: &str| asked.iter().position(|asked| times(&asked.body, words) > 0);
-    let told = texts(&run);
-    let about = |words: &str| -> Vec<&String> {
-        told.iter().filter(|text| text.starts_with(words)).collect()
+    let requests = trial.requests();
+    let first_with =
+        |text: &str| requests.iter().position(|request| times(&request.body, text) > 0);
+    let messages = texts(&run);
+    let about = |start: &str| -> Vec<&String> {
+        messages.iter().filter(|text| text.starts_with(start)).collect()
     };
-    let [of_loop] = about(OF_LOOP)[..] else { panic!("{told:?}") };
-    assert_eq!(first_with(of_loop), first_with("loop-3"), "right after the third");
-    let [of_deadline] = about("There is a deadline")[..] else { panic!("{told:?}") };
-    assert_eq!(first_with(of_deadline), Some(0));
-    for (words, call) in [("used 4 of 8", "c-two"), ("the budget of 8 tool calls", "loop-3")] {
-        let of_budget: Vec<_> = told.iter().filter(|text| text.contains(words)).collect();
-        let [of_budget] = of_budget[..] else { panic!("{words}: {told:?}") };
-        assert_eq!(first_with(of_budget), first_with(call));
+    let [loop_message] = about(LOOP_MESSAGE)[..] else { panic!("{messages:?}") };
+    assert_eq!(first_with(loop_message), first_with("loop-3"), "after the third call");
+    let [deadline_message] = about("There is a deadline")[..] else { panic!("{messages:?}") };
+    assert_eq!(first_with(deadline_message), Some(0));
+    for (part, call) in [("used 4 of 8", "c-two"), ("the budget of 8 tool calls", "loop-3")] {
+        let budget_messages: Vec<_> = messages.iter().filter(|text| text.contains(part)).collect();
+        let [budget_message] = budget_messages[..] else { panic!("{part}: {messages:?}") };
+        assert_eq!(first_with(budget_message), first_with(call));
     }
 }
 
 #[test]
-fn a_session_on_openai_is_on_record_and_is_told_of_its_loop() {
-    a_session(Api::OpenAi, false);
+fn an_openai_session_is_recorded_and_gets_a_message_about_its_loop() {
+    check_session(Api::OpenAi, false);
 }
 
 #[test]
-fn a_session_on_openai_that_streams_is_on_record_and_is_told_of_its_loop() {
-    a_session(Api::OpenAi, true);
+fn a_streaming_openai_session_is_recorded_and_gets_a_message_about_its_loop() {
+    check_session(Api::OpenAi, true);
 }
 
 #[test]
-fn a_session_on_anthropic_is_on_record_and_is_told_of_its_loop() {
-    a_session(Api::Anthropic, false);
+fn an_anthropic_session_is_recorded_and_gets_a_message_about_its_loop() {
+    check_session(Api::Anthropic, false);
 }
 
 #[test]
-fn a_session_on_anthropic_that_streams_is_on_record_and_is_told_of_its_loop() {
-    a_session(Api::Anthropic, true);
+fn a_streaming_anthropic_session_is_recorded_and_gets_a_message_about_its_loop() {
+    check_session(Api::Anthropic, true);
 }
 
-/// What comes too late for a request comes with another or not at all; the rest is as ever.
+/// A message that is too late for its request is delivered with a later one or not at all.
 #[test]
-fn a_session_that_waits_for_nothing_is_on_record() {
+fn a_session_whose_requests_do_not_wait_is_recorded() {
     for (api, streams) in [(Api::OpenAi, true), (Api::Anthropic, false)] {
         let package = Package { api, streams };
         let trial = || Trial::of(package, script());
         let (Some(bare), Some(trial)) = (trial(), trial()) else { return };
-        let (bare, trial) = (bare.run_bare(&[TASK]), trial.in_a_hurry());
+        let (bare, trial) = (bare.run_bare(&[TASK]), trial.without_waiting());
         let ended = trial.run(&["--deadline", "2h", "--max-calls", "8"], &[TASK]);
         let run = check(&trial, &ended, &bare);
-        assert_eq!((words(&run), calls(&run).len()), (vec![TASK.to_owned()], 10));
+        assert_eq!((user_messages(&run), calls(&run).len()), (vec![TASK.to_owned()], 10));
     }
 }
 
-/// Nothing but words, and the user speaks twice.
+/// Text only, with two messages of the user.
 #[test]
 fn a_chat_without_tools_is_one_run() {
     for api in [Api::OpenAi, Api::Anthropic] {
         for streams in [false, true] {
             let package = Package { api, streams };
-            let main = turns(vec![vec![Piece::says("And then?")], vec![Piece::says(LAST)]]);
-            let script = Script { main, agent: Vec::new() };
+            let main = turns(vec![vec![Piece::text("And then?")], vec![Piece::text(LAST)]]);
+            let script = Script { main, subagent: Vec::new() };
             let trial = || Trial::of(package, script.clone());
             let (Some(bare), Some(trial)) = (trial(), trial()) else { return };
             let bare = bare.run_bare(&["--chat", TASK]);
             let ended = trial.run(&["--deadline", "2h"], &["--chat", TASK]);
             let run = check(&trial, &ended, &bare);
-            assert_eq!(words(&run), [TASK, "go on"], "{package:?}");
+            assert_eq!(user_messages(&run), [TASK, "go on"], "{package:?}");
             assert_eq!(calls(&run), [""; 0]);
         }
     }
 }
 
-/// Each waits for the other in the middle of a call, so that both are under way for sure.
-fn two_at_once(api: Api, streams: bool) {
+/// Each agent waits for the other in the middle of a call, so both run at the same time.
+fn check_two_agents(api: Api, streams: bool) {
     let shell = Package::shell;
     let main = turns(vec![
-        vec![shell("a-hears", "cat < to-a")],
-        vec![shell("a-says", "echo hello > to-b")],
-        vec![Piece::says(LAST)],
+        vec![shell("a-reads", "cat < to-a")],
+        vec![shell("a-writes", "echo hello > to-b")],
+        vec![Piece::text(LAST)],
     ]);
-    let agent = turns(vec![
-        vec![shell("b-says", "echo hello > to-a")],
-        vec![shell("b-hears", "cat < to-b")],
-        vec![Piece::says(LAST)],
+    let subagent = turns(vec![
+        vec![shell("b-writes", "echo hello > to-a")],
+        vec![shell("b-reads", "cat < to-b")],
+        vec![Piece::text(LAST)],
     ]);
     let package = Package { api, streams };
-    let Some(trial) = Trial::of(package, Script { main, agent }) else { return };
+    let Some(trial) = Trial::of(package, Script { main, subagent }) else { return };
     for name in ["to-a", "to-b"] {
         let pipe = trial.project().join(name);
         let made = std::process::Command::new("mkfifo").arg(pipe).status().unwrap();
         assert!(made.success());
     }
-    let proxy = Proxy::start(trial.address(), &trial.home());
+    let proxy = Proxy::start(trial.address(), &trial.data_dir());
     let run = |task: &str| trial.run_at(proxy.variables(), &[task]);
     let (first, second) = std::thread::scope(|scope| {
         let second = scope.spawn(|| run(AGENT_TASK));
         (run(TASK), second.join().unwrap())
     });
     proxy.stop();
-    let asked = trial.asked();
-    let kept = trial.kept();
-    assert_eq!(kept.log(), "");
-    let runs = kept.runs();
+    let requests = trial.requests();
+    let recorded = trial.recorded();
+    assert_eq!(recorded.log(), "");
+    let runs = recorded.runs();
     assert_eq!(runs.len(), 2, "{runs:?}");
-    for (task, ended, asker, expected) in [
-        (TASK, first, Asker::Main, ["a-hears ok", "a-says ok"]),
-        (AGENT_TASK, second, Asker::Agent, ["b-hears ok", "b-says ok"]),
+    for (task, ended, requester, expected) in [
+        (TASK, first, Requester::Main, ["a-reads ok", "a-writes ok"]),
+        (AGENT_TASK, second, Requester::Subagent, ["b-reads ok", "b-writes ok"]),
     ] {
         assert_eq!((ended.code, ended.stdout.trim()), (Some(0), LAST), "{}", ended.stderr);
-        let (summary, run) = runs.iter().find(|(_, run)| words(run) == [task]).unwrap();
-        assert_eq!(summary.parent_run_id, None, "nobody works for the other");
+        let (summary, run) = runs.iter().find(|(_, run)| user_messages(run) == [task]).unwrap();
+        assert_eq!(summary.parent_run_id, None, "neither is a subagent");
         assert_eq!(calls(run), expected);
-        assert_eq!(answers(run), 3);
-        carried::check(run, &bodies(&asked, asker), &ended.sent);
+        assert_eq!(model_messages(run), 3);
+        insertions::check(run, &bodies(&requests, requester), &ended.sent);
     }
 }
 
 #[test]
-fn two_agents_at_once_are_two_runs() {
-    two_at_once(Api::OpenAi, false);
-    two_at_once(Api::Anthropic, true);
+fn two_concurrent_agents_are_two_runs() {
+    check_two_agents(Api::OpenAi, false);
+    check_two_agents(Api::Anthropic, true);
 }

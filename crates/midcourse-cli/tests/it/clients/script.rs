@@ -1,33 +1,32 @@
-//! What the model is to answer, turn by turn, in the words of no API.
+//! The scripted responses of the model, turn by turn, independent of any API.
 
 use serde_json::Value;
 
-/// What the user asks for.
+/// The user's prompt.
 pub(crate) const TASK: &str = "Do the scripted work.";
 
-/// What an agent that works for the main one is asked for.
+/// The prompt of the subagent.
 pub(crate) const AGENT_TASK: &str = "Look into the scripted corner.";
 
-/// Stands in a call's input for the id of the agent that was started last.
+/// Placeholder in a call's input for the id of the last subagent.
 pub(crate) const AGENT_ID: &str = "{{agent}}";
 
-/// Who asks the model.
+/// Who sends a model request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Main,
-    /// An agent that works for the main one.
-    Agent,
-    /// The client itself, which wants a title or the like.
-    Side,
+    Subagent,
+    /// The client itself, for a title or the like.
+    Client,
 }
 
-/// A part of an answer.
+/// A part of a model response.
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
-    Says(String),
-    Calls {
+    Text(String),
+    ToolCall {
         id: String,
-        /// The group that the tool belongs to, where an API has such.
+        /// The tool's namespace, for APIs that have one.
         group: Option<&'static str>,
         tool: String,
         input: Value,
@@ -36,57 +35,57 @@ pub(crate) enum Piece {
 
 impl Piece {
     pub(crate) fn call(id: &str, tool: &str, input: Value) -> Self {
-        Self::Calls { id: id.to_owned(), group: None, tool: tool.to_owned(), input }
+        Self::ToolCall { id: id.to_owned(), group: None, tool: tool.to_owned(), input }
     }
 
-    pub(crate) fn says(text: &str) -> Self {
-        Self::Says(text.to_owned())
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
     }
 }
 
-/// One answer of the model.
+/// One response of the model.
 #[derive(Debug, Clone)]
 pub(crate) enum Turn {
-    Answers(Vec<Piece>),
-    /// The API refuses, with this status, now and ever after.
-    Refuses(u16),
+    Response(Vec<Piece>),
+    /// An API error with this status, from now on.
+    Error(u16),
 }
 
-/// The answers, in order, to the main agent and to the one that works for it.
+/// The responses to the main agent and to its subagent, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) main: Vec<Turn>,
-    pub(crate) agent: Vec<Turn>,
+    pub(crate) subagent: Vec<Turn>,
 }
 
 impl Script {
-    /// One call a turn, and then a last word.
+    /// One tool call per turn, and then a last message.
     pub(crate) fn of_calls(calls: impl IntoIterator<Item = Piece>, last: &str) -> Self {
-        let turns = calls.into_iter().map(|call| Turn::Answers(vec![call]));
-        let main = turns.chain([Turn::Answers(vec![Piece::says(last)])]).collect();
-        Self { main, agent: Vec::new() }
+        let turns = calls.into_iter().map(|call| Turn::Response(vec![call]));
+        let main = turns.chain([Turn::Response(vec![Piece::text(last)])]).collect();
+        Self { main, subagent: Vec::new() }
     }
 
-    /// The answer to somebody's `n`-th question.
-    pub(crate) fn turn(&self, asker: Asker, n: usize) -> Turn {
-        let turns = match asker {
-            Asker::Main => &self.main,
-            Asker::Agent => &self.agent,
-            Asker::Side => return Turn::Answers(vec![Piece::says("ok")]),
+    /// The response to the `n`-th request of a requester.
+    pub(crate) fn turn(&self, requester: Requester, n: usize) -> Turn {
+        let turns = match requester {
+            Requester::Main => &self.main,
+            Requester::Subagent => &self.subagent,
+            Requester::Client => return Turn::Response(vec![Piece::text("ok")]),
         };
         match (turns.get(n), turns.last()) {
-            (Some(turn), _) | (None, Some(turn @ Turn::Refuses(_))) => turn.clone(),
-            _ => Turn::Answers(vec![Piece::says("The script is over.")]),
+            (Some(turn), _) | (None, Some(turn @ Turn::Error(_))) => turn.clone(),
+            _ => Turn::Response(vec![Piece::text("The script is over.")]),
         }
     }
 }
 
-/// How often words stand in the strings of a value.
-pub(crate) fn times(value: &Value, words: &str) -> usize {
+/// How often a text occurs in the strings of a value.
+pub(crate) fn times(value: &Value, text: &str) -> usize {
     match value {
-        Value::String(text) => text.matches(words).count(),
-        Value::Array(items) => items.iter().map(|item| times(item, words)).sum(),
-        Value::Object(fields) => fields.values().map(|field| times(field, words)).sum(),
+        Value::String(string) => string.matches(text).count(),
+        Value::Array(items) => items.iter().map(|item| times(item, text)).sum(),
+        Value::Object(fields) => fields.values().map(|field| times(field, text)).sum(),
         _ => 0,
     }
 }

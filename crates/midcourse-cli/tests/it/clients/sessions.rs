@@ -1,14 +1,14 @@
-//! Whole sessions: what is on record of them, and what the agent was told.
+//! Whole sessions of coding agents: what is recorded, and which messages the agent gets.
 
 use serde_json::json;
 
-use super::script::{AGENT_ID, AGENT_TASK, Asker, Piece, Script, Turn};
+use super::script::{AGENT_ID, AGENT_TASK, Piece, Requester, Script, Turn};
 use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, times};
 
 pub(crate) const LAST: &str = "I have finished.";
 
-/// The calls of the session and of its agent in Claude Code, and how they end.
+/// The calls of the main agent in Claude Code, and how they end.
 pub(crate) const CALLS: &str = "\
 a-fine ok
 b-fails failed
@@ -27,17 +27,17 @@ loop-3 failed
 loop-4 failed
 z-on ok";
 
-pub(crate) const CALLS_OF_AGENT: &str = "\
+pub(crate) const SUBAGENT_CALLS: &str = "\
 x-fails failed
 x-fine ok
 y-forbidden denied";
 
-/// Everything that a session can hold: calls that return, fail, are refused and cannot be made,
-/// several at once, an agent with calls of its own, and in the end a loop.
+/// Everything that can happen in a session: calls that succeed, fail, are refused or cannot be made,
+/// parallel calls, a subagent with its own calls, and at the end a loop.
 pub(crate) fn script(client: Client) -> Script {
     let shell = |id: &str, command: &str| client.shell(id, command);
     let mut main = vec![
-        vec![Piece::says("I begin."), shell("a-fine", "echo hello")],
+        vec![Piece::text("I begin."), shell("a-fine", "echo hello")],
         vec![shell("b-fails", "echo out; echo err >&2; exit 3")],
         vec![client.forbidden("c-forbidden")],
     ];
@@ -52,17 +52,17 @@ pub(crate) fn script(client: Client) -> Script {
             main.push(vec![Piece::call("h-agent", "Agent", agent)]);
         }
         Client::Codex => {
-            let of_agents = |id: &str, tool: &str, input| match Piece::call(id, tool, input) {
-                Piece::Calls { id, tool, input, .. } => {
-                    Piece::Calls { id, group: Some("multi_agent_v1"), tool, input }
+            let agent_call = |id: &str, tool: &str, input| match Piece::call(id, tool, input) {
+                Piece::ToolCall { id, tool, input, .. } => {
+                    Piece::ToolCall { id, group: Some("multi_agent_v1"), tool, input }
                 }
-                says @ Piece::Says(_) => says,
+                text @ Piece::Text(_) => text,
             };
             let task = json!({"message": AGENT_TASK});
             main.push(vec![Piece::call("e-unknown", "no_such_tool", json!({"a": 1}))]);
             main.push(vec![Piece::call("f-invalid", "exec_command", json!({}))]);
-            main.push(vec![of_agents("h-agent", "spawn_agent", task)]);
-            main.push(vec![of_agents("h-wait", "wait_agent", json!({"targets": [AGENT_ID]}))]);
+            main.push(vec![agent_call("h-agent", "spawn_agent", task)]);
+            main.push(vec![agent_call("h-wait", "wait_agent", json!({"targets": [AGENT_ID]}))]);
         }
     }
     main.extend([
@@ -77,63 +77,68 @@ pub(crate) fn script(client: Client) -> Script {
         vec![shell("loop-3", "cat missing.txt")],
         vec![shell("loop-4", "cat missing.txt")],
         vec![shell("z-on", "echo another way")],
-        vec![Piece::says(LAST)],
+        vec![Piece::text(LAST)],
     ]);
-    let agent = vec![
+    let subagent = vec![
         vec![shell("x-fine", "echo in the corner")],
         vec![shell("x-fails", "exit 5")],
         vec![client.forbidden("y-forbidden")],
-        vec![Piece::says("The corner is empty.")],
+        vec![Piece::text("The corner is empty.")],
     ];
-    let turns = |turns: Vec<Vec<Piece>>| turns.into_iter().map(Turn::Answers).collect();
-    Script { main: turns(main), agent: turns(agent) }
+    let turns = |turns: Vec<Vec<Piece>>| turns.into_iter().map(Turn::Response).collect();
+    Script { main: turns(main), subagent: turns(subagent) }
 }
 
-/// What holds of such a session whoever the client is; returns the calls of the session and of
-/// its agent.
+/// Checks what every client has in common. Returns the calls of the main agent and of the subagent.
 fn check(session: &Ended) -> [Vec<String>; 2] {
-    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
-    assert_eq!(session.log(), "", "nothing went wrong");
+    assert_eq!(
+        (session.code, session.final_message().as_str()),
+        (Some(0), LAST),
+        "{}",
+        session.stderr
+    );
+    assert_eq!(session.log(), "", "there were no problems");
     let runs = session.runs();
-    let [main, agent] = runs.as_slice() else { panic!("{} runs", runs.len()) };
+    let [main, subagent] = runs.as_slice() else { panic!("{} runs", runs.len()) };
     for (kind, count) in [("run_started", 1), ("run_ended", 1), ("unread", 0), ("gap", 0)] {
-        for run in [main, agent] {
+        for run in [main, subagent] {
             let found = run.iter().filter(|record| record.payload.kind() == kind).count();
             assert_eq!(found, count, "{kind}");
         }
     }
-    assert_eq!(texts(agent), [""; 0], "the agent did nothing wrong");
+    assert_eq!(texts(subagent), [""; 0], "the subagent gets no message");
 
-    // The loop is told in the request that comes after its third call; all that is told stays in
-    // every later request, once.
-    let asked = session.asked_by(Asker::Main);
-    let holds = |words: &str| asked.iter().position(|body| times(body, words) > 0);
-    let told = texts(main);
-    let of_loop = told.iter().find(|text| text.starts_with("You made the same tool call 3 times"));
-    let of_loop = of_loop.unwrap_or_else(|| panic!("{told:?}"));
-    assert_eq!(holds(of_loop), holds("loop-3"));
-    for text in &told {
-        let first = holds(text).unwrap_or_else(|| panic!("was not delivered: {text}"));
-        for later in asked.iter().skip(first) {
+    // The message about the loop is in the request after the third call. Every message stays in all
+    // later requests, once.
+    let requests = session.requests_of(Requester::Main);
+    let first_with = |text: &str| requests.iter().position(|body| times(body, text) > 0);
+    let messages = texts(main);
+    let loop_message =
+        messages.iter().find(|text| text.starts_with("You made the same tool call 3 times"));
+    let loop_message = loop_message.unwrap_or_else(|| panic!("{messages:?}"));
+    assert_eq!(first_with(loop_message), first_with("loop-3"));
+    for text in &messages {
+        let first = first_with(text).unwrap_or_else(|| panic!("was not delivered: {text}"));
+        for later in requests.iter().skip(first) {
             assert_eq!(times(later, text), 1, "{text}");
         }
     }
-    assert_eq!(session.told().last(), Some(&told.len()), "all that was said is on record");
-    session.replays_as_it_was();
-    [calls(main), calls(agent)]
+    assert_eq!(session.label_counts().last(), Some(&messages.len()), "every message is recorded");
+    session.assert_replay_is_equal();
+    [calls(main), calls(subagent)]
 }
 
 #[test]
-fn a_session_of_claude_code_is_on_record_and_is_told_of_its_loop() {
+fn a_claude_code_session_is_recorded_and_gets_a_message_about_its_loop() {
     let Some(trial) = Trial::of(Client::ClaudeCode, script(Client::ClaudeCode)) else { return };
-    let [main, agent] = check(&trial.run(&RUN));
-    assert_eq!((main.join("\n").as_str(), agent.join("\n").as_str()), (CALLS, CALLS_OF_AGENT));
+    let [main, subagent] = check(&trial.run(&RUN));
+    assert_eq!((main.join("\n").as_str(), subagent.join("\n").as_str()), (CALLS, SUBAGENT_CALLS));
 }
 
 #[test]
-fn a_session_of_codex_is_on_record_and_is_told_of_its_loop() {
+fn a_codex_session_is_recorded_and_gets_a_message_about_its_loop() {
     let Some(trial) = Trial::of(Client::Codex, script(Client::Codex)) else { return };
-    let [main, agent] = check(&trial.run(&RUN));
+    let [main, subagent] = check(&trial.run(&RUN));
     insta::assert_snapshot!(main.join("\n"), @r"
     a-fine ok
     b-fails failed
@@ -152,30 +157,35 @@ fn a_session_of_codex_is_on_record_and_is_told_of_its_loop() {
     loop-4 failed
     z-on ok
     ");
-    insta::assert_snapshot!(agent.join("\n"), @r"
+    insta::assert_snapshot!(subagent.join("\n"), @r"
     x-fails failed
     x-fine ok
     y-forbidden denied
     ");
 }
 
-/// A session that ends in a loop, and is taken up again in the same one.
-fn a_session_that_is_resumed_is_one_run(client: Client) {
-    let fails = |id: &str| Turn::Answers(vec![client.shell(id, "cat missing.txt")]);
-    let says = |text: &str| Turn::Answers(vec![Piece::says(text)]);
+/// A session that ends in a loop, and is resumed in the same loop.
+fn check_resumed_session(client: Client) {
+    let fails = |id: &str| Turn::Response(vec![client.shell(id, "cat missing.txt")]);
+    let text = |text: &str| Turn::Response(vec![Piece::text(text)]);
     let main = vec![
         fails("loop-1"),
         fails("loop-2"),
         fails("loop-3"),
-        says("I give up."),
+        text("I give up."),
         fails("loop-4"),
-        Turn::Answers(vec![client.forbidden("m-forbidden")]),
-        says(LAST),
+        Turn::Response(vec![client.forbidden("m-forbidden")]),
+        text(LAST),
     ];
-    let script = Script { main, agent: Vec::new() };
+    let script = Script { main, subagent: Vec::new() };
     let Some(trial) = Trial::of(client, script) else { return };
     let session = trial.run_and_resume(&RUN);
-    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert_eq!(
+        (session.code, session.final_message().as_str()),
+        (Some(0), LAST),
+        "{}",
+        session.stderr
+    );
     let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
     assert_eq!(
         calls(&main),
@@ -185,22 +195,22 @@ fn a_session_that_is_resumed_is_one_run(client: Client) {
         let found = main.iter().filter(|record| record.payload.kind() == kind).count();
         assert_eq!(found, count, "{kind}");
     }
-    assert_eq!(texts(&main).len(), 1, "what was said before is not said again");
-    assert_eq!(session.told(), [0, 0, 0, 1, 1, 1, 1]);
-    session.replays_as_it_was();
+    assert_eq!(texts(&main).len(), 1, "the earlier message is not repeated");
+    assert_eq!(session.label_counts(), [0, 0, 0, 1, 1, 1, 1]);
+    session.assert_replay_is_equal();
 }
 
 #[test]
-fn a_session_of_claude_code_that_is_resumed_is_one_run() {
-    a_session_that_is_resumed_is_one_run(Client::ClaudeCode);
+fn a_resumed_claude_code_session_is_one_run() {
+    check_resumed_session(Client::ClaudeCode);
 }
 
 #[test]
-fn a_session_of_codex_that_is_resumed_is_one_run() {
-    a_session_that_is_resumed_is_one_run(Client::Codex);
+fn a_resumed_codex_session_is_one_run() {
+    check_resumed_session(Client::Codex);
 }
 
-/// Runs a session in which nothing goes wrong; checks that each call is on record.
+/// Runs a session without trouble and checks that every call is recorded.
 fn clean_session(client: Client, hooks: &Hooks) -> Option<Ended> {
     let commands = [
         ("a", "printf 'one\\ntwo\\n' > list.txt"),
@@ -212,43 +222,48 @@ fn clean_session(client: Client, hooks: &Hooks) -> Option<Ended> {
     ];
     let steps = commands.map(|(id, command)| client.shell(id, command));
     let session = Trial::of(client, Script::of_calls(steps, LAST))?.run(hooks);
-    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert_eq!(
+        (session.code, session.final_message().as_str()),
+        (Some(0), LAST),
+        "{}",
+        session.stderr
+    );
     let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
     assert_eq!(calls(&main), commands.map(|(id, _)| format!("{id} ok")));
     Some(session)
 }
 
-fn a_clean_session_is_told_nothing(client: Client) {
+fn check_no_message(client: Client) {
     let Some(session) = clean_session(client, &RUN) else { return };
-    let words = session.asked.iter().map(|asked| times(&asked.body, "midcourse"));
-    assert_eq!(words.sum::<usize>(), 0, "no word of ours, and no trace of the hooks");
+    let mentions = session.requests.iter().map(|request| times(&request.body, "midcourse"));
+    assert_eq!(mentions.sum::<usize>(), 0, "no message and no trace of the hooks");
 }
 
-fn a_clean_session_is_told_its_deadline(client: Client) {
+fn check_deadline_message(client: Client) {
     let hooks = Hooks::Run(&["--deadline", "2h"]);
     let Some(session) = clean_session(client, &hooks) else { return };
     let texts = texts(&session.runs()[0]);
     assert!(matches!(&texts[..], [text] if text.starts_with("There is a deadline: ")), "{texts:?}");
-    let told = session.told();
-    assert!(told.iter().all(|told| *told == 1), "from the first request on: {told:?}");
+    let labels = session.label_counts();
+    assert!(labels.iter().all(|count| *count == 1), "from the first request on: {labels:?}");
 }
 
 #[test]
-fn a_clean_session_of_claude_code_is_told_nothing() {
-    a_clean_session_is_told_nothing(Client::ClaudeCode);
+fn a_claude_code_session_without_trouble_gets_no_message() {
+    check_no_message(Client::ClaudeCode);
 }
 
 #[test]
-fn a_clean_session_of_codex_is_told_nothing() {
-    a_clean_session_is_told_nothing(Client::Codex);
+fn a_codex_session_without_trouble_gets_no_message() {
+    check_no_message(Client::Codex);
 }
 
 #[test]
-fn a_clean_session_of_claude_code_is_told_its_deadline() {
-    a_clean_session_is_told_its_deadline(Client::ClaudeCode);
+fn a_claude_code_session_is_told_its_deadline() {
+    check_deadline_message(Client::ClaudeCode);
 }
 
 #[test]
-fn a_clean_session_of_codex_is_told_its_deadline() {
-    a_clean_session_is_told_its_deadline(Client::Codex);
+fn a_codex_session_is_told_its_deadline() {
+    check_deadline_message(Client::Codex);
 }

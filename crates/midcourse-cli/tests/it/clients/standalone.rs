@@ -1,4 +1,4 @@
-//! `midcourse proxy`, started by hand.
+//! `midcourse proxy`, started without `midcourse run`.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -7,20 +7,20 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A proxy that is up.
+/// A running proxy.
 pub(crate) struct Proxy {
     child: Child,
-    /// What it printed: names of variables, and where it is reached.
+    /// The environment variables that it printed, with its addresses.
     variables: Vec<(String, String)>,
 }
 
 impl Proxy {
-    /// Starts one in front of a model, with midcourse's data in a folder.
-    pub(crate) fn start(model: SocketAddr, home: &Path) -> Self {
+    /// Starts a proxy for a model, with this data directory.
+    pub(crate) fn start(model: SocketAddr, data_dir: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        // Time enough on a busy machine.
+        // Long enough for a busy machine.
         command.args(["proxy", "--upstream", &format!("http://{model}"), "--budget-ms", "60000"]);
-        command.env_clear().env("MIDCOURSE_HOME", home).current_dir("/");
+        command.env_clear().env("MIDCOURSE_HOME", data_dir).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let variables = [(); 2].map(|()| {
@@ -35,7 +35,7 @@ impl Proxy {
         &self.variables
     }
 
-    /// Where it is reached by those who look into a variable: the server, and the path there.
+    /// The address in a variable: the server and the path.
     pub(crate) fn address(&self, variable: &str) -> (SocketAddr, &str) {
         let (_, url) = self.variables.iter().find(|(name, _)| name == variable).unwrap();
         let address = url.strip_prefix("http://").unwrap();
@@ -43,7 +43,7 @@ impl Proxy {
         (server.parse().unwrap(), path)
     }
 
-    /// Lets it write what is left.
+    /// Stops it after it has written everything.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());

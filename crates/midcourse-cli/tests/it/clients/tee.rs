@@ -1,5 +1,4 @@
-//! Stands between a client and a server, copies what goes either way as it is, and keeps what the
-//! client sent.
+//! Forwards bytes between a client and a server unchanged, and keeps what the client sent.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use super::http::{self, Request};
 
-/// What a client sent, by connection.
+/// The bytes that the client sent, by connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Copies from now on until the process ends.
+/// Runs until the process ends.
 pub(crate) struct Tee {
     pub(crate) address: SocketAddr,
     sent: Sent,
@@ -24,14 +23,14 @@ impl Tee {
         let kept = Arc::clone(&sent);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // Who cannot be reached is hung up on.
+                // If the server cannot be reached, the connection closes.
                 let _ = join(client, server, &kept);
             }
         });
         Self { address, sent }
     }
 
-    /// The requests that the client made.
+    /// The requests of the client.
     pub(crate) fn requests(&self) -> Vec<Request> {
         let sent = self.sent.lock().unwrap();
         let of_connection = |bytes: &Vec<u8>| {
@@ -60,7 +59,7 @@ fn join(client: TcpStream, server: SocketAddr, sent: &Sent) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies until one side hangs up, and tells the other.
+/// Copies until one side closes, and then closes the other.
 fn copy(mut from: TcpStream, mut to: TcpStream, mut keep: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

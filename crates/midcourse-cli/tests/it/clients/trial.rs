@@ -1,4 +1,4 @@
-//! One run of a client: in folders of its own, with a scripted model, and midcourse at its hooks.
+//! One run of a coding agent, in its own folders, with a scripted model and midcourse at its hooks.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,58 +16,56 @@ use tempfile::TempDir;
 
 use super::anthropic::Messages;
 use super::hook_events;
-use super::kept::Kept;
-use super::model::{Asked, Model};
+use super::model::{Model, ModelRequest};
 use super::openai::Responses;
-use super::script::{Asker, Script, TASK};
+use super::recorded::RecordedData;
+use super::script::{Requester, Script, TASK};
 use super::{Client, times};
 
-/// After this a client is taken to hang. It takes some seconds on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// After this a client counts as hanging. It takes some seconds on a busy machine.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How midcourse comes to the client's hooks.
+/// How midcourse gets to the client's hooks.
 pub(crate) enum Hooks {
-    /// Not at all.
     None,
-    /// By `midcourse run` with these options, and without its proxy.
+    /// `midcourse run` with these options, without its proxy.
     Run(&'static [&'static str]),
-    /// By `midcourse run` with these options, and with its proxy.
+    /// `midcourse run` with these options, with its proxy.
     Proxied(&'static [&'static str]),
-    /// By the user, who put this command into the client's settings.
-    ByHand(String),
-    /// By both at once.
+    /// The user has put this command into the client's settings.
+    Installed(String),
+    /// Both at once.
     Twice,
 }
 
-/// As most users have it.
 pub(crate) const RUN: Hooks = Hooks::Run(&[]);
 
-/// A client that is about to be started.
+/// A client that has not been started yet.
 pub(crate) struct Trial {
     client: Client,
     program: PathBuf,
     folder: TempDir,
     model: Model,
-    /// Where Claude Code finds its model.
+    /// The address of the model for Claude Code.
     address: String,
-    midcourse_home: PathBuf,
-    /// More words for the client.
+    data_dir: PathBuf,
+    /// More arguments for the client.
     words: Vec<String>,
 }
 
-/// What a client that ended has left.
+/// The result of a trial.
 pub(crate) struct Ended {
     pub(crate) client: Client,
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) asked: Vec<Asked>,
-    kept: Kept,
+    pub(crate) requests: Vec<ModelRequest>,
+    recorded: RecordedData,
     folder: TempDir,
 }
 
 impl Trial {
-    /// None, if the clients are not to be driven.
+    /// `None` if the tests are skipped.
     pub(crate) fn of(client: Client, script: Script) -> Option<Self> {
         let program = client.program()?;
         let folder = tempfile::tempdir().unwrap();
@@ -78,52 +76,47 @@ impl Trial {
             Client::ClaudeCode => Model::start::<Messages>(script),
             Client::Codex => Model::start::<Responses>(script),
         };
-        let midcourse_home = folder.path().join("midcourse");
+        let data_dir = folder.path().join("midcourse");
         let address = format!("http://{}", model.address);
-        Some(Self { client, program, folder, model, address, midcourse_home, words: Vec::new() })
+        Some(Self { client, program, folder, model, address, data_dir, words: Vec::new() })
     }
 
-    /// The same with another folder for midcourse's data.
-    pub(crate) fn with_home(self, midcourse_home: PathBuf) -> Self {
-        Self { midcourse_home, ..self }
+    pub(crate) fn with_data_dir(self, data_dir: PathBuf) -> Self {
+        Self { data_dir, ..self }
     }
 
-    /// The same with another address at which Claude Code finds its model.
     pub(crate) fn with_address(self, address: String) -> Self {
         Self { address, ..self }
     }
 
-    /// The same with more words for the client.
+    /// Adds arguments for the client.
     pub(crate) fn with_words(self, words: &[&str]) -> Self {
         Self { words: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
     }
 
-    /// Where the model is.
     pub(crate) const fn model(&self) -> SocketAddr {
         self.model.address
     }
 
-    /// Where the trial's folders are.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A script for a hook to run, to be put there by hand.
+    /// Writes a shell script, and installs it as the client's hook.
     pub(crate) fn hook_script(&self, lines: &str) -> Hooks {
         let path = self.folder().join("hook");
         fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Hooks::ByHand(path.to_str().unwrap().to_owned())
+        Hooks::Installed(path.to_str().unwrap().to_owned())
     }
 
-    /// Runs the client to its end.
     pub(crate) fn run(self, hooks: &Hooks) -> Ended {
         self.write_settings(hooks);
         let output = self.start(hooks, false);
         self.ended(output)
     }
 
-    /// Runs the client to its end, and then once more in the same session.
+    /// Runs the client, and then once more in the same session.
     pub(crate) fn run_and_resume(self, hooks: &Hooks) -> Ended {
         self.write_settings(hooks);
         let output = self.start(hooks, false);
@@ -148,8 +141,8 @@ impl Trial {
             .env("ANTHROPIC_BASE_URL", &self.address)
             .env("ANTHROPIC_API_KEY", "dummy")
             .env("SCRIPTED_KEY", "dummy")
-            .env("MIDCOURSE_HOME", &self.midcourse_home)
-            // Time enough on a busy machine.
+            .env("MIDCOURSE_HOME", &self.data_dir)
+            // Long enough for a busy machine.
             .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
             .env("MIDCOURSE_PROXY_BUDGET_MS", "60000")
             .current_dir(folder("project"));
@@ -161,7 +154,7 @@ impl Trial {
         ] {
             command.env(name, "1");
         }
-        finish(command)
+        run_to_end(command)
     }
 
     fn ended(self, output: Output) -> Ended {
@@ -170,20 +163,20 @@ impl Trial {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            asked: self.model.asked(),
-            kept: Kept::at(self.midcourse_home),
+            requests: self.model.requests(),
+            recorded: RecordedData::at(self.data_dir),
             folder: self.folder,
         }
     }
 
-    /// What is started. The one place that knows how `midcourse run` is called.
+    /// The command to start. Nothing else here knows the arguments of `midcourse run`.
     fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
-            Hooks::None | Hooks::ByHand(_) => Command::new(&self.program),
+            Hooks::None | Hooks::Installed(_) => Command::new(&self.program),
             Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
                 command.arg("run");
-                // What the hooks say is another thing than what the proxy says.
+                // Hooks and the proxy deliver at different points.
                 match hooks {
                     Hooks::Proxied(options) => command.args(*options),
                     Hooks::Run(options) => command.arg("--no-proxy").args(*options),
@@ -193,10 +186,10 @@ impl Trial {
                 command
             }
         };
-        let word = if resumes { "Go on." } else { TASK };
+        let prompt = if resumes { "Go on." } else { TASK };
         match self.client {
             Client::ClaudeCode => {
-                command.args(["-p", word, "--output-format", "json"]);
+                command.args(["-p", prompt, "--output-format", "json"]);
                 command.args(["--allowedTools", "Bash,Read,Write,Edit,Agent"]);
                 command.args(&self.words);
                 if resumes {
@@ -210,21 +203,21 @@ impl Trial {
                 }
                 command.args(["--json", "--skip-git-repo-check"]);
                 command.arg("--dangerously-bypass-approvals-and-sandbox");
-                if matches!(hooks, Hooks::ByHand(_) | Hooks::Twice) {
+                if matches!(hooks, Hooks::Installed(_) | Hooks::Twice) {
                     command.arg("--dangerously-bypass-hook-trust");
                 }
-                command.arg(word);
+                command.arg(prompt);
             }
         }
         command
     }
 
-    /// The user's settings: what is forbidden, where the model is, and hooks put there by hand.
+    /// Writes the user's settings: what is forbidden, the model's address, and installed hooks.
     fn write_settings(&self, hooks: &Hooks) {
         let config = self.folder().join("config");
         let hooks = match hooks {
             Hooks::None | Hooks::Run(_) | Hooks::Proxied(_) => Value::Null,
-            Hooks::ByHand(command) => self.hooks(command),
+            Hooks::Installed(command) => self.hooks(command),
             Hooks::Twice => self.hooks(&self.hook_command()),
         };
         match self.client {
@@ -255,7 +248,6 @@ impl Trial {
         }
     }
 
-    /// The command that a hook runs.
     pub(crate) fn hook_command(&self) -> String {
         format!("{} hook {}", env!("CARGO_BIN_EXE_midcourse"), self.client.host())
     }
@@ -272,8 +264,8 @@ impl Trial {
     }
 }
 
-/// Runs a command to its end. One that hangs is killed with all that it started.
-pub(crate) fn finish(mut command: Command) -> Output {
+/// Runs a command. If it hangs, kills it with everything that it started.
+pub(crate) fn run_to_end(mut command: Command) -> Output {
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -284,23 +276,23 @@ pub(crate) fn finish(mut command: Command) -> Output {
     let group = rustix::process::Pid::from_child(&child);
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(child.wait_with_output()));
-    let Ok(output) = receive.recv_timeout(PATIENCE) else {
+    let Ok(output) = receive.recv_timeout(CLIENT_TIMEOUT) else {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let output = receive.recv_timeout(PATIENCE);
+        let output = receive.recv_timeout(CLIENT_TIMEOUT);
         panic!("hangs: {command:?}: {output:?}");
     };
     output.unwrap()
 }
 
 impl Ended {
-    /// What the model was asked by the main agent, or by the one that works for it.
-    pub(crate) fn asked_by(&self, asker: Asker) -> Vec<&Value> {
-        let by = self.asked.iter().filter(|asked| asked.asker == asker);
-        by.map(|asked| &asked.body).collect()
+    /// The model requests of the main agent, or of its subagent.
+    pub(crate) fn requests_of(&self, requester: Requester) -> Vec<&Value> {
+        let requests = self.requests.iter().filter(|request| request.requester == requester);
+        requests.map(|request| &request.body).collect()
     }
 
-    /// What the client says it came to.
-    pub(crate) fn answer(&self) -> String {
+    /// The model's last message, from the client's output.
+    pub(crate) fn final_message(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match self.client {
             Client::ClaudeCode => {
@@ -319,15 +311,15 @@ impl Ended {
         }
     }
 
-    /// Standard output, where it is one JSON value a line.
+    /// Standard output, one JSON value per line.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The results of all calls, as the model read them in the end, in order.
+    /// The results of all calls, as they are in the last model request.
     pub(crate) fn results(&self) -> Vec<String> {
-        let asked = self.asked_by(Asker::Main);
-        let Some(last) = asked.last() else { return Vec::new() };
+        let requests = self.requests_of(Requester::Main);
+        let Some(last) = requests.last() else { return Vec::new() };
         match self.client {
             Client::ClaudeCode => {
                 let messages = last["messages"].as_array().unwrap().iter();
@@ -351,54 +343,54 @@ impl Ended {
         }
     }
 
-    /// How many labelled texts of midcourse stand in each request of the main agent.
-    pub(crate) fn told(&self) -> Vec<usize> {
-        let asked = self.asked_by(Asker::Main);
-        asked.into_iter().map(|body| times(body, LABEL)).collect()
+    /// The number of midcourse's labels in each request of the main agent.
+    pub(crate) fn label_counts(&self) -> Vec<usize> {
+        let requests = self.requests_of(Requester::Main);
+        requests.into_iter().map(|body| times(body, LABEL)).collect()
     }
 
-    /// The store, in which nothing is wrong.
+    /// The store, after a check that it is sound.
     pub(crate) fn store(&self) -> Store {
-        self.kept.store()
+        self.recorded.store()
     }
 
-    /// Fails, if a replay of a run says anything else than was said.
-    pub(crate) fn replays_as_it_was(&self) {
-        self.kept.replays_as_it_was();
+    /// Fails unless a replay delivers the same messages as the run.
+    pub(crate) fn assert_replay_is_equal(&self) {
+        self.recorded.assert_replay_is_equal();
     }
 
-    /// What went wrong at the hooks, wherever that could be written down.
+    /// The log of the hooks, in the data directory and in the cache folder.
     pub(crate) fn log(&self) -> String {
-        let elsewhere = self.folder.path().join("cache/midcourse/hook.log");
-        self.kept.log() + &fs::read_to_string(elsewhere).unwrap_or_default()
+        let cache = self.folder.path().join("cache/midcourse/hook.log");
+        self.recorded.log() + &fs::read_to_string(cache).unwrap_or_default()
     }
 
-    /// A path in the folder that the client worked in.
+    /// A path in the client's working directory.
     pub(crate) fn project(&self, name: &str) -> PathBuf {
         self.folder.path().join("project").join(name)
     }
 
-    /// What a hook's script wrote into a file beside it.
+    /// The text of a file that a hook's script has written.
     pub(crate) fn note(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    /// The runs: the session's first, then those of its agents.
+    /// The runs: the session's first, then those of its subagents.
     pub(crate) fn runs(&self) -> Vec<Vec<TrajectoryRecord>> {
-        let runs = self.kept.runs();
+        let runs = self.recorded.runs();
         let root = runs.first().map(|(run, _)| run.run_id.clone());
         assert!(runs.iter().skip(1).all(|(run, _)| run.parent_run_id == root), "{runs:?}");
         runs.into_iter().map(|(_, records)| records).collect()
     }
 }
 
-/// Every call of a run with how it ended, by id. Fails, if one began or ended more than once.
+/// Every call of a run and how it ended, by id. Fails if one started or ended more than once.
 pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
-    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    let (mut started, mut ended) = (Vec::new(), Vec::new());
     for record in records {
         match &record.payload {
             TrajectoryPayload::ToolStarted { tool_call_id, .. } => {
-                begun.push(tool_call_id.to_string());
+                started.push(tool_call_id.to_string());
             }
             TrajectoryPayload::ToolEnded { tool_call_id, is_error, .. } => {
                 ended.push((tool_call_id.to_string(), if *is_error { "failed" } else { "ok" }));
@@ -409,16 +401,16 @@ pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
             _ => {}
         }
     }
-    begun.sort_unstable();
+    started.sort_unstable();
     ended.sort_unstable();
     let ids: Vec<String> = ended.iter().map(|(id, _)| id.clone()).collect();
-    assert_eq!(begun, ids, "each begins once and ends once");
+    assert_eq!(started, ids, "each call starts once and ends once");
     let calls: Vec<String> = ended.into_iter().map(|(id, how)| format!("{id} {how}")).collect();
     assert!(ids.windows(2).all(|two| two[0] != two[1]), "{calls:?}");
     calls
 }
 
-/// The texts that reached the agent.
+/// The texts of all messages.
 pub(crate) fn texts(records: &[TrajectoryRecord]) -> Vec<String> {
     let text = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! What midcourse has kept of a trial.
+//! The data that midcourse has recorded in a trial.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,21 @@ use serde_json::Value;
 
 use crate::events::{findings, quick};
 
-/// The folder with midcourse's data.
-pub(crate) struct Kept(DataDir);
+pub(crate) struct RecordedData(DataDir);
 
-impl Kept {
+impl RecordedData {
     pub(crate) fn at(folder: PathBuf) -> Self {
         Self(DataDir::at(folder))
     }
 
-    /// The store, in which nothing is wrong.
+    /// The store, after a check that it is sound.
     pub(crate) fn store(&self) -> Store {
         let store = Store::open(&self.0, quick()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
         store
     }
 
-    /// The runs: those that work for another last.
+    /// All runs, subagents last.
     pub(crate) fn runs(&self) -> Vec<(RunSummary, Vec<TrajectoryRecord>)> {
         let store = self.store();
         let mut runs = store.runs(usize::MAX).unwrap();
@@ -38,8 +37,8 @@ impl Kept {
         runs.into_iter().map(with_records).collect()
     }
 
-    /// Fails, if a replay of a run says anything else than was said.
-    pub(crate) fn replays_as_it_was(&self) {
+    /// Fails unless a replay of every run delivers the same messages as the run.
+    pub(crate) fn assert_replay_is_equal(&self) {
         for run in self.store().runs(usize::MAX).unwrap() {
             let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
             replay.args(["replay", "--json", "--run", run.run_id.as_str()]);
@@ -50,20 +49,19 @@ impl Kept {
         }
     }
 
-    /// What went wrong.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.0.log_file()).unwrap_or_default()
     }
 
-    /// The files that hold a word.
-    pub(crate) fn files_with(&self, word: &str) -> Vec<PathBuf> {
-        let holds = |file: &PathBuf| {
+    /// The files that contain a text.
+    pub(crate) fn files_with(&self, text: &str) -> Vec<PathBuf> {
+        let contains = |file: &PathBuf| {
             let bytes = fs::read(file).unwrap();
-            bytes.windows(word.len()).any(|window| window == word.as_bytes())
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
         };
         let files = files(self.0.path());
         assert!(!files.is_empty(), "there is a store");
-        files.into_iter().filter(holds).collect()
+        files.into_iter().filter(contains).collect()
     }
 }
 
@@ -72,12 +70,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// How many records of a kind there are.
+/// The number of records of a kind.
 pub(crate) fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
 
-/// The messages of a run.
 fn messages(records: &[TrajectoryRecord]) -> impl Iterator<Item = &AgentMessage> {
     records.iter().filter_map(|record| match &record.payload {
         TrajectoryPayload::MessageAppended { message } => Some(message),
@@ -85,17 +82,17 @@ fn messages(records: &[TrajectoryRecord]) -> impl Iterator<Item = &AgentMessage>
     })
 }
 
-/// What people said.
-pub(crate) fn words(records: &[TrajectoryRecord]) -> Vec<String> {
-    let words = |message: &AgentMessage| match message {
+/// The messages of users.
+pub(crate) fn user_messages(records: &[TrajectoryRecord]) -> Vec<String> {
+    let text = |message: &AgentMessage| match message {
         AgentMessage::User { content: UserContent::Text(text), .. } => Some(text.clone()),
         AgentMessage::User { content, .. } => Some(format!("{content:?}")),
         _ => None,
     };
-    messages(records).filter_map(words).collect()
+    messages(records).filter_map(text).collect()
 }
 
-/// How often the model answered.
-pub(crate) fn answers(records: &[TrajectoryRecord]) -> usize {
+/// The number of model messages.
+pub(crate) fn model_messages(records: &[TrajectoryRecord]) -> usize {
     messages(records).filter(|message| matches!(message, AgentMessage::Assistant { .. })).count()
 }

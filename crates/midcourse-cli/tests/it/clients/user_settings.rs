@@ -1,5 +1,5 @@
-//! What is the user's own stays as it is under `midcourse run`: rules, settings, installed hooks; and
-//! what a project says about midcourse does not count.
+//! `midcourse run` leaves the user's own rules, settings and hooks in effect, and ignores variables that
+//! a project sets.
 
 use std::fs;
 
@@ -11,9 +11,9 @@ use super::trial::{Hooks, RUN, Trial, calls, texts};
 
 const LAST: &str = "I have finished.";
 
-/// Rules in a file of settings mean what lies beside that file.
+/// Paths in a settings file are relative to that file.
 #[test]
-fn a_rule_in_a_settings_file_forbids_what_it_forbade() {
+fn a_rule_in_a_settings_file_still_applies() {
     let run = |hooks: &Hooks| {
         let client = Client::ClaudeCode;
         let read = |id: &str| Piece::call(id, "Read", json!({"file_path": "conf/secrets/k.txt"}));
@@ -36,35 +36,40 @@ fn loops(client: Client) -> Script {
     Script::of_calls((0..4).map(call), LAST)
 }
 
-/// Hooks that the user has installed and those of `run` record once and speak once.
-fn hooks_that_are_there_twice(client: Client) {
+/// With installed hooks and those of `run`, everything is recorded and delivered once.
+fn check_hooks_twice(client: Client) {
     let Some(trial) = Trial::of(client, loops(client)) else { return };
     let session = trial.run(&Hooks::Twice);
-    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert_eq!(
+        (session.code, session.final_message().as_str()),
+        (Some(0), LAST),
+        "{}",
+        session.stderr
+    );
     assert_eq!(session.log(), "");
     let [main] = session.runs().try_into().unwrap();
     assert_eq!(calls(&main).len(), 4);
     for kind in ["run_started", "config_applied", "message_appended", "run_ended"] {
         let found = main.iter().filter(|record| record.payload.kind() == kind).count();
-        // The prompt, and what the agent said last.
+        // The prompt, and the agent's last message.
         assert_eq!(found, if kind == "message_appended" { 2 } else { 1 }, "{kind}");
     }
-    assert_eq!((texts(&main).len(), session.told().last()), (1, Some(&1)));
+    assert_eq!((texts(&main).len(), session.label_counts().last()), (1, Some(&1)));
 }
 
 #[test]
-fn hooks_of_claude_code_that_are_there_twice() {
-    hooks_that_are_there_twice(Client::ClaudeCode);
+fn claude_code_hooks_that_are_installed_twice_record_and_deliver_once() {
+    check_hooks_twice(Client::ClaudeCode);
 }
 
 #[test]
-fn hooks_of_codex_that_are_there_twice() {
-    hooks_that_are_there_twice(Client::Codex);
+fn codex_hooks_that_are_installed_twice_record_and_deliver_once() {
+    check_hooks_twice(Client::Codex);
 }
 
-/// A repository can set variables for the hooks of whoever works in it.
+/// A project can set environment variables for the hooks that run in it.
 #[test]
-fn a_projects_variables_change_nothing() {
+fn variables_that_a_project_sets_have_no_effect() {
     let Some(trial) = Trial::of(Client::ClaudeCode, loops(Client::ClaudeCode)) else { return };
     let project = trial.folder().join("project");
     let elsewhere = project.join("evil");
@@ -73,16 +78,20 @@ fn a_projects_variables_change_nothing() {
         "MIDCOURSE_LAUNCH": "01a1e064-9348-7288-8469-b90224ce90c9"}});
     fs::write(project.join(".claude/settings.json"), env.to_string()).unwrap();
     let session = trial.run(&Hooks::Run(&["--deadline", "2h"]));
-    assert_eq!((session.code, session.answer().as_str()), (Some(0), LAST), "{}", session.stderr);
+    assert_eq!(
+        (session.code, session.final_message().as_str()),
+        (Some(0), LAST),
+        "{}",
+        session.stderr
+    );
     assert!(!session.project("evil").exists());
-    let told = texts(&session.runs()[0]);
-    assert_eq!((told.len(), session.told().last()), (2, Some(&2)), "{told:?}");
-    assert!(session.stderr.contains("2 things were said"), "{}", session.stderr);
+    let messages = texts(&session.runs()[0]);
+    assert_eq!((messages.len(), session.label_counts().last()), (2, Some(&2)), "{messages:?}");
+    assert!(session.stderr.contains("2 messages delivered:"), "{}", session.stderr);
 }
 
-/// Who reads the client's output line by line reads the same lines, from the first on.
 #[test]
-fn a_stream_of_claude_code_is_as_ever() {
+fn the_stream_json_output_of_claude_code_is_unchanged() {
     let run = |hooks: &Hooks| {
         let client = Client::ClaudeCode;
         let script = Script::of_calls([client.shell("a", "echo hello")], LAST);

@@ -1,4 +1,4 @@
-//! What whoever started the client gets of it: its exit code and its output.
+//! The client's exit code and output are the same with and without midcourse.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use super::Client;
 use super::script::{Script, Turn};
 use super::trial::{Ended, Hooks, RUN, Trial};
 
-/// Standard output without what is another in every run: ids, times, what things cost.
+/// Standard output without the parts that differ in every run, such as ids and times.
 fn shape(ended: &Ended) -> Vec<String> {
     let lines = match ended.client {
         Client::ClaudeCode => vec![serde_json::from_str(&ended.stdout).unwrap()],
         Client::Codex => ended.lines(),
     };
-    // Only a hook that was put there by hand is warned of.
+    // Codex warns only about hooks in its settings.
     let is_warning = |line: &Value| line.to_string().contains("bypass-hook-trust");
     lines
         .into_iter()
@@ -38,7 +38,7 @@ fn stable(value: Value) -> Value {
     }
 }
 
-/// Runs a script without midcourse and with it; nobody can tell which was which.
+/// Runs a script with and without midcourse, and compares exit code, output and model requests.
 fn compare(client: Client, script: &Script, code: i32) {
     let run = |hooks: &Hooks| Some(Trial::of(client, script.clone())?.run(hooks));
     let (Some(bare), Some(watched)) = (run(&Hooks::None), run(&RUN)) else { return };
@@ -46,7 +46,11 @@ fn compare(client: Client, script: &Script, code: i32) {
     assert_eq!(watched.code, Some(code), "{}{}", watched.stdout, watched.stderr);
     assert_eq!(shape(&watched), shape(&bare));
     assert_eq!(watched.results(), bare.results());
-    assert_eq!(watched.asked.len(), bare.asked.len(), "the model is asked as often");
+    assert_eq!(
+        watched.requests.len(),
+        bare.requests.len(),
+        "the number of model requests is the same"
+    );
 }
 
 fn success(client: Client) -> Script {
@@ -56,26 +60,26 @@ fn success(client: Client) -> Script {
 }
 
 fn failure(client: Client) -> Script {
-    let main = vec![Turn::Answers(vec![client.shell("a", "echo hello")]), Turn::Refuses(400)];
-    Script { main, agent: Vec::new() }
+    let main = vec![Turn::Response(vec![client.shell("a", "echo hello")]), Turn::Error(400)];
+    Script { main, subagent: Vec::new() }
 }
 
 #[test]
-fn claude_code_ends_well_as_ever() {
+fn a_success_of_claude_code_looks_the_same() {
     compare(Client::ClaudeCode, &success(Client::ClaudeCode), 0);
 }
 
 #[test]
-fn claude_code_fails_as_ever() {
+fn a_failure_of_claude_code_looks_the_same() {
     compare(Client::ClaudeCode, &failure(Client::ClaudeCode), 1);
 }
 
 #[test]
-fn codex_ends_well_as_ever() {
+fn a_success_of_codex_looks_the_same() {
     compare(Client::Codex, &success(Client::Codex), 0);
 }
 
 #[test]
-fn codex_fails_as_ever() {
+fn a_failure_of_codex_looks_the_same() {
     compare(Client::Codex, &failure(Client::Codex), 1);
 }
