@@ -21,8 +21,6 @@ pub(crate) use insertion::{Insertion, InsertionPoint, insert};
 pub(crate) use reply::Reply;
 pub(crate) use request::{Item, Request};
 
-use midcourse::{DecisionPoint, Source, TrajectoryPayload};
-
 /// A model API that the proxy understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
@@ -30,42 +28,6 @@ pub(crate) enum Api {
     Messages,
     /// OpenAI's Chat Completions, which many other servers implement.
     ChatCompletions,
-}
-
-/// The way by which a fact came from an API: whether it was asked about follows from it, so that a
-/// replay asks where the proxy asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// The first request of a run.
-    Opening,
-    /// A request that carries words.
-    Request,
-    /// One whose answer is to have a form of its own, so that it is the last.
-    Final,
-    /// An answer of the model.
-    Answer,
-    /// Nothing could be said any more: it went through before there was anything to say, or it was
-    /// known from the conversation only.
-    Late,
-    /// Something that the client asks for itself, such as a title.
-    Side,
-}
-
-impl Way {
-    const ALL: [Self; 6] =
-        [Self::Opening, Self::Request, Self::Final, Self::Answer, Self::Late, Self::Side];
-
-    /// The way's name, as it stands in records.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Request => "request",
-            Self::Final => "final",
-            Self::Answer => "answer",
-            Self::Late => "late",
-            Self::Side => "side",
-        }
-    }
 }
 
 impl Api {
@@ -114,40 +76,6 @@ impl Api {
             (200..=299, Self::ChatCompletions) if is_stream => openai::parse_stream(body),
             (200..=299, Self::ChatCompletions) => openai::parse_response(body),
             (400.., _) => Some(Reply::from_error_status(status, body)),
-            _ => None,
-        }
-    }
-
-    /// Who reports a fact that came this way.
-    pub(crate) fn source(self, way: Way) -> Source {
-        Source::new(self.name(), way.name())
-    }
-
-    /// The way of a source, if an API is behind it.
-    pub(crate) fn way_of(source: &Source) -> Option<Way> {
-        Self::has_name(source.host()).then_some(())?;
-        Way::ALL.into_iter().find(|way| way.name() == source.way())
-    }
-
-    /// The decision point at which a fact that came from an API may be spoken about, live and in a
-    /// replay.
-    pub(crate) fn point_of(source: &Source, payload: &TrajectoryPayload) -> Option<DecisionPoint> {
-        let is_asked = matches!(payload, TrajectoryPayload::ProviderRequestPrepared { .. });
-        match (Self::way_of(source)?, payload) {
-            (Way::Answer, TrajectoryPayload::ToolStarted { .. }) => {
-                Some(DecisionPoint::PreToolExecution)
-            }
-            (Way::Opening | Way::Request | Way::Final, TrajectoryPayload::ToolEnded { .. }) => {
-                Some(DecisionPoint::PostToolResult)
-            }
-            (Way::Opening, _) if is_asked => Some(DecisionPoint::PreRender),
-            (Way::Final, _) if is_asked => Some(DecisionPoint::PreResponse),
-            (Way::Request, TrajectoryPayload::ProviderRequestPrepared { tool_count, .. }) => {
-                Some(match tool_count {
-                    0 => DecisionPoint::PreResponse,
-                    _ => DecisionPoint::PreToolSelection,
-                })
-            }
             _ => None,
         }
     }

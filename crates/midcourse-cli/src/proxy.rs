@@ -1,17 +1,20 @@
-//! `midcourse proxy`: between an agent and its model.
+//! `midcourse proxy`: a local HTTP proxy between an agent and its model API.
 //!
-//! One process, two sides. The network side (`server`, `upstream`, `tape`) is asynchronous, passes
-//! everything on and knows nothing of trajectories. The recorder is a thread of its own that knows
-//! nothing of the network: it is shown what is asked and answered, and says what to insert. The
-//! network never waits for it longer than its budget.
+//! One process with two sides. The network side (`server`, `upstream`, `response_copy`) is async,
+//! forwards all traffic and knows nothing about trajectories. The recorder (`worker`,
+//! `store_writer`, `proxied_runs`) is one thread that knows nothing about the network: it gets
+//! model requests and responses, and says what to insert. The network side never waits for it
+//! longer than the time budget.
 
 mod compressed;
+mod feedback_cache;
+mod model_traffic;
+mod proxied_run;
+mod proxied_runs;
 mod recorder;
+mod response_copy;
 mod server;
-mod spoken;
-mod talk;
-mod talks;
-mod tape;
+mod store_writer;
 mod upstream;
 mod worker;
 
@@ -34,49 +37,55 @@ use recorder::Recorder;
 use server::Server;
 pub(crate) use upstream::{Upstreams, is_proxy};
 
-/// The variables by which clients find their APIs, and where they go without them.
-pub(crate) const ADDRESSES: [(&str, &str, &str); 2] = [
+/// For each API: the variable with its base URL, its name in our URLs, and the default base URL.
+pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
     ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
 ];
 
-/// An older name of `OPENAI_BASE_URL`, which some clients prefer.
-pub(crate) const OLDER_NAME: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
+/// A variable, and its older name, which some clients prefer.
+pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
 
-/// The variable that holds the token of a proxy which goes on with an address that is known.
+/// The variable with the token to use, for a proxy that takes over a known address.
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
-/// How long a request may wait for what is to be said, and the variable that says otherwise.
+/// How long a request may wait for the recorder, and the variable that overrides it.
 const BUDGET: Duration = Duration::from_millis(20);
 const BUDGET_VARIABLE: &str = "MIDCOURSE_PROXY_BUDGET_MS";
 
-/// How long the recorder has to finish when the proxy stops.
-const FINISHING: Duration = Duration::from_secs(5);
+/// How long the recorder may take to finish when the proxy stops.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where it listens, and where it sends things on.
+/// Recorded as the error of a response that the client did not wait for.
+const CLIENT_DISCONNECTED: &str = "the client disconnected";
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The address to listen on; port 0 is any that is free. Beyond loopback everybody who learns the
-    /// token can use it.
+    /// Listen on this address; port 0 picks a free one.
+    ///
+    /// On an address other than loopback, everybody who learns the token can use the proxy.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Where requests go: the address of a server that has both APIs, or anthropic=URL or openai=URL.
-    /// Else where ANTHROPIC_BASE_URL and OPENAI_BASE_URL say, else to the companies' own.
+    /// Forward to this server, or set one per API: anthropic=URL, openai=URL.
+    ///
+    /// Without it, requests go to ANTHROPIC_BASE_URL and OPENAI_BASE_URL, else to the vendors'
+    /// own servers. A URL without API= is a server with both APIs.
     #[arg(long, value_name = "[API=]URL")]
     upstream: Vec<String>,
-    /// How many milliseconds a request may wait for what is to be said; else as many as
-    /// MIDCOURSE_PROXY_BUDGET_MS says, else 20.
+    /// Hold a request at most this many milliseconds for its guidance [default: 20]
+    ///
+    /// The variable MIDCOURSE_PROXY_BUDGET_MS sets the default.
     #[arg(long, value_name = "MILLISECONDS")]
     budget_ms: Option<NonZeroU64>,
-    /// The launch that it belongs to, as `midcourse run` says.
+    /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID", hide = true)]
     launch: Option<String>,
-    /// Take the socket on standard input, as `midcourse run` hands it over.
+    /// Take over the listening socket on standard input.
     #[arg(long, hide = true)]
     inherited: bool,
 }
 
-/// Serves until it is told to stop.
+/// Runs the proxy until it is interrupted or terminated.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let upstreams = Upstreams::find(&arguments.upstream, |name| std::env::var(name).ok())?;
     let listener = if arguments.inherited { inherited()? } else { bind(arguments.listen)? };
@@ -86,34 +95,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.inherited {
         if !address.ip().is_loopback() {
             warn(&format!(
-                "{address} can be reached from other machines; the token is all that \
-                             keeps them out"
+                "other machines can reach {address}; only the token in the URL protects it"
             ));
         }
-        // Nothing in it means anything to a shell.
+        // No value needs quoting in a shell.
         let line = |(variable, value)| format!("export {variable}={value}\n");
         let lines: String = variables(address, &token).into_iter().map(line).collect();
-        // Who has read enough of it may have closed it.
+        // The reader may close the pipe after the first line.
         let mut out = io::stdout().lock();
         let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
-    let home = DataDir::of_user().ok();
-    let log = Arc::new(Log::new(home.as_ref(), "proxy"));
+    let data_dir = DataDir::of_user().ok();
+    let log = Arc::new(Log::new(data_dir.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
     let settings =
-        RunSettings::for_event(home.as_ref(), arguments.launch.as_deref(), Some(&folder));
-    for left_out in &settings.warnings {
-        warn(left_out);
+        RunSettings::for_event(data_dir.as_ref(), arguments.launch.as_deref(), Some(&folder));
+    for warning in &settings.warnings {
+        warn(warning);
     }
-    let recorder = home.map(|home| Recorder::start(home, settings, Arc::clone(&log)));
-    let recorder = recorder.transpose().context("the recorder cannot be started")?;
+    let recorder = data_dir.map(|data_dir| Recorder::start(data_dir, settings, Arc::clone(&log)));
+    let recorder = recorder.transpose().context("could not start the recorder thread")?;
     let budget = arguments.budget_ms.or_else(budget_in_environment);
     let budget = budget.map_or(BUDGET, |budget| Duration::from_millis(budget.get()));
-    let orphan = arguments.inherited;
     let server = Server::new(token, upstreams, recorder.clone(), budget, log)?;
-    serve(server, listener, orphan)?;
+    serve(server, listener, arguments.inherited)?;
     if let Some(recorder) = recorder {
-        recorder.finish(FINISHING);
+        recorder.finish(FINISH_TIMEOUT);
     }
     Ok(())
 }
@@ -122,40 +129,46 @@ fn budget_in_environment() -> Option<NonZeroU64> {
     std::env::var(BUDGET_VARIABLE).ok()?.parse().ok()
 }
 
-/// Passes everything on and records nothing: what is left where no proxy can be started any more.
-pub(crate) fn pass_on(listener: TcpListener, token: String, upstreams: Upstreams, home: &DataDir) {
-    let log = Arc::new(Log::new(Some(home), "proxy"));
+/// Forwards all traffic and records nothing, in place of a proxy that keeps crashing.
+pub(crate) fn forward_only(
+    listener: TcpListener,
+    token: String,
+    upstreams: Upstreams,
+    data_dir: &DataDir,
+) {
+    let log = Arc::new(Log::new(Some(data_dir), "proxy"));
     let server = Server::new(token, upstreams, None, Duration::ZERO, Arc::clone(&log));
     let served = server.map_err(Into::into).and_then(|server| serve(server, listener, false));
     if let Err(error) = served {
-        log.write(&format!("nothing can be passed on any more: {error:#}"));
+        log.write(&format!("the proxy stopped forwarding requests: {error:#}"));
     }
 }
 
-fn serve(server: Server, listener: TcpListener, ends_alone: bool) -> Result<()> {
-    // One thread passes more on than any agent asks, and wakes nobody else for it.
+/// Serves until a signal arrives, or until [`orphaned`] returns if `ends_when_orphaned`.
+fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Result<()> {
+    // One thread forwards more than any agent sends, and wakes no other thread for it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?;
+        .context("could not start the async runtime")?;
     listener.set_nonblocking(true)?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let server = Arc::new(server);
         tokio::select! {
             () = Arc::clone(&server).accept(listener) => {}
-            () = told_to_stop() => {}
-            () = left_alone(&server), if ends_alone => {}
+            () = stop_signal() => {}
+            () = orphaned(&server), if ends_when_orphaned => {}
         }
         anyhow::Ok(())
     })?;
-    // What is under way is dropped here, and tells the recorder so.
+    // Dropping the open exchanges records that they were cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
 
 #[cfg(unix)]
-async fn told_to_stop() {
+async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -169,34 +182,35 @@ async fn told_to_stop() {
 }
 
 #[cfg(not(unix))]
-async fn told_to_stop() {
-    // Without a handler the system ends the process.
+async fn stop_signal() {
+    // If no handler can be installed, the system ends the process.
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Ends when whoever started this is gone and nothing was asked for a day: the agent may go on
-/// without `midcourse run`, and needs this to reach its model.
+/// Returns once the parent process is gone and no request arrived for a day. Until then the agent
+/// may continue without `midcourse run`, and needs the proxy to reach its model.
 #[cfg(unix)]
-async fn left_alone(server: &Server) {
-    const LOOKS: Duration = Duration::from_secs(60);
-    const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+async fn orphaned(server: &Server) {
+    const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+    const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
     let parent = rustix::process::getppid();
     loop {
-        tokio::time::sleep(LOOKS).await;
-        if rustix::process::getppid() != parent && server.idle_for() > IDLE {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        if rustix::process::getppid() != parent && server.idle_for() > MAX_IDLE {
             return;
         }
     }
 }
 
 #[cfg(not(unix))]
-async fn left_alone(_: &Server) {
+async fn orphaned(_: &Server) {
     std::future::pending().await
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address)
-        .with_context(|| format!("{address} cannot be listened on; choose another with --listen"))
+    TcpListener::bind(address).with_context(|| {
+        format!("could not listen on {address}; choose another address with --listen")
+    })
 }
 
 #[cfg(unix)]
@@ -207,29 +221,27 @@ fn inherited() -> Result<TcpListener> {
 
 #[cfg(not(unix))]
 fn inherited() -> Result<TcpListener> {
-    anyhow::bail!("a socket cannot be handed over on this system")
+    anyhow::bail!("--inherited is not supported on this system")
 }
 
-/// A token that nobody guesses.
+/// A random token of 244 bits.
 pub(crate) fn new_token() -> String {
-    // 122 random bits each.
     format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// The variables that point clients at a proxy.
+/// The environment variables that point clients at a proxy.
 pub(crate) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
     let variable = |(variable, api, _): (&'static str, &str, &str)| {
         (variable, format!("http://{address}/{token}/{api}"))
     };
-    ADDRESSES.into_iter().map(variable).collect()
+    BASE_URLS.into_iter().map(variable).collect()
 }
 
-/// An address that requests go to.
 fn parse_url(text: &str) -> Result<Uri> {
-    let url: Uri = text.parse().with_context(|| format!("{text} is no address"))?;
+    let url: Uri = text.parse().with_context(|| format!("invalid URL `{text}`"))?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));
     if !is_http || url.authority().is_none() || url.query().is_some() {
-        anyhow::bail!("{text} is no address that begins with http:// or https:// and a host");
+        anyhow::bail!("invalid URL `{text}`; it must be http:// or https://, a host and no query");
     }
     Ok(url)
 }

@@ -1,10 +1,10 @@
 //! A conversation across requests: finds what is new in each one.
 //!
 //! Clients send their whole history with every request. Tool calls and results are recognised by
-//! their ids. Messages have no ids: a message is new if it comes after those already known. A client
-//! may cut, summarise or edit its history; a message that then reappears unchanged counts as known.
-//! New events get fact keys that depend only on the conversation, so another process that reads the
-//! same request computes the same keys and the store can dedupe.
+//! their ids. Messages have no ids: a message is new if it comes after those already known. A
+//! client may cut, summarise or edit its history; a message that then reappears unchanged counts as
+//! known. New events get fact keys that depend only on the conversation, so another process that
+//! reads the same request computes the same keys and the store can dedupe.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! OpenAI's Chat Completions API, and servers compatible with it.
 //!
-//! A tool result is a message of its own. Guidance goes to the end of the last message, whatever its
-//! role: some servers reject two messages with the same role in a row, others a user message after a
-//! tool message, but all accept a longer text.
+//! A tool result is a message of its own. Guidance goes to the end of the last message, whatever
+//! its role: some servers reject two messages with the same role in a row, others a user message
+//! after a tool message, but all accept a longer text.
 
 use std::borrow::Cow;
 

@@ -109,7 +109,7 @@ struct Replay {
 impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
-        let is_proxied = sources.clone().any(|source| Api::way_of(source).is_some());
+        let is_proxied = sources.clone().any(|source| Api::has_name(source.host()));
         // A host's limits exist because it keeps what hooks deliver; what a proxy delivers is in
         // one request only.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);

@@ -1,4 +1,7 @@
-//! The recorder as the network side sees it: it is asked, told, and never waited for beyond a budget.
+//! The recorder as the network side sees it: a queue to the worker thread.
+//!
+//! The network side hands over each model request and its response. It waits for the text to insert
+//! into a request, but never longer than its time budget.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
@@ -6,205 +9,189 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::apis::{Api, Insertion};
+use crate::apis::Insertion;
 use bytes::Bytes;
 use midcourse::{DataDir, Timestamp, now};
 use tokio::sync::oneshot;
 
-use super::spoken::Spoken;
-use super::tape::Tape;
+use super::feedback_cache::FeedbackCache;
+use super::model_traffic::{ModelRequest, ModelResponse};
+use super::response_copy::ResponseCopy;
 use super::worker::Worker;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Things that may wait to be recorded, and the most that they may hold in bytes. What comes faster
-/// passes unrecorded; the client sends it again with its next request.
-const WAITING_MAX: usize = 4_096;
-const HELD_MAX: usize = 256 * 1024 * 1024;
+/// How many jobs may wait to be recorded, and how many bytes they may occupy together. Beyond
+/// that, requests pass unrecorded; the client repeats their content with its next request.
+const MAX_QUEUED_JOBS: usize = 4_096;
+const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// A question to a model.
-pub(super) struct Asked {
-    pub(super) api: Api,
-    pub(super) session: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) encoding: Option<String>,
-    /// Whether a header vouches for the body as it is.
-    pub(super) is_sealed: bool,
-    pub(super) body: Bytes,
-}
-
-impl Asked {
-    /// Whether words may be put into its body.
-    pub(super) const fn is_open(&self) -> bool {
-        self.encoding.is_none() && !self.is_sealed
-    }
-}
-
-/// What came of it.
-pub(super) enum Heard {
-    Answered { status: u16, encoding: Option<String>, tape: Tape },
-    Broken(String),
-}
-
-/// Something for the recorder.
+/// Work for the recorder. `number` connects a response with its request.
 pub(super) enum Job {
-    Asked { number: u64, at: Timestamp, asked: Asked, ticket: Ticket },
-    Heard { number: u64, at: Timestamp, heard: Heard },
+    Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
+    Response { number: u64, at: Timestamp, response: ModelResponse },
     Stop,
 }
 
-/// A job, and what it holds of the memory there is for all.
-pub(super) struct Held {
+/// A job in the queue, and its share of [`MAX_QUEUED_BYTES`].
+pub(super) struct QueuedJob {
     pub(super) job: Job,
     bytes: usize,
-    all: Arc<AtomicUsize>,
+    total: Arc<AtomicUsize>,
 }
 
-impl Drop for Held {
+impl Drop for QueuedJob {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// A request that waits for what is to be inserted.
-pub(super) struct Ticket {
-    is_gone: Arc<AtomicBool>,
-    reply: Option<oneshot::Sender<Vec<Insertion>>>,
+/// The recorder's reply to a request that waits for its insertions.
+pub(super) struct PendingReply {
+    is_expired: Arc<AtomicBool>,
+    sender: Option<oneshot::Sender<Vec<Insertion>>>,
 }
 
-impl Ticket {
-    /// Whether the request has gone on without an answer.
-    pub(super) fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::SeqCst)
+impl PendingReply {
+    /// Whether the request was forwarded because its time budget ran out.
+    pub(super) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::SeqCst)
     }
 
-    /// Lets the request go on; returns whether it carries this.
-    pub(super) fn answer(&mut self, insertions: Vec<Insertion>) -> bool {
-        self.reply.take().is_some_and(|reply| reply.send(insertions).is_ok())
+    /// Lets the request go on; returns whether it takes these insertions with it.
+    pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
+        self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
     }
 }
 
-/// The way to the recorder.
+/// A handle to the worker thread.
 #[derive(Clone)]
 pub(super) struct Recorder {
-    jobs: SyncSender<Held>,
-    held: Arc<AtomicUsize>,
-    numbers: Arc<AtomicU64>,
-    spoken: Spoken,
-    /// Whether something just passed unrecorded.
-    is_behind: Arc<AtomicBool>,
-    is_over: Arc<Mutex<Receiver<()>>>,
+    jobs: SyncSender<QueuedJob>,
+    queued_bytes: Arc<AtomicUsize>,
+    next_number: Arc<AtomicU64>,
+    feedback: FeedbackCache,
+    /// Whether the last job did not fit into the queue.
+    is_overloaded: Arc<AtomicBool>,
+    stopped: Arc<Mutex<Receiver<()>>>,
     log: Arc<Log>,
 }
 
 impl Recorder {
-    pub(super) fn start(home: DataDir, settings: RunSettings, log: Arc<Log>) -> io::Result<Self> {
-        let (jobs, for_worker) = sync_channel(WAITING_MAX);
-        let (over, is_over) = channel();
-        let (its_log, spoken) = (Arc::clone(&log), Spoken::default());
-        let its_spoken = spoken.clone();
+    pub(super) fn start(
+        data_dir: DataDir,
+        run_settings: RunSettings,
+        log: Arc<Log>,
+    ) -> io::Result<Self> {
+        let (jobs, worker_jobs) = sync_channel(MAX_QUEUED_JOBS);
+        let (stopped_sender, stopped) = channel();
+        let feedback = FeedbackCache::default();
+        let worker = Worker::new(data_dir, run_settings, Arc::clone(&log), feedback.clone());
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            Worker::new(home, settings, its_log, its_spoken).work(&for_worker);
-            // Nobody waits, unless the proxy is being stopped.
-            let _ = over.send(());
+            worker.run(&worker_jobs);
+            // Only `finish` listens.
+            let _ = stopped_sender.send(());
         })?;
         Ok(Self {
             jobs,
-            held: Arc::default(),
-            numbers: Arc::default(),
-            spoken,
-            is_behind: Arc::default(),
-            is_over: Arc::new(Mutex::new(is_over)),
+            queued_bytes: Arc::default(),
+            next_number: Arc::default(),
+            feedback,
+            is_overloaded: Arc::default(),
+            stopped: Arc::new(Mutex::new(stopped)),
             log,
         })
     }
 
-    /// Shows a question to the recorder, and waits a while for what is to be inserted.
-    pub(super) async fn ask(
+    /// Records a request and waits up to `budget` for the text to insert into it.
+    pub(super) async fn record_request(
         &self,
-        asked: Asked,
+        request: ModelRequest,
         budget: Duration,
     ) -> (Vec<Insertion>, Option<Exchange>) {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let (reply, mut replied) = oneshot::channel();
-        let is_gone = Arc::new(AtomicBool::new(false));
-        let ticket = Ticket { is_gone: Arc::clone(&is_gone), reply: Some(reply) };
-        let (api, body, is_open) = (asked.api, asked.body.clone(), asked.is_open());
-        // What was said before goes in whatever else is said.
-        let again = || if is_open { self.spoken.again(api, &body) } else { Vec::new() };
-        if !self.send(Job::Asked { number, at: now(), asked, ticket }, body.len()) {
-            return (again(), None);
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let (sender, mut receiver) = oneshot::channel();
+        let is_expired = Arc::new(AtomicBool::new(false));
+        let reply = PendingReply { is_expired: Arc::clone(&is_expired), sender: Some(sender) };
+        let (api, body) = (request.api, request.body.clone());
+        let is_modifiable = request.is_modifiable();
+        // Earlier feedback goes into every request, even if the recorder does not reply.
+        let earlier =
+            || if is_modifiable { self.feedback.insertions(api, &body) } else { Vec::new() };
+        if !self.send(Job::Request { number, at: now(), request, reply }, body.len()) {
+            return (earlier(), None);
         }
-        let exchange = Exchange { recorder: self.clone(), number, is_over: false };
-        let insertions = match tokio::time::timeout(budget, &mut replied).await {
+        let exchange = Exchange { recorder: self.clone(), number, is_finished: false };
+        let insertions = match tokio::time::timeout(budget, &mut receiver).await {
             Ok(Ok(insertions)) => insertions,
             _ => {
-                is_gone.store(true, Ordering::SeqCst);
-                // It may have come at the very end: what was recorded as said is said.
-                replied.close();
-                replied.try_recv().unwrap_or_else(|_| again())
+                is_expired.store(true, Ordering::SeqCst);
+                // A reply sent before `close` is recorded as delivered, so it must be used.
+                receiver.close();
+                receiver.try_recv().unwrap_or_else(|_| earlier())
             }
         };
         (insertions, Some(exchange))
     }
 
     fn send(&self, job: Job, bytes: usize) -> bool {
-        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        let held = Held { job, bytes, all: Arc::clone(&self.held) };
-        let sent = if before > HELD_MAX {
-            Err(TrySendError::Full(held))
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let queued = QueuedJob { job, bytes, total: Arc::clone(&self.queued_bytes) };
+        let sent = if before > MAX_QUEUED_BYTES {
+            Err(TrySendError::Full(queued))
         } else {
-            self.jobs.try_send(held)
+            self.jobs.try_send(queued)
         };
         let is_full = matches!(sent, Err(TrySendError::Full(_)));
-        // Said once, and not with every request that comes too fast.
-        if is_full && !self.is_behind.swap(true, Ordering::Relaxed) {
-            self.log.write("more comes than can be recorded: requests pass unrecorded");
+        // Logged once, not for each job that does not fit.
+        if is_full && !self.is_overloaded.swap(true, Ordering::Relaxed) {
+            self.log.write("the recording queue is full; model requests pass unrecorded");
         }
         if sent.is_ok() {
-            self.is_behind.store(false, Ordering::Relaxed);
+            self.is_overloaded.store(false, Ordering::Relaxed);
         }
         sent.is_ok()
     }
 
-    /// Waits until everything is recorded, but not for ever.
-    pub(super) fn finish(self, at_most: Duration) {
+    /// Waits until everything is recorded, or until the timeout.
+    pub(super) fn finish(self, timeout: Duration) {
         self.send(Job::Stop, 0);
-        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_over.recv_timeout(at_most).is_err() {
-            self.log.write("the proxy stops before everything is recorded");
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        if stopped.recv_timeout(timeout).is_err() {
+            self.log.write("the proxy stopped before all model traffic was recorded");
         }
     }
 }
 
-/// A question that was asked, until it is known what came of it.
+/// A recorded request whose response is still to come. Dropping it records that the client
+/// disconnected.
 pub(super) struct Exchange {
     recorder: Recorder,
     number: u64,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl Exchange {
-    pub(super) fn answered(self, status: u16, encoding: Option<String>, tape: Tape) {
-        let bytes = tape.pieces.iter().map(Bytes::len).sum();
-        self.heard(Heard::Answered { status, encoding, tape }, bytes);
+    pub(super) fn received(self, status: u16, encoding: Option<String>, body: ResponseCopy) {
+        let bytes = body.chunks.iter().map(Bytes::len).sum();
+        self.finish(ModelResponse::Received { status, encoding, body }, bytes);
     }
 
-    pub(super) fn broken(self, why: String) {
-        self.heard(Heard::Broken(why), 0);
+    pub(super) fn failed(self, error: String) {
+        self.finish(ModelResponse::Failed(error), 0);
     }
 
-    fn heard(mut self, heard: Heard, bytes: usize) {
-        self.is_over = true;
-        self.recorder.send(Job::Heard { number: self.number, at: now(), heard }, bytes);
+    fn finish(mut self, response: ModelResponse, bytes: usize) {
+        self.is_finished = true;
+        self.recorder.send(Job::Response { number: self.number, at: now(), response }, bytes);
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.is_over {
-            let heard = Heard::Broken("the client went away".to_owned());
-            self.recorder.send(Job::Heard { number: self.number, at: now(), heard }, 0);
+        if !self.is_finished {
+            let response = ModelResponse::Failed(super::CLIENT_DISCONNECTED.to_owned());
+            self.recorder.send(Job::Response { number: self.number, at: now(), response }, 0);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The network side: takes a request, passes it on, and passes the answer back as it comes.
+//! The network side: forwards each request to its upstream and streams the response back.
 //!
-//! Only a question to a model that is understood is held until the recorder has said what to insert,
-//! and no longer than the budget. All else streams through. What breaks on one side breaks on the
-//! other, as it would if nothing stood between: no answer of ours ever stands for one of the model's.
+//! Only a model request is read whole and held until the recorder has said what to insert, never
+//! longer than the time budget. Everything else streams through. If one side breaks off, the other
+//! side sees the same, as if there were no proxy: it never answers in place of the model.
 
 use std::io;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use super::recorder::{Asked, Exchange, Recorder};
-use super::tape::{Joined, Taped};
+use super::model_traffic::ModelRequest;
+use super::recorder::{Exchange, Recorder};
+use super::response_copy::{CopiedBody, PartlyRead};
 use super::upstream::{self, Upstream, Upstreams};
 use crate::log::Log;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = BoxBody<Bytes, Failure>;
 
-/// The longest question that is read; a longer one passes as it is.
-const READ_MAX: usize = 32 * 1024 * 1024;
+/// The longest model request that is read, in bytes. A longer one streams through unrecorded.
+const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// How long nothing is accepted when the system has no more sockets to give.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait before accepting again when the system is out of sockets.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The headers by which Claude Code says who asks.
-const SESSION: &str = "x-claude-code-session-id";
-const AGENT: &str = "x-claude-code-agent-id";
+/// The headers in which Claude Code names its session and its subagent.
+const SESSION_HEADER: &str = "x-claude-code-session-id";
+const AGENT_HEADER: &str = "x-claude-code-agent-id";
 
-/// Headers that are for the next hop only.
-const FOR_ONE_HOP: [HeaderName; 7] = [
+const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -51,21 +51,22 @@ const FOR_ONE_HOP: [HeaderName; 7] = [
 ];
 
 pub(super) struct Server {
-    /// Compared in a time that tells nothing.
+    /// A hash, so that comparing takes constant time.
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
     recorder: Option<Recorder>,
     budget: Duration,
     log: Arc<Log>,
-    begun: Instant,
-    /// The second of the latest request.
-    latest: AtomicU64,
+    started: Instant,
+    /// When the latest request arrived, in seconds after `started`.
+    latest_request: AtomicU64,
 }
 
-/// A question, read as far as it makes sense.
-enum Question {
+/// The body of a model request.
+enum RequestBody {
     Whole(Bytes),
-    Long(Body),
+    /// Longer than [`MAX_REQUEST_BYTES`], to be streamed.
+    TooLong(Body),
 }
 
 impl Server {
@@ -77,35 +78,35 @@ impl Server {
         log: Arc<Log>,
     ) -> io::Result<Self> {
         let tls = upstream::tls()?;
-        let upstreams = upstreams.all().map(|(api, base)| Upstream::new(api, base, &tls));
+        let upstreams = upstreams.iter().map(|(api, base)| Upstream::new(api, base, &tls));
         Ok(Self {
             token: blake3::hash(token.as_bytes()),
             upstreams: upstreams.collect(),
             recorder,
             budget,
             log,
-            begun: Instant::now(),
-            latest: AtomicU64::new(0),
+            started: Instant::now(),
+            latest_request: AtomicU64::new(0),
         })
     }
 
-    /// How long nothing was asked.
+    /// The time since the latest request.
     pub(super) fn idle_for(&self) -> Duration {
-        let latest = Duration::from_secs(self.latest.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(latest)
+        let latest = Duration::from_secs(self.latest_request.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(latest)
     }
 
     pub(super) async fn accept(self: Arc<Self>, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
             let _ = stream.set_nodelay(true);
             let server = Arc::clone(&self);
             tokio::spawn(async move {
-                let service = service_fn(|request| server.pass(request));
-                // How a connection ends is the business of its two ends.
+                let service = service_fn(|request| server.forward(request));
+                // Connection errors concern the client and the upstream, which both see them.
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(None)
@@ -118,25 +119,25 @@ impl Server {
         }
     }
 
-    /// Passes a request on. An error closes the connection without an answer, which is what a client
-    /// sees that cannot reach its server.
-    async fn pass(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
-        self.latest.store(self.begun.elapsed().as_secs(), Ordering::Relaxed);
+    /// Forwards a request. An error closes the connection without a response, which is what a
+    /// client sees whose server is unreachable.
+    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+        self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let Some((upstream, rest)) = self.route(target) else { return Ok(refusal()) };
-        let address = upstream.address(rest)?;
-        let api = Api::of_path(rest.split('?').next().unwrap_or_default());
-        if request.method() == Method::GET && wants_websocket(request.headers()) {
-            return self.upgrade(upstream, address, request).await;
+        let Some((upstream, path)) = self.route(target) else { return Ok(forbidden()) };
+        let url = upstream.url(path)?;
+        let api = Api::of_path(path.split('?').next().unwrap_or_default());
+        if request.method() == Method::GET && is_websocket(request.headers()) {
+            return self.upgrade(upstream, url, request).await;
         }
         let (mut parts, body) = request.into_parts();
         let (body, exchange) = match (api, &self.recorder) {
             (Some(api), Some(recorder)) if parts.method == Method::POST => {
                 match read(&parts.headers, body).await? {
-                    Question::Long(body) => (body, None),
-                    Question::Whole(bytes) => {
-                        let asked = asked(api, &parts.headers, bytes.clone());
-                        let (bytes, exchange) = self.consider(recorder, asked, bytes).await;
+                    RequestBody::TooLong(body) => (body, None),
+                    RequestBody::Whole(bytes) => {
+                        let request = model_request(api, &parts.headers, bytes.clone());
+                        let (bytes, exchange) = self.record(recorder, request, bytes).await;
                         let length = HeaderValue::from(bytes.len());
                         parts.headers.insert(header::CONTENT_LENGTH, length);
                         (full(bytes), exchange)
@@ -145,29 +146,27 @@ impl Server {
             }
             _ => (body.map_err(Into::into).boxed(), None),
         };
-        let asked = with_address(parts, address, body);
-        let answered = match upstream.client.request(asked).await {
-            Ok(answered) => answered,
-            Err(error) => return Err(self.unreachable(upstream.api, exchange, error.into())),
-        };
-        Ok(answer(answered, exchange))
+        match upstream.client.request(upstream_request(parts, url, body)).await {
+            Ok(response) => Ok(client_response(response, exchange)),
+            Err(error) => Err(self.fail(upstream, exchange, error.into())),
+        }
     }
 
-    /// The question as it goes on.
-    async fn consider(
+    /// Records a model request and returns its body with the recorder's insertions.
+    async fn record(
         &self,
         recorder: &Recorder,
-        asked: Asked,
+        request: ModelRequest,
         bytes: Bytes,
     ) -> (Bytes, Option<Exchange>) {
-        let (mut insertions, exchange) = recorder.ask(asked, self.budget).await;
+        let (mut insertions, exchange) = recorder.record_request(request, self.budget).await;
         if insertions.is_empty() {
             return (bytes, exchange);
         }
         (insert(&bytes, &mut insertions).into(), exchange)
     }
 
-    /// The server that a request is for, and what it asks of it; nothing, without the token.
+    /// The upstream of a request, and the path there. `None` without the right token.
     fn route<'a>(&self, target: &'a str) -> Option<(&Upstream, &'a str)> {
         let (token, rest) = target.strip_prefix('/')?.split_once('/')?;
         (blake3::hash(token.as_bytes()) == self.token).then_some(())?;
@@ -177,59 +176,60 @@ impl Server {
         Some((upstream, path))
     }
 
-    fn unreachable(&self, api: &str, exchange: Option<Exchange>, error: Failure) -> Failure {
-        let why = chain(&*error);
-        self.log.write(&format!("a request to {api} got no answer: {why}"));
+    /// Logs and records that there was no response.
+    fn fail(&self, upstream: &Upstream, exchange: Option<Exchange>, error: Failure) -> Failure {
+        let why = error_chain(&*error);
+        self.log.write(&format!("no response from {}: {why}", upstream.server()));
         if let Some(exchange) = exchange {
-            exchange.broken(why);
+            exchange.failed(why);
         }
         error
     }
 
-    /// Lets both sides talk to each other in another protocol.
+    /// Connects client and upstream for a protocol other than HTTP.
     async fn upgrade(
         &self,
         upstream: &Upstream,
-        address: hyper::Uri,
+        url: hyper::Uri,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Failure> {
         let client = hyper::upgrade::on(&mut request);
         let (mut parts, body) = request.into_parts();
         parts.headers.remove(header::HOST);
         parts.headers.remove(header::PROXY_AUTHORIZATION);
-        parts.uri = address;
+        parts.uri = url;
         parts.version = Version::HTTP_11;
-        let asked = Request::from_parts(parts, body.map_err(Into::into).boxed());
-        let mut answered = match upstream.for_upgrades.request(asked).await {
-            Ok(answered) => answered,
-            Err(error) => return Err(self.unreachable(upstream.api, None, error.into())),
+        let request = Request::from_parts(parts, body.map_err(Into::into).boxed());
+        let mut response = match upstream.http1_client.request(request).await {
+            Ok(response) => response,
+            Err(error) => return Err(self.fail(upstream, None, error.into())),
         };
-        if answered.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(answer(answered, None));
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(client_response(response, None));
         }
-        let server = hyper::upgrade::on(&mut answered);
+        let server = hyper::upgrade::on(&mut response);
         tokio::spawn(async move {
             if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
                 let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-                // Whoever ends it has the reasons.
+                // Either side may end it at any time.
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             }
         });
-        Ok(answered.map(|body| body.map_err(Into::into).boxed()))
+        Ok(response.map(|body| body.map_err(Into::into).boxed()))
     }
 }
 
-/// The answer as it came, heard by the recorder if it is one to a question.
-fn answer(answered: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
-    let (mut parts, body) = answered.into_parts();
-    strip(&mut parts.headers);
+/// The upstream's response for the client, copied for the recorder if the request was recorded.
+fn client_response(response: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    strip_hop_by_hop(&mut parts.headers);
     parts.version = Version::HTTP_11;
     let body = match exchange {
         None => body.map_err(Into::into).boxed(),
         Some(exchange) => {
             let status = parts.status.as_u16();
             let encoding = text(&parts.headers, header::CONTENT_ENCODING.as_str());
-            Taped::new(body, move |tape| exchange.answered(status, encoding, tape))
+            CopiedBody::new(body, move |copy| exchange.received(status, encoding, copy))
                 .map_err(Into::into)
                 .boxed()
         }
@@ -237,55 +237,55 @@ fn answer(answered: Response<Incoming>, exchange: Option<Exchange>) -> Response<
     Response::from_parts(parts, body)
 }
 
-fn with_address(
+fn upstream_request(
     mut parts: hyper::http::request::Parts,
-    address: hyper::Uri,
+    url: hyper::Uri,
     body: Body,
 ) -> Request<Body> {
-    strip(&mut parts.headers);
-    // The client of the server's side names the server.
+    strip_hop_by_hop(&mut parts.headers);
+    // The HTTP client sets the upstream's host.
     parts.headers.remove(header::HOST);
-    parts.uri = address;
+    parts.uri = url;
     parts.version = Version::HTTP_11;
     Request::from_parts(parts, body)
 }
 
-/// Reads a question, unless it is too long.
-async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Question, Failure> {
+/// Reads the body of a model request, unless it is too long.
+async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<RequestBody, Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: Option<usize> = length.and_then(|length| length.parse().ok());
-    if length.is_some_and(|length| length > READ_MAX) {
-        return Ok(Question::Long(body.map_err(Into::into).boxed()));
+    if length.is_some_and(|length| length > MAX_REQUEST_BYTES) {
+        return Ok(RequestBody::TooLong(body.map_err(Into::into).boxed()));
     }
     let mut bytes = BytesMut::with_capacity(length.unwrap_or(0));
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
         bytes.extend_from_slice(&data);
-        if bytes.len() > READ_MAX {
-            let joined = Joined { front: Some(bytes.freeze()), rest: body };
-            return Ok(Question::Long(joined.map_err(Into::into).boxed()));
+        if bytes.len() > MAX_REQUEST_BYTES {
+            let body = PartlyRead { start: Some(bytes.freeze()), rest: body };
+            return Ok(RequestBody::TooLong(body.map_err(Into::into).boxed()));
         }
     }
-    Ok(Question::Whole(bytes.freeze()))
+    Ok(RequestBody::Whole(bytes.freeze()))
 }
 
-fn asked(api: Api, headers: &HeaderMap, body: Bytes) -> Asked {
-    Asked {
+fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
+    ModelRequest {
         api,
-        session: text(headers, SESSION),
-        agent: text(headers, AGENT),
+        session: text(headers, SESSION_HEADER),
+        agent: text(headers, AGENT_HEADER),
         encoding: text(headers, header::CONTENT_ENCODING.as_str()),
-        is_sealed: is_sealed(headers),
+        is_signed: is_signed(headers),
         body,
     }
 }
 
-/// Whether a signature or a digest of the body is among the headers: it would not hold any more.
-fn is_sealed(headers: &HeaderMap) -> bool {
-    let is_signed = text(headers, header::AUTHORIZATION.as_str())
+/// Whether a header holds a signature or a digest of the body, which an insertion would invalidate.
+fn is_signed(headers: &HeaderMap) -> bool {
+    let is_aws_signed = text(headers, header::AUTHORIZATION.as_str())
         .is_some_and(|credentials| credentials.starts_with("AWS4-"));
-    let seals = ["content-md5", "digest", "content-digest", "x-amz-content-sha256", "signature"];
-    is_signed || seals.iter().any(|name| headers.contains_key(*name))
+    let names = ["content-md5", "digest", "content-digest", "x-amz-content-sha256", "signature"];
+    is_aws_signed || names.iter().any(|name| headers.contains_key(*name))
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -296,39 +296,40 @@ fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
-/// Whether it is to become a websocket. Whatever else is offered is for one hop, and we do not take it.
-fn wants_websocket(headers: &HeaderMap) -> bool {
-    let has_word = |name: HeaderName, word: &str| {
+/// Whether a request asks for a websocket. Other upgrades, such as to h2c, are for one hop and are
+/// not taken.
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let has_token = |name: HeaderName, token: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(word))
+        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
     };
-    has_word(header::CONNECTION, "upgrade") && has_word(header::UPGRADE, "websocket")
+    has_token(header::CONNECTION, "upgrade") && has_token(header::UPGRADE, "websocket")
 }
 
-/// Takes out what is for one hop only.
-fn strip(headers: &mut HeaderMap) {
+/// Removes hop-by-hop headers, including those that `Connection` names.
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =
         named.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
     for name in named.iter().flat_map(|value| value.split(',')).map(str::trim) {
         headers.remove(name);
     }
-    for name in FOR_ONE_HOP {
+    for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
 }
 
-fn refusal() -> Response<Body> {
-    const WHY: &str = r#"{"error":{"type":"midcourse_proxy","message":"this address is not one of midcourse's proxy: use the one that it printed, token and all"}}"#;
-    let mut response = Response::new(full(Bytes::from_static(WHY.as_bytes())));
+fn forbidden() -> Response<Body> {
+    const BODY: &str = r#"{"error":{"type":"midcourse_proxy","message":"unknown address; use the base URL that midcourse printed, including its token"}}"#;
+    let mut response = Response::new(full(Bytes::from_static(BODY.as_bytes())));
     *response.status_mut() = StatusCode::FORBIDDEN;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
 }
 
-/// An error and what is behind it.
-fn chain(error: &dyn std::error::Error) -> String {
+/// The text of an error and of its sources.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -1,7 +1,8 @@
-//! Where requests go: the address of each API, and the client that reaches it.
+//! Upstreams: the base URL of each API's server, and the HTTP client that reaches it.
 //!
-//! A proxy of the user's own (HTTPS_PROXY and its kin) and their own authorities (SSL_CERT_FILE,
-//! SSL_CERT_DIR, NODE_EXTRA_CA_CERTS) are honoured, as the agent itself would.
+//! The user's own proxy (`HTTPS_PROXY` and related variables) and certificate authorities
+//! (`SSL_CERT_FILE`, `SSL_CERT_DIR`, `NODE_EXTRA_CA_CERTS`) apply as they would to the agent
+//! itself.
 
 use std::future::Future;
 use std::io;
@@ -24,40 +25,42 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 
 use super::server::Body;
-use super::{ADDRESSES, OLDER_NAME, parse_url};
+use super::{BASE_URL_ALIAS, BASE_URLS, parse_url};
 use crate::handoff;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Connector = HttpsConnector<Dialer>;
+type Connector = HttpsConnector<TcpConnector>;
 
-/// The variable by which clients on Node know more authorities.
-const MORE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
+/// The variable with further certificate authorities for clients that run on Node.
+const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 
-/// How often a connection is asked whether it is alive.
-const PINGS: Duration = Duration::from_secs(20);
-const IDLE: Duration = Duration::from_secs(60);
+/// How often an HTTP/2 connection is pinged, and how long a ping may take.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Where the requests of each API go.
+/// How long a TCP connection may be idle before keep-alive probes begin.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
+
+/// The base URL of each API's server.
 #[derive(Debug, Clone)]
 pub(crate) struct Upstreams(Vec<(&'static str, Uri)>);
 
 impl Upstreams {
-    /// What was given, else what the environment says, else the companies' own.
+    /// Takes each URL from the options, else from the environment, else the vendor's own.
     pub(crate) fn find(
-        given: &[String],
+        options: &[String],
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self> {
         let mut found = Vec::new();
-        for (variable, api, default) in ADDRESSES {
-            let is_set = |name: &str| environment(name).filter(|url| !url.is_empty());
-            let (newer, older) = OLDER_NAME;
-            let set = is_set(variable).or_else(|| is_set(older).filter(|_| variable == newer));
-            let mut url = set.unwrap_or_else(|| default.to_owned());
-            for given in given {
-                match given.split_once('=') {
+        for (variable, api, default) in BASE_URLS {
+            let set = |name: &str| environment(name).filter(|url| !url.is_empty());
+            let (name, alias) = BASE_URL_ALIAS;
+            let url = set(variable).or_else(|| set(alias).filter(|_| variable == name));
+            let mut url = url.unwrap_or_else(|| default.to_owned());
+            for option in options {
+                match option.split_once('=') {
                     Some((name, exact)) if name == api => exact.clone_into(&mut url),
-                    Some((name, _)) if ADDRESSES.iter().any(|(_, known, _)| *known == name) => {}
-                    _ => url = root_of(given, api),
+                    Some((name, _)) if BASE_URLS.iter().any(|(_, known, _)| *known == name) => {}
+                    _ => url = api_root(option, api),
                 }
             }
             let url = parse_url(&url)?;
@@ -67,73 +70,80 @@ impl Upstreams {
         Ok(Self(found))
     }
 
-    /// The addresses.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &Uri)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Uri)> {
         self.0.iter().map(|(api, url)| (*api, url))
     }
 }
 
-/// Whether an address is that of one of our proxies.
+/// Whether a URL is that of a midcourse proxy.
 pub(crate) fn is_proxy(url: &str) -> bool {
     url.contains(&format!("/{}", handoff::PATH_PREFIX))
 }
 
-/// Refuses where requests would come back to us, or cannot be sent as the user wants them sent.
+/// Refuses URLs from which requests would come back to us, and those behind a proxy of a kind that
+/// is not supported.
 fn check(url: &Uri) -> Result<()> {
     if is_proxy(url.path()) {
-        anyhow::bail!("{url} is one of midcourse's proxies already");
+        anyhow::bail!("{url} is already a midcourse proxy; name the model server itself");
     }
     let proxy = Matcher::from_env().intercept(url);
     if let Some(scheme) = proxy.as_ref().and_then(|proxy| proxy.uri().scheme_str())
         && scheme != "http"
     {
         anyhow::bail!(
-            "the way to {url} leads through a {scheme} proxy, which midcourse cannot use"
+            "cannot reach {url} through a {scheme} proxy; use an http proxy, or except the host \
+             with NO_PROXY"
         );
     }
     Ok(())
 }
 
-/// The address of an API on a server that has both: the clients of one name its version themselves.
-fn root_of(server: &str, api: &str) -> String {
+/// The base URL of an API on a server that has both. OpenAI's base URL includes the version,
+/// Anthropic's does not.
+fn api_root(server: &str, api: &str) -> String {
     let server = server.trim_end_matches('/');
     let root = server.strip_suffix("/v1").unwrap_or(server);
     if api == "openai" { format!("{root}/v1") } else { root.to_owned() }
 }
 
-/// One API's server.
+/// The server of one API.
 pub(super) struct Upstream {
     pub(super) api: &'static str,
     base: Uri,
     pub(super) client: Client<Connector, Body>,
-    /// For what is to become another protocol, which only the older HTTP can.
-    pub(super) for_upgrades: Client<Connector, Body>,
+    /// For upgrades to another protocol, which only HTTP/1.1 has.
+    pub(super) http1_client: Client<Connector, Body>,
 }
 
 impl Upstream {
     pub(super) fn new(api: &'static str, base: &Uri, tls: &Arc<ClientConfig>) -> Self {
-        let dialer = Dialer::to(base);
+        let tcp = TcpConnector::new(base);
         let tls = ClientConfig::clone(tls);
-        let older = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
-        let older = older.enable_http1().wrap_connector(dialer.clone());
-        let both = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let both = both.enable_all_versions().wrap_connector(dialer);
+        let http1 = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+        let http1 = http1.enable_http1().wrap_connector(tcp.clone());
+        let any = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let any = any.enable_all_versions().wrap_connector(tcp);
         let client = |connector| {
             Client::builder(TokioExecutor::new())
                 .http1_preserve_header_case(true)
                 .pool_timer(TokioTimer::new())
                 .timer(TokioTimer::new())
-                // All requests share one connection there, and would wait for one that is dead.
-                .http2_keep_alive_interval(PINGS)
-                .http2_keep_alive_timeout(PINGS)
+                // With HTTP/2 all requests share one connection, and would wait on a dead one.
+                .http2_keep_alive_interval(PING_INTERVAL)
+                .http2_keep_alive_timeout(PING_INTERVAL)
                 .http2_keep_alive_while_idle(true)
                 .build(connector)
         };
-        Self { api, base: base.clone(), client: client(both), for_upgrades: client(older) }
+        Self { api, base: base.clone(), client: client(any), http1_client: client(http1) }
     }
 
-    /// The address of something that this server has.
-    pub(super) fn address(&self, path_and_query: &str) -> Result<Uri, hyper::http::Error> {
+    /// The server's name and port, for log lines.
+    pub(super) fn server(&self) -> &str {
+        self.base.authority().map_or(self.api, |authority| authority.as_str())
+    }
+
+    /// The URL of a path on this server.
+    pub(super) fn url(&self, path_and_query: &str) -> Result<Uri, hyper::http::Error> {
         let mut parts = self.base.clone().into_parts();
         let base = self.base.path().trim_end_matches('/');
         let target = format!("{base}{path_and_query}");
@@ -143,13 +153,13 @@ impl Upstream {
     }
 }
 
-/// The authorities of the system and of the user.
+/// TLS with the certificate authorities of the system and of the user.
 pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    // One that cannot be read is none; a server that needs it is refused, and it is said why.
+    // Unreadable certificates are skipped. A server that needs one fails with a logged error.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
-    if let Some(file) = std::env::var_os(MORE_AUTHORITIES)
+    if let Some(file) = std::env::var_os(NODE_AUTHORITIES)
         && let Ok(more) = CertificateDer::pem_file_iter(file)
     {
         roots.add_parsable_certificates(more.flatten());
@@ -161,25 +171,25 @@ pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// Reaches a server, by the user's proxy if there is one for it.
+/// Opens TCP connections to a server, through the user's proxy if there is one for it.
 #[derive(Clone)]
-pub(super) enum Dialer {
+pub(super) enum TcpConnector {
     Direct(HttpConnector),
-    Through(Box<Tunnel<HttpConnector>>),
+    Tunnel(Box<Tunnel<HttpConnector>>),
 }
 
-impl Dialer {
-    fn to(base: &Uri) -> Self {
+impl TcpConnector {
+    fn new(base: &Uri) -> Self {
         let mut direct = HttpConnector::new();
-        // What the address is for is the business of the layer above.
+        // The TLS layer above handles https URLs.
         direct.enforce_http(false);
         direct.set_nodelay(true);
-        direct.set_keepalive(Some(IDLE));
+        direct.set_keepalive(Some(KEEPALIVE_TIME));
         match Matcher::from_env().intercept(base) {
             None => Self::Direct(direct),
             Some(proxy) => {
                 let tunnel = Tunnel::new(proxy.uri().clone(), direct);
-                Self::Through(Box::new(match proxy.basic_auth() {
+                Self::Tunnel(Box::new(match proxy.basic_auth() {
                     Some(credentials) => tunnel.with_auth(credentials.clone()),
                     None => tunnel,
                 }))
@@ -188,7 +198,7 @@ impl Dialer {
     }
 }
 
-impl tower_service::Service<Uri> for Dialer {
+impl tower_service::Service<Uri> for TcpConnector {
     type Response = TokioIo<TcpStream>;
     type Error = Failure;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
@@ -196,18 +206,18 @@ impl tower_service::Service<Uri> for Dialer {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         match self {
             Self::Direct(connector) => connector.poll_ready(context).map_err(Into::into),
-            Self::Through(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
+            Self::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
         }
     }
 
-    fn call(&mut self, address: Uri) -> Self::Future {
+    fn call(&mut self, url: Uri) -> Self::Future {
         match self {
             Self::Direct(connector) => {
-                let connecting = connector.call(address);
+                let connecting = connector.call(url);
                 Box::pin(async { Ok(connecting.await?) })
             }
-            Self::Through(tunnel) => {
-                let connecting = tunnel.call(address);
+            Self::Tunnel(tunnel) => {
+                let connecting = tunnel.call(url);
                 Box::pin(async { Ok(connecting.await?) })
             }
         }
@@ -218,20 +228,20 @@ impl tower_service::Service<Uri> for Dialer {
 mod tests {
     use super::Upstreams;
 
-    fn found(given: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Vec<String>> {
-        let given: Vec<String> = given.iter().map(|it| (*it).to_owned()).collect();
-        let known = |name: &str| {
+    fn found(options: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Vec<String>> {
+        let options: Vec<String> = options.iter().map(|it| (*it).to_owned()).collect();
+        let variable = |name: &str| {
             let value = environment.iter().find(|(known, _)| *known == name);
             value.map(|(_, value)| (*value).to_owned())
         };
-        let upstreams = Upstreams::find(&given, known)?;
-        Ok(upstreams.all().map(|(api, url)| format!("{api} {url}")).collect())
+        let upstreams = Upstreams::find(&options, variable)?;
+        Ok(upstreams.iter().map(|(api, url)| format!("{api} {url}")).collect())
     }
 
     #[test]
-    fn requests_go_where_they_would_have_gone() {
-        let own = ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1"];
-        assert_eq!(found(&[], &[("OPENAI_BASE_URL", "")]).unwrap(), own);
+    fn options_win_over_the_environment_and_that_over_the_defaults() {
+        let defaults = ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1"];
+        assert_eq!(found(&[], &[("OPENAI_BASE_URL", "")]).unwrap(), defaults);
         let set = [("OPENAI_API_BASE", "http://old/v1"), ("ANTHROPIC_BASE_URL", "http://a/x/")];
         assert_eq!(found(&[], &set).unwrap(), ["anthropic http://a/x/", "openai http://old/v1"]);
         let newer = [("OPENAI_API_BASE", "http://old/v1"), ("OPENAI_BASE_URL", "http://new/v1")];
@@ -245,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_an_error() {
+    fn an_invalid_url_is_an_error() {
         for wrong in ["gate", "ftp://gate", "http://", "openai=", "http://gate/?x=1"] {
             let error = found(&[wrong], &[]).unwrap_err().to_string();
-            assert!(error.contains("no address"), "{wrong}: {error}");
+            assert!(error.contains("invalid URL"), "{wrong}: {error}");
         }
     }
 }

@@ -1,121 +1,104 @@
-//! The recorder's own thread: what is asked and answered becomes events, the engine is asked, and
-//! what is said goes back.
+//! The recorder's thread: turns model traffic into events and replies with the text to insert.
 //!
-//! A request that nothing is said about goes on before anything is written; where something is said,
-//! it is on disk first. What comes while the disk is busy is written with one commit.
+//! A request without a message is forwarded before its events are written. A request with one waits
+//! until the delivery is on disk. Jobs that arrive while the disk is busy are committed together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
 
-use crate::apis::{Api, Reply, Way};
-use midcourse::{
-    Batch, DataDir, DeliveryPolicy, Event, Mode, RunId, RunIdentity, StopReason, Store, StoreError,
-    StoreSettings, SyncedEngine, Timestamp,
-};
+use crate::apis::Api;
+use midcourse::{Batch, DataDir, Event, RunId, RunIdentity, StoreError, SyncedEngine, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::compressed;
-use super::recorder::{Asked, Heard, Held, Job, Ticket};
-use super::spoken::Spoken;
-use super::talk::{Attempt, Places, Standing};
-use super::talks::{Asker, Talks};
+use super::feedback_cache::FeedbackCache;
+use super::model_traffic::{ModelRequest, ModelResponse};
+use super::proxied_run::{Attempt, AttemptState, InsertionPoints, source};
+use super::proxied_runs::ProxiedRuns;
+use super::recorder::{Job, PendingReply, QueuedJob};
+use super::store_writer::StoreWriter;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Plans written with one commit.
-const GROUP_MAX: usize = 64;
+/// How many batches are committed together.
+const MAX_GROUP_LEN: usize = 64;
 
-/// Engines that are kept ready for their runs.
-const WATCHES_MAX: usize = 32;
+/// How often a batch is evaluated again because other processes keep writing to its run.
+const MAX_COMMIT_ATTEMPTS: usize = 8;
 
-/// How long a store that could not be opened is left alone.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How much of a request that cannot be parsed is kept, in bytes.
+const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// Attempts at writing what another process keeps changing.
-const ATTEMPTS: usize = 8;
-
-/// What is kept of a body that cannot be read.
-const UNREAD_MAX: usize = 64 * 1024;
-
-/// Questions that may wait for their answers.
-const UNDER_WAY_MAX: usize = 4_096;
+/// How many requests may wait for their responses.
+const MAX_IN_FLIGHT: usize = 4_096;
 
 pub(super) struct Worker {
-    home: DataDir,
-    settings: StoreSettings,
-    run_settings: RunSettings,
+    writer: StoreWriter,
     log: Arc<Log>,
-    store: Option<Store>,
-    /// When the store failed, and how.
-    failed: Option<(Instant, StoreError)>,
-    talks: Talks,
-    watches: HashMap<RunId, SyncedEngine>,
-    under_way: HashMap<u64, UnderWay>,
-    group: Vec<Planned>,
+    runs: ProxiedRuns,
+    /// Requests without a response yet, by their number.
+    in_flight: HashMap<u64, InFlight>,
+    /// Batches to commit together, at most one of each run.
+    group: Vec<PendingBatch>,
 }
 
-/// A question that was asked.
-struct UnderWay {
+struct InFlight {
     api: Api,
     run: RunId,
-    is_beside: bool,
+    is_side_request: bool,
 }
 
-/// What is to be written.
-struct Planned {
-    run: RunIdentity,
+/// Evaluated events of one run that are not on disk yet.
+struct PendingBatch {
     batch: Batch,
-    watch: SyncedEngine,
-    /// The request that waits for it, and where words fit into it.
-    waiting: Option<Waiting>,
+    engine: SyncedEngine,
+    /// The request that waits for the batch to be committed.
+    waiting: Option<WaitingRequest>,
 }
 
-struct Waiting {
-    ticket: Ticket,
-    places: Places,
+/// A request that is held until its events are evaluated, or committed if they have deliveries.
+struct WaitingRequest {
+    reply: PendingReply,
+    points: InsertionPoints,
     digest: u64,
 }
 
 impl Worker {
     pub(super) fn new(
-        home: DataDir,
+        data_dir: DataDir,
         run_settings: RunSettings,
         log: Arc<Log>,
-        spoken: Spoken,
+        cache: FeedbackCache,
     ) -> Self {
-        let settings = StoreSettings::default();
         Self {
-            home,
-            settings,
-            run_settings,
+            writer: StoreWriter::new(data_dir, run_settings, Arc::clone(&log)),
             log,
-            store: None,
-            failed: None,
-            talks: Talks::new(spoken),
-            watches: HashMap::new(),
-            under_way: HashMap::new(),
+            runs: ProxiedRuns::new(cache),
+            in_flight: HashMap::new(),
             group: Vec::new(),
         }
     }
 
-    /// Records until it is told to stop, or nobody is left to tell it anything.
-    pub(super) fn work(mut self, jobs: &Receiver<Held>) {
-        self.open();
-        while let Ok(mut held) = jobs.recv() {
+    /// Handles jobs until one says stop or all senders are gone.
+    pub(super) fn run(mut self, jobs: &Receiver<QueuedJob>) {
+        self.writer.open();
+        while let Ok(mut queued) = jobs.recv() {
             loop {
-                let job = std::mem::replace(&mut held.job, Job::Stop);
-                if matches!(job, Job::Stop) {
-                    return self.commit();
+                match std::mem::replace(&mut queued.job, Job::Stop) {
+                    Job::Request { number, at, request, reply } => {
+                        self.handle_request(number, at, &request, reply);
+                    }
+                    Job::Response { number, at, response } => {
+                        self.handle_response(number, at, response);
+                    }
+                    Job::Stop => return self.commit(),
                 }
-                self.take(job);
-                drop(held);
-                if self.group.is_empty() || self.group.len() >= GROUP_MAX {
+                drop(queued);
+                if self.group.is_empty() || self.group.len() >= MAX_GROUP_LEN {
                     break;
                 }
                 match jobs.try_recv() {
-                    Ok(next) => held = next,
+                    Ok(next) => queued = next,
                     Err(_) => break,
                 }
             }
@@ -123,347 +106,223 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, job: Job) {
-        match job {
-            Job::Asked { number, at, asked, ticket } => self.asked(number, at, &asked, ticket),
-            Job::Heard { number, at, heard } => self.heard(number, at, heard),
-            Job::Stop => {}
-        }
-    }
-
-    fn asked(&mut self, number: u64, at: Timestamp, asked: &Asked, mut ticket: Ticket) {
-        let is_plain = asked.encoding.is_none();
-        let unpacked =
-            (!is_plain).then(|| compressed::plain(asked.body.to_vec(), asked.encoding.as_deref()));
-        let bytes = unpacked.as_ref().map_or(Some(&*asked.body), |bytes| bytes.as_deref());
-        let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let Some(mut request) = text.and_then(|text| asked.api.parse_request(text)) else {
-            ticket.answer(Vec::new());
-            return self.unread(asked, at);
+    fn handle_request(
+        &mut self,
+        number: u64,
+        at: Timestamp,
+        sent: &ModelRequest,
+        mut reply: PendingReply,
+    ) {
+        let text = sent.text();
+        let request = text.as_deref().and_then(|text| sent.api.parse_request(text));
+        let Some(mut request) = request else {
+            reply.send(Vec::new());
+            return self.keep_unread(sent, at);
         };
-        if !asked.is_open() {
+        if !sent.is_modifiable() {
             request.insertion_point = None;
         }
-        let digest = xxh3_64(&asked.body);
-        self.open();
-        let asker = Asker {
-            api: asked.api,
-            session: asked.session.as_deref(),
-            agent: asked.agent.as_deref(),
-        };
-        let found = self.talks.find(&asker, &request, digest, self.store.as_ref(), at);
-        // Nobody knows whose it is: it is told again with the next request.
-        let Some(run) = found else { return };
-        let has_session = asked.session.is_some() || request.session.is_some();
-        // What Claude Code asks for itself has no tools.
-        let is_beside = has_session && request.tools.is_empty();
-        self.note(number, UnderWay { api: asked.api, run: run.clone(), is_beside });
-        if self.group.iter().any(|planned| planned.run.run_id == run) {
-            self.commit();
+        let digest = xxh3_64(&sent.body);
+        let store = self.writer.open();
+        // Without a run nothing is recorded: the client's next request repeats the content.
+        let Some(run) = self.runs.find(sent, &request, digest, store, at) else { return };
+        let has_session = sent.session.is_some() || request.session.is_some();
+        // Claude Code's requests for itself, such as for a title, have no tools.
+        let is_side_request = has_session && request.tools.is_empty();
+        self.add_in_flight(number, InFlight { api: sent.api, run: run.clone(), is_side_request });
+        self.commit_before(&run);
+        let Some(proxied) = self.runs.get(&run) else { return };
+        if is_side_request {
+            // Forwards it with earlier feedback only: no message is about a side request.
+            drop(reply);
+            let events = proxied.side_request_events(&request, at);
+            return self.evaluate(events, None);
         }
-        let places = if asked.is_open() { Places::of(&request) } else { Places::default() };
-        let Some(talk) = self.talks.get(&run) else { return };
-        let is_again = talk
-            .last
-            .as_ref()
-            .is_some_and(|last| last.standing == Standing::Unanswered && last.digest == digest);
-        if !is_beside && !is_again {
-            talk.owe_again();
-        }
-        let events = if is_beside {
-            talk.asked_beside(&request, at)
-        } else if is_again {
-            talk.asked_again(&request, at)
-        } else {
-            talk.asked(&request, at)
-        };
-        if is_again && let Some(last) = &mut talk.last {
-            // The very request, once more: what went into it goes into it.
-            last.standing = Standing::UnderWay;
-            ticket.answer(last.insertions.clone());
-        }
-        let waiting = (!is_beside && !is_again).then_some(Waiting { ticket, places, digest });
-        self.plan(events, waiting);
-    }
-
-    fn note(&mut self, number: u64, under_way: UnderWay) {
-        if self.under_way.len() >= UNDER_WAY_MAX {
-            let oldest = number.saturating_sub(u64::try_from(UNDER_WAY_MAX).unwrap_or(u64::MAX));
-            self.under_way.retain(|number, _| *number > oldest);
-        }
-        self.under_way.insert(number, under_way);
-    }
-
-    fn heard(&mut self, number: u64, at: Timestamp, heard: Heard) {
-        let Some(UnderWay { api, run, is_beside }) = self.under_way.remove(&number) else { return };
-        if self.group.iter().any(|planned| planned.run.run_id == run) {
-            self.commit();
-        }
-        let answer = answer_of(api, heard);
-        let Some(talk) = self.talks.get(&run) else { return };
-        let events = if is_beside {
-            talk.heard_beside(&answer, at).into_iter().collect()
-        } else {
-            if let Some(last) = &mut talk.last {
-                last.standing =
-                    if answer.is_complete() { Standing::Answered } else { Standing::Unanswered };
+        match &mut proxied.last_attempt {
+            Some(last) if last.state == AttemptState::Failed && last.digest == digest => {
+                // The same request again gets the same insertions again.
+                last.state = AttemptState::InFlight;
+                reply.send(last.insertions.clone());
+                let events = proxied.retry_events(&request, at);
+                self.evaluate(events, None);
             }
-            let calls: Vec<_> = answer.tool_calls().map(|call| call.id.clone()).collect();
-            let events = talk.heard(answer, at);
-            self.talks.learn(calls.iter().map(|call| call.as_str()), &run);
+            _ => {
+                proxied.reclaim_guidance();
+                let events = proxied.request_events(&request, at);
+                let points = if sent.is_modifiable() {
+                    InsertionPoints::of(&request)
+                } else {
+                    InsertionPoints::default()
+                };
+                self.evaluate(events, Some(WaitingRequest { reply, points, digest }));
+            }
+        }
+    }
+
+    fn add_in_flight(&mut self, number: u64, request: InFlight) {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            let oldest = number.saturating_sub(u64::try_from(MAX_IN_FLIGHT).unwrap_or(u64::MAX));
+            self.in_flight.retain(|number, _| *number > oldest);
+        }
+        self.in_flight.insert(number, request);
+    }
+
+    fn handle_response(&mut self, number: u64, at: Timestamp, response: ModelResponse) {
+        let Some(request) = self.in_flight.remove(&number) else { return };
+        let InFlight { api, run, is_side_request } = request;
+        self.commit_before(&run);
+        let reply = response.parse(api);
+        let Some(proxied) = self.runs.get(&run) else { return };
+        let events = if is_side_request {
+            proxied.side_reply_event(&reply, at).into_iter().collect()
+        } else {
+            if let Some(last) = &mut proxied.last_attempt {
+                let is_complete = reply.is_complete();
+                last.state =
+                    if is_complete { AttemptState::Completed } else { AttemptState::Failed };
+            }
+            let calls: Vec<_> = reply.tool_calls().map(|call| call.id.clone()).collect();
+            let events = proxied.reply_events(reply, at);
+            self.runs.add_calls(calls.iter().map(|call| call.as_str()), &run);
             events
         };
-        self.plan(events, None);
+        self.evaluate(events, None);
     }
 
-    /// Works out what events lead to. Where nothing is said the request goes on at once.
-    fn plan(&mut self, mut events: Vec<Event>, waiting: Option<Waiting>) {
+    /// Keeps the beginning of a request that cannot be parsed.
+    fn keep_unread(&mut self, sent: &ModelRequest, at: Timestamp) {
+        let run = RunIdentity::root(format!("{}.unread", sent.api.name()));
+        self.log.write(&format!(
+            "could not parse a model request of {} bytes; forwarded it unchanged and kept its \
+             beginning in run {}",
+            sent.body.len(),
+            run.run_id
+        ));
+        self.commit_before(&run.run_id);
+        let kept = sent.body.get(..MAX_UNREAD_BYTES).unwrap_or(&sent.body);
+        let event = Event::unread(run, source(sent.api), at, kept);
+        self.evaluate(vec![event], None);
+    }
+
+    /// Commits the group if it has a batch of this run: the next batch builds on it.
+    fn commit_before(&mut self, run: &RunId) {
+        if self.group.iter().any(|pending| pending.batch.run_id() == run) {
+            self.commit();
+        }
+    }
+
+    /// Evaluates events of one run. A request about which there is no message goes on at once.
+    fn evaluate(&mut self, events: Vec<Event>, mut waiting: Option<WaitingRequest>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
-        if events.iter().any(Event::begins_something) {
-            for remark in self.run_settings.clone().record_in(&mut events) {
-                self.log.write(&remark);
-            }
-        }
-        let mut batch = match Batch::new(asked_about(events), &self.settings) {
-            Ok(batch) => batch,
-            Err(error) => {
-                self.log.write(&format!("a request cannot be recorded: {error}"));
-                return self.let_go_with_nothing_new(&run.run_id, waiting);
-            }
+        let Some(mut batch) = self.writer.prepare(events) else {
+            return self.reply(&run.run_id, waiting);
         };
-        let watch = self.watch_of(&run);
-        let evaluated = match (watch, &mut self.store) {
-            (Some(mut watch), Some(store)) => {
-                store.evaluate(&mut batch, &mut watch).map(|()| watch)
-            }
-            _ => Err(self.why()),
-        };
-        match evaluated {
-            Ok(watch) => {
-                for fault in &batch.step().faults {
-                    self.log.write(&fault.to_string());
+        match self.writer.evaluate(&run, &mut batch) {
+            Ok(engine) => {
+                if batch.step().deliveries.is_empty() || !self.writer.is_live() {
+                    self.reply(&run.run_id, waiting.take());
                 }
-                let mut planned = Planned { run, batch, watch, waiting };
-                if planned.batch.step().deliveries.is_empty()
-                    || self.run_settings.mode() == Mode::Shadow
-                {
-                    self.let_go(&mut planned);
-                }
-                self.group.push(planned);
+                self.group.push(PendingBatch { batch, engine, waiting });
             }
             Err(error) => {
-                self.let_go_with_nothing_new(&run.run_id, waiting);
-                self.put_aside(&run.run_id, &batch, &error);
+                self.reply(&run.run_id, waiting);
+                self.spill(&batch, &error);
             }
         }
     }
 
-    /// Lets a request go on with what its run has to say by now.
-    fn let_go(&mut self, planned: &mut Planned) {
-        let waiting = planned.waiting.take();
-        self.let_go_with_nothing_new(&planned.run.run_id, waiting);
-    }
-
-    fn let_go_with_nothing_new(&mut self, run: &RunId, waiting: Option<Waiting>) {
-        let Some(Waiting { mut ticket, places, digest }) = waiting else { return };
-        let Some(talk) = self.talks.get(run) else {
-            ticket.answer(Vec::new());
-            return;
-        };
-        let insertions = talk.insertions(&places);
-        let is_carried = ticket.answer(insertions.clone());
-        let carried = if is_carried { talk.carried(&places) } else { Vec::new() };
-        let insertions = if is_carried { insertions } else { talk.again(&places) };
-        let standing = Standing::UnderWay;
-        talk.last = Some(Attempt { digest, insertions, carried, standing });
-    }
-
-    /// Writes what is planned, and lets those go on that something is said about.
+    /// Commits the group, then forwards the requests whose messages it contains.
     fn commit(&mut self) {
         let mut group = std::mem::take(&mut self.group);
         if group.is_empty() {
             return;
         }
-        for planned in &mut group {
-            // Nothing is said any more to a request that has gone on.
-            let is_gone = planned.waiting.as_ref().is_some_and(|it| it.ticket.is_gone());
-            if is_gone && !planned.batch.step().deliveries.is_empty() {
-                self.plan_late(planned);
+        for PendingBatch { batch, engine, waiting } in &mut group {
+            // A request that was forwarded in the meantime cannot carry a message.
+            let is_expired = waiting.as_ref().is_some_and(|waiting| waiting.reply.is_expired());
+            if is_expired && !batch.step().deliveries.is_empty() {
+                batch.forbid_deliveries();
+                // If this fails, the engine takes the events in with the run's next batch.
+                let _ = self.writer.evaluate_again(batch, engine);
             }
         }
-        let mut failure = None;
-        let written = match &mut self.store {
-            None => Vec::new(),
-            Some(store) => {
-                let mut batches: Vec<_> = group
-                    .iter_mut()
-                    .map(|planned| (&mut planned.batch, &mut planned.watch))
-                    .collect();
-                store.commit(&mut batches).unwrap_or_else(|error| {
-                    failure = Some(error);
-                    Vec::new()
-                })
-            }
-        };
-        let mut written = written.into_iter();
-        for planned in group {
-            match (written.next(), &failure) {
-                (Some(Some(_)), _) => self.written(planned),
-                (Some(None), _) => self.commit_alone(planned),
-                (None, failure) => {
-                    let error = failure.clone().unwrap_or_else(|| self.why());
-                    self.not_written(planned, &error);
+        let mut batches: Vec<_> =
+            group.iter_mut().map(|pending| (&mut pending.batch, &mut pending.engine)).collect();
+        let committed = self.writer.commit(&mut batches);
+        for (index, mut pending) in group.into_iter().enumerate() {
+            let result = match &committed {
+                Err(error) => Err(error.clone()),
+                Ok(committed) if committed.get(index) == Some(&true) => Ok(()),
+                Ok(_) => self.commit_stale(&mut pending),
+            };
+            match result {
+                Ok(()) => self.deliver(pending),
+                Err(error) => {
+                    self.reply(pending.batch.run_id(), pending.waiting);
+                    self.spill(&pending.batch, &error);
                 }
             }
         }
-        if let Some(error) = failure {
-            self.store = None;
-            self.failed = Some((Instant::now(), error));
-        }
     }
 
-    /// Writes what another process has made stale.
-    fn commit_alone(&mut self, mut planned: Planned) {
-        for _ in 0..ATTEMPTS {
-            if planned.waiting.is_some() {
-                self.plan_anew(&mut planned);
-            } else {
-                self.plan_late(&mut planned);
-            }
-            let Some(store) = &mut self.store else { break };
-            match store.commit(&mut [(&mut planned.batch, &mut planned.watch)]) {
-                Ok(written) if written.iter().all(Option::is_some) => return self.written(planned),
-                Ok(_) => {}
-                Err(error) => return self.not_written(planned, &error),
+    /// Evaluates a batch again whose run another process has written to, and commits it.
+    fn commit_stale(&mut self, pending: &mut PendingBatch) -> Result<(), StoreError> {
+        let PendingBatch { batch, engine, waiting } = pending;
+        if waiting.is_none() {
+            // Its request was already forwarded.
+            batch.forbid_deliveries();
+        }
+        for _ in 0..MAX_COMMIT_ATTEMPTS {
+            self.writer.evaluate_again(batch, engine)?;
+            if self.writer.commit(&mut [(&mut *batch, &mut *engine)])? == [true] {
+                return Ok(());
             }
         }
-        self.not_written(planned, &StoreError::Locked);
+        Err(StoreError::Locked)
     }
 
-    fn plan_anew(&mut self, planned: &mut Planned) {
-        if let Some(store) = &self.store {
-            // If this fails, the commit finds the batch stale and says so.
-            let _ = store.evaluate(&mut planned.batch, &mut planned.watch);
-        }
-    }
-
-    /// Plans events that nothing can be said about any more.
-    fn plan_late(&mut self, planned: &mut Planned) {
-        planned.batch.forbid_deliveries();
-        self.plan_anew(planned);
-    }
-
-    /// It is on disk: what is said about it is said.
-    fn written(&mut self, planned: Planned) {
-        let Planned { run, batch, watch, waiting } = planned;
+    /// Delivers the messages of a committed batch.
+    fn deliver(&mut self, pending: PendingBatch) {
+        let PendingBatch { batch, engine, waiting } = pending;
+        let run = batch.run_id().clone();
         let deliveries = batch.into_step().deliveries;
-        if self.run_settings.mode() == Mode::Live
+        if self.writer.is_live()
             && !deliveries.is_empty()
-            && let Some(talk) = self.talks.get(&run.run_id)
+            && let Some(proxied) = self.runs.get(&run)
         {
             for delivery in deliveries {
-                talk.say(delivery);
+                proxied.deliver(delivery);
             }
-            talk.share();
+            proxied.publish_feedback();
         }
-        self.let_go_with_nothing_new(&run.run_id, waiting);
-        self.keep(run.run_id, watch);
+        self.reply(&run, waiting);
+        self.writer.keep_engine(run, engine);
     }
 
-    fn not_written(&mut self, planned: Planned, error: &StoreError) {
-        let Planned { run, batch, waiting, .. } = planned;
-        self.let_go_with_nothing_new(&run.run_id, waiting);
-        self.put_aside(&run.run_id, &batch, error);
-    }
-
-    /// Puts events aside that the store does not take; if that fails too, they are told again when
-    /// the client sends them again.
-    fn put_aside(&mut self, run: &RunId, batch: &Batch, why: &StoreError) {
-        self.log.write(&format!("the store does not take what was asked: {why}"));
-        let is_kept = batch.spill(&self.home).is_ok();
-        if let (false, Some(talk)) = (is_kept, self.talks.get(run)) {
-            talk.forget();
-        }
-    }
-
-    fn unread(&mut self, asked: &Asked, at: Timestamp) {
-        self.log.write(&format!("a request of {} bytes is not understood", asked.body.len()));
-        let run = RunIdentity::root(format!("{}.unread", asked.api.name()));
-        if self.group.iter().any(|planned| planned.run.run_id == run.run_id) {
-            self.commit();
-        }
-        let kept = asked.body.get(..UNREAD_MAX).unwrap_or(&asked.body);
-        let event = Event::unread(run, asked.api.source(Way::Late), at, kept);
-        self.plan(vec![event], None);
-    }
-
-    /// The store, if it can be had.
-    fn open(&mut self) {
-        let failed = self.failed.as_ref();
-        let is_left_alone = failed.is_some_and(|(failed, _)| failed.elapsed() < AGAIN);
-        if self.store.is_some() || is_left_alone {
+    /// Lets a request go on with all feedback and guidance that its run has by now.
+    fn reply(&mut self, run: &RunId, waiting: Option<WaitingRequest>) {
+        let Some(WaitingRequest { mut reply, points, digest }) = waiting else { return };
+        let Some(proxied) = self.runs.get(run) else {
+            reply.send(Vec::new());
             return;
-        }
-        match Store::open(&self.home, self.settings.clone()) {
-            Ok(mut store) => {
-                // What waits there came before.
-                let _ = store.ingest_spilled();
-                self.failed = None;
-                self.store = Some(store);
-            }
-            Err(error) => {
-                self.log.write(&format!("the store cannot be opened: {error}"));
-                self.failed = Some((Instant::now(), error));
-            }
-        }
+        };
+        let insertions = proxied.insertions(&points);
+        // A request that was already forwarded took its feedback from the cache and no guidance.
+        let (insertions, guidance) = if reply.send(insertions.clone()) {
+            (insertions, proxied.take_guidance(&points))
+        } else {
+            (proxied.feedback_insertions(&points), Vec::new())
+        };
+        let state = AttemptState::InFlight;
+        proxied.last_attempt = Some(Attempt { digest, insertions, guidance, state });
     }
 
-    /// Why there is no store.
-    fn why(&self) -> StoreError {
-        self.failed.as_ref().map_or(StoreError::Locked, |(_, error)| error.clone())
-    }
-
-    fn watch_of(&mut self, run: &RunIdentity) -> Option<SyncedEngine> {
-        if let Some(watch) = self.watches.remove(&run.run_id) {
-            return Some(watch);
-        }
-        let engine =
-            self.run_settings.engine(DeliveryPolicy::default(), run.parent_run_id.is_some());
-        SyncedEngine::new(engine).ok()
-    }
-
-    fn keep(&mut self, run: RunId, watch: SyncedEngine) {
-        if self.watches.len() >= WATCHES_MAX
-            && let Some(other) = self.watches.keys().next().cloned()
+    /// Spills events. If that fails too, the client's next request reports them again.
+    fn spill(&mut self, batch: &Batch, why: &StoreError) {
+        if !self.writer.spill(batch, why)
+            && let Some(proxied) = self.runs.get(batch.run_id())
         {
-            self.watches.remove(&other);
+            proxied.forget_conversation();
         }
-        self.watches.insert(run, watch);
-    }
-}
-
-/// Each event with the point at which it may be spoken about.
-fn asked_about(events: Vec<Event>) -> impl Iterator<Item = Event> {
-    events.into_iter().map(|event| {
-        let decision_point = Api::point_of(&event.source, &event.payload);
-        Event { decision_point, ..event }
-    })
-}
-
-fn answer_of(api: Api, heard: Heard) -> Reply {
-    let (status, encoding, tape) = match heard {
-        Heard::Broken(why) => return Reply::failed(StopReason::Aborted, why),
-        Heard::Answered { status, encoding, tape } => (status, encoding, tape),
-    };
-    let bytes = tape.pieces.concat();
-    let read = compressed::plain(bytes, encoding.as_deref());
-    let answer = read.and_then(|body| api.parse_response(status, &body));
-    match (answer, tape.broken) {
-        (Some(answer), _) => answer,
-        (None, Some(why)) => Reply::failed(StopReason::Aborted, why),
-        (None, None) => Reply::failed(
-            StopReason::Error,
-            format!("an answer of status {status} is not understood"),
-        ),
     }
 }

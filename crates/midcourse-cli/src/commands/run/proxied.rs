@@ -59,7 +59,7 @@ pub(super) fn is_default(host: Option<Host>) -> bool {
     let has_proxy = |(name, _, _): &(&str, &str, &str)| {
         std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
     };
-    if proxy::ADDRESSES.iter().any(has_proxy) {
+    if proxy::BASE_URLS.iter().any(has_proxy) {
         return false;
     }
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -97,7 +97,7 @@ impl Proxied {
 
     /// Sets the environment variables that send a command's model requests to the proxy.
     pub(super) fn set_variables(&self, command: &mut Command) {
-        let (newer, older) = proxy::OLDER_NAME;
+        let (newer, older) = proxy::BASE_URL_ALIAS;
         let is_set = |name| std::env::var_os(name).is_some();
         for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
             // Azure clients refuse two addresses.
@@ -179,7 +179,12 @@ impl Supervisor {
         }
         self.has_given_up.store(true, Ordering::SeqCst);
         if let Ok(listener) = self.listener.try_clone() {
-            proxy::pass_on(listener, self.token.clone(), self.upstreams.clone(), &self.data_dir);
+            proxy::forward_only(
+                listener,
+                self.token.clone(),
+                self.upstreams.clone(),
+                &self.data_dir,
+            );
         }
     }
 

@@ -216,7 +216,7 @@ fn an_answer_that_breaks_off_breaks_off_for_the_client() {
     assert_eq!(proxy.chat(&body).body, b"\xff\xfe{]");
     assert!(proxy.chat(&body).is_whole);
     let folder = proxy.stop();
-    assert!(log(&folder).contains("got no answer"), "{}", log(&folder));
+    assert!(log(&folder).contains("no response from"), "{}", log(&folder));
     let runs = runs(&folder);
     let [run] = runs.as_slice() else { panic!("{} runs", runs.len()) };
     let reasons: Vec<_> = answers(run).into_iter().map(|(reason, _)| reason).collect();

@@ -1,0 +1,453 @@
+//! One run, as its model requests and responses show it.
+//!
+//! Feedback about a tool result goes into every later request again with the same bytes, because
+//! the client's own history lacks it. Guidance goes into one request only. Both are restored from
+//! the store's records, so a proxy that is restarted in the middle of a run inserts the same text.
+
+use crate::apis::{
+    Api, Conversation, Insertion, InsertionPoint, Item, ObservedEvent, Reply, Request,
+};
+use midcourse::{
+    AgentMessage, CallId, DecisionPoint, Delivery, Event, RunIdentity, RunSummary, Source, Store,
+    StoreError, StoredRecord, Timestamp, TrajectoryPayload, TrajectoryRecord,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::feedback_cache::FeedbackCache;
+
+/// How many of a run's last records are searched for guidance that no request has carried yet.
+const RECENT_RECORDS: u64 = 64;
+
+/// The length, in bytes, of texts in tool call arguments that may be a subagent's task.
+const MIN_TASK_LEN: usize = 16;
+const MAX_TASK_LEN: usize = 64 * 1024;
+
+pub(super) struct ProxiedRun {
+    pub(super) run: RunIdentity,
+    pub(super) api: Api,
+    pub(super) conversation: Conversation,
+    /// Delivered feedback, by the call whose result it follows.
+    feedback: Vec<(CallId, Vec<Delivery>)>,
+    /// Where requests that cannot wait for the recorder find the feedback.
+    cache: FeedbackCache,
+    /// The fact key of the first user message in the latest request.
+    first_user_key: Option<String>,
+    /// Guidance that is recorded and that no request has carried yet.
+    pending_guidance: Vec<Delivery>,
+    request_count: usize,
+    /// Whether the store has the run's first record.
+    is_recorded: bool,
+    /// Whether hooks report this run too. They then report user messages.
+    has_hooks: bool,
+    pub(super) last_attempt: Option<Attempt>,
+    /// Tool calls of the latest reply without a result yet, and the texts in their arguments.
+    open_calls: Vec<(CallId, Vec<String>)>,
+    /// When the run was last used, on the clock of `ProxiedRuns`.
+    pub(super) last_used: u64,
+}
+
+/// The latest request of a run.
+pub(super) struct Attempt {
+    /// Digest of the body as the client sent it.
+    pub(super) digest: u64,
+    pub(super) insertions: Vec<Insertion>,
+    /// The guidance it carried. Goes into the next request if this one fails.
+    pub(super) guidance: Vec<Delivery>,
+    pub(super) state: AttemptState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptState {
+    InFlight,
+    Completed,
+    /// No complete response arrived, so the client may send the request again.
+    Failed,
+}
+
+/// Where text can be inserted into a request.
+#[derive(Default)]
+pub(super) struct InsertionPoints {
+    /// After tool results, for feedback.
+    results: Vec<(CallId, InsertionPoint)>,
+    /// At the end, for guidance.
+    end: Option<InsertionPoint>,
+}
+
+impl ProxiedRun {
+    pub(super) fn new(run: RunIdentity, api: Api, cache: FeedbackCache) -> Self {
+        Self {
+            run,
+            api,
+            conversation: Conversation::default(),
+            feedback: Vec::new(),
+            cache,
+            first_user_key: None,
+            pending_guidance: Vec::new(),
+            request_count: 0,
+            is_recorded: false,
+            has_hooks: false,
+            last_attempt: None,
+            open_calls: Vec::new(),
+            last_used: 0,
+        }
+    }
+
+    /// Notes that hooks report this run too.
+    pub(super) const fn set_has_hooks(&mut self) {
+        self.has_hooks = true;
+    }
+
+    /// Restores feedback and guidance of a run that is in the store.
+    pub(super) fn resume(&mut self, store: &Store, run: &RunSummary) -> Result<(), StoreError> {
+        let id = run.run_id.as_str();
+        self.is_recorded = true;
+        self.has_hooks = crate::hosts::Host::named(&run.host).is_some();
+        if run.deliveries > 0 {
+            for record in store.records_of(id, &["feedback_delivered"])? {
+                self.restore_feedback(&record);
+            }
+            self.publish_feedback();
+            let first = run.records.saturating_sub(RECENT_RECORDS);
+            self.restore_guidance(&store.records(id, first, usize::MAX)?);
+        }
+        Ok(())
+    }
+
+    fn restore_feedback(&mut self, record: &TrajectoryRecord) {
+        if let TrajectoryPayload::FeedbackDelivered {
+            feedback,
+            tool_call_id: Some(call),
+            shadow: false,
+            ..
+        } = &record.payload
+        {
+            self.deliver(Delivery::Feedback {
+                feedback: feedback.clone(),
+                tool_call_id: Some(call.clone()),
+            });
+        }
+    }
+
+    /// Restores guidance that was chosen before a tool call ran and that was due with its result.
+    fn restore_guidance(&mut self, recent: &[StoredRecord]) {
+        for stored in recent {
+            match stored.clone().into_record().payload {
+                // The request that starts a turn carries all pending guidance.
+                TrajectoryPayload::TurnStarted => self.pending_guidance.clear(),
+                TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
+                    if guidance.decision_point == DecisionPoint::PreToolExecution =>
+                {
+                    self.pending_guidance.push(guidance.into());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes a recorded delivery: feedback for all later requests, guidance for the next one.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
+            return self.pending_guidance.push(delivery);
+        };
+        let Some(call) = call.clone() else { return };
+        match self.feedback.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, deliveries)) => deliveries.push(delivery),
+            None => self.feedback.push((call, vec![delivery])),
+        }
+    }
+
+    /// Puts all feedback into the cache, for requests that cannot wait for the recorder.
+    pub(super) fn publish_feedback(&self) {
+        for (call, deliveries) in &self.feedback {
+            if let Some(text) = Delivery::labelled_text(deliveries) {
+                let key = self.first_user_key.as_ref();
+                self.cache.insert(&self.run.run_id, key, call.as_str(), text);
+            }
+        }
+    }
+
+    /// The feedback that goes into a request, without guidance.
+    pub(super) fn feedback_insertions(&self, points: &InsertionPoints) -> Vec<Insertion> {
+        let insertion = |(call, point): &(CallId, InsertionPoint)| {
+            let (_, deliveries) = self.feedback.iter().find(|(about, _)| about == call)?;
+            Some(point.insertion(&Delivery::labelled_text(deliveries)?))
+        };
+        points.results.iter().filter_map(insertion).collect()
+    }
+
+    /// Everything that goes into a request: feedback and pending guidance.
+    pub(super) fn insertions(&self, points: &InsertionPoints) -> Vec<Insertion> {
+        let mut insertions = self.feedback_insertions(points);
+        let guidance = Delivery::labelled_text(&self.pending_guidance);
+        if let (Some(end), Some(text)) = (points.end, guidance) {
+            insertions.push(end.insertion(&text));
+        }
+        insertions
+    }
+
+    /// Takes the pending guidance because a request carries it.
+    pub(super) fn take_guidance(&mut self, points: &InsertionPoints) -> Vec<Delivery> {
+        if points.end.is_some() { std::mem::take(&mut self.pending_guidance) } else { Vec::new() }
+    }
+
+    /// Makes the guidance of a failed request pending again.
+    pub(super) fn reclaim_guidance(&mut self) {
+        if let Some(last) = &mut self.last_attempt
+            && last.state == AttemptState::Failed
+        {
+            let mut guidance = std::mem::take(&mut last.guidance);
+            guidance.append(&mut self.pending_guidance);
+            self.pending_guidance = guidance;
+        }
+    }
+
+    /// The events of a request.
+    pub(super) fn request_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        let request_point = self.decision_point(request);
+        let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
+        let mut events = self.opening_events(request, at);
+        let first_user_key = Conversation::first_user_key(request);
+        if first_user_key != self.first_user_key {
+            self.first_user_key = first_user_key;
+            self.publish_feedback();
+        }
+        let delta = self.conversation.apply_request(request, !self.has_hooks);
+        if delta.is_compacted {
+            events.push(self.event(at, TrajectoryPayload::ContextCompacted { trigger: None }));
+        }
+        let mut has_new_items = false;
+        for observed in delta.events {
+            has_new_items |= observed.is_new_to_model;
+            let mut event = self.observed_event(at, observed.payload, observed.fact_key);
+            if let TrajectoryPayload::ToolEnded { tool_call_id, .. } = &event.payload
+                && observed.is_new_to_model
+            {
+                self.open_calls.retain(|(open, _)| open != tool_call_id);
+                event.decision_point = result_point;
+            }
+            events.push(event);
+        }
+        let mut prepared = self.prepared_event(request, at);
+        prepared.decision_point = request_point;
+        events.push(prepared);
+        let is_retry =
+            self.last_attempt.as_ref().is_some_and(|last| last.state != AttemptState::Completed);
+        if has_new_items || !is_retry {
+            let turn = self.event(at, TrajectoryPayload::TurnStarted);
+            // Hooks report the same turn with the same key.
+            events.push(match first_new_result(request) {
+                Some(call) => turn.with_fact(format!("after:{call}")),
+                None => turn,
+            });
+        }
+        events
+    }
+
+    /// The decision point that a request gives: the first one of a run, one in which the model
+    /// chooses tools, or one that asks for a final response.
+    fn decision_point(&self, request: &Request<'_>) -> Option<DecisionPoint> {
+        if !request.accepts_insertions() {
+            return None;
+        }
+        Some(if self.request_count == 0 && request.call_ids().next().is_none() {
+            DecisionPoint::PreRender
+        } else if request.has_response_format || request.tools.is_empty() {
+            DecisionPoint::PreResponse
+        } else {
+            DecisionPoint::PreToolSelection
+        })
+    }
+
+    /// The events of a side request, which the client makes for itself, for example for a title.
+    pub(super) fn side_request_events(
+        &mut self,
+        request: &Request<'_>,
+        at: Timestamp,
+    ) -> Vec<Event> {
+        let mut events = self.opening_events(request, at);
+        events.push(self.prepared_event(request, at));
+        events
+    }
+
+    /// The events of a request that the client sends again because it failed.
+    pub(super) fn retry_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        vec![self.prepared_event(request, at)]
+    }
+
+    /// The events with which a run starts, if this is its first request.
+    fn opening_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+        let mut events = Vec::new();
+        if !self.is_recorded {
+            self.is_recorded = true;
+            let identity = self.run.clone();
+            events.push(self.event(at, TrajectoryPayload::RunStarted { identity }));
+            for text in request.system_texts() {
+                let message = AgentMessage::System { content: text, timestamp: None };
+                events.push(self.event(at, TrajectoryPayload::MessageAppended { message }));
+            }
+        }
+        if self.has_hooks && self.request_count == 0 {
+            events.push(self.event(at, TrajectoryPayload::ProxyAttached));
+        }
+        events
+    }
+
+    fn prepared_event(&mut self, request: &Request<'_>, at: Timestamp) -> Event {
+        let prepared = TrajectoryPayload::ProviderRequestPrepared {
+            iteration: self.request_count,
+            model_id: request.model.clone(),
+            system_prompt_chars: request.system_chars(),
+            message_count: request.message_count,
+            tool_count: request.tools.len(),
+            tools: request.tools.clone(),
+        };
+        self.request_count = self.request_count.saturating_add(1);
+        self.event(at, prepared)
+    }
+
+    /// The events of a reply. A message about a tool call in it goes out with the call's result.
+    pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
+        let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
+        self.open_calls = open.collect();
+        let observed = self.conversation.apply_reply(reply);
+        let event = |ObservedEvent { payload, fact_key, .. }| {
+            let mut event = self.observed_event(at, payload, fact_key);
+            if matches!(event.payload, TrajectoryPayload::ToolStarted { .. }) {
+                event.decision_point = Some(DecisionPoint::PreToolExecution);
+            }
+            event
+        };
+        observed.into_iter().map(event).collect()
+    }
+
+    /// The event of the reply to a side request: only its token usage.
+    pub(super) fn side_reply_event(&self, reply: &Reply, at: Timestamp) -> Option<Event> {
+        Some(self.event(at, TrajectoryPayload::UsageReported { usage: reply.usage? }))
+    }
+
+    fn observed_event(
+        &self,
+        at: Timestamp,
+        payload: TrajectoryPayload,
+        fact_key: Option<String>,
+    ) -> Event {
+        let event = self.event(at, payload);
+        match fact_key {
+            Some(key) => event.with_fact(key),
+            None => event,
+        }
+    }
+
+    /// An event about which no message can be delivered; callers set a decision point.
+    fn event(&self, at: Timestamp, payload: TrajectoryPayload) -> Event {
+        let event = Event::new(self.run.clone(), source(self.api), at, payload);
+        if event.fact.is_some() {
+            return event;
+        }
+        // A commit that reported an error may have succeeded. The key dedupes the second attempt.
+        event.with_fact(format!("once:{}", Uuid::now_v7()))
+    }
+
+    /// The open tool call that delegates this text as a task.
+    pub(super) fn call_delegating(&self, text: &str) -> Option<&CallId> {
+        // Sharing a few words is not enough: one text must make up most of the other.
+        let is_most = |part: &str, of: &str| part.len().saturating_mul(2) >= of.len();
+        let is_same_task = |task: &String| {
+            (text.contains(task.as_str()) && is_most(task, text))
+                || (task.contains(text) && is_most(text, task))
+        };
+        let found = self.open_calls.iter().find(|(_, tasks)| tasks.iter().any(is_same_task));
+        found.map(|(call, _)| call).filter(|_| text.len() >= MIN_TASK_LEN)
+    }
+
+    /// Forgets the conversation, so that the next request reports it again: its events were lost.
+    pub(super) fn forget_conversation(&mut self) {
+        self.conversation = Conversation::default();
+        self.is_recorded = false;
+    }
+}
+
+impl InsertionPoints {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        let result = |item: &Item<'_>| match item {
+            Item::ToolResult { id, insertion_point, .. } => {
+                Some((CallId::from(id), (*insertion_point)?))
+            }
+            _ => None,
+        };
+        let results = request.items.iter().filter_map(result).collect();
+        Self { results, end: request.insertion_point }
+    }
+}
+
+/// The source of everything the proxy reports.
+pub(super) fn source(api: Api) -> Source {
+    Source::new(api.name(), "proxy")
+}
+
+fn first_new_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {
+    request.items.iter().skip(request.tail_start).find_map(|item| match item {
+        Item::ToolResult { id, .. } => Some(id.as_ref()),
+        _ => None,
+    })
+}
+
+/// The texts in a call's arguments that may be a subagent's task.
+fn tasks(args: &Value) -> Vec<String> {
+    match args {
+        Value::String(text) if (MIN_TASK_LEN..=MAX_TASK_LEN).contains(&text.trim().len()) => {
+            vec![text.trim().to_owned()]
+        }
+        Value::Array(items) => items.iter().flat_map(tasks).collect(),
+        Value::Object(fields) => fields.values().flat_map(tasks).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apis::{Api, insert};
+    use midcourse::{
+        ClassificationResult, DecisionPoint, GuidanceDelivered, GuidanceInjection, LABEL,
+        RunIdentity, Timestamp,
+    };
+
+    use super::{Attempt, AttemptState, FeedbackCache, InsertionPoints, ProxiedRun};
+
+    const BODY: &str = r#"{"messages":[{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"t","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]}"#;
+
+    fn guidance(text: &str) -> GuidanceDelivered {
+        GuidanceDelivered {
+            provider_name: "p".into(),
+            injection: GuidanceInjection::new("key", text).unwrap(),
+            decision_point: DecisionPoint::PreToolExecution,
+            classification: ClassificationResult::yes(),
+            timestamp: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn guidance_about_a_call_goes_into_one_request_with_its_result() {
+        let (identity, api) = (RunIdentity::root("r"), Api::ChatCompletions);
+        let mut run = ProxiedRun::new(identity, api, FeedbackCache::default());
+        run.deliver(guidance("mind the step").into());
+        let points = InsertionPoints::of(&api.parse_request(BODY).unwrap());
+        let sent = insert(BODY.as_bytes(), &mut run.insertions(&points));
+        let sent = String::from_utf8(sent).unwrap();
+        assert!(
+            sent.contains(&format!("done\\n\\n{LABEL}\\n[Guidance]\\n\\nmind the step\"")),
+            "{sent}"
+        );
+        let guidance = run.take_guidance(&points);
+        assert!(run.insertions(&points).is_empty(), "guidance goes into one request only");
+        // That request failed, so the next one carries the guidance.
+        let (insertions, state) = (Vec::new(), AttemptState::Failed);
+        run.last_attempt = Some(Attempt { digest: 0, insertions, guidance, state });
+        run.reclaim_guidance();
+        assert_eq!(run.insertions(&points).len(), 1);
+        // A request without an insertion point leaves it pending.
+        assert!(run.take_guidance(&InsertionPoints::default()).is_empty());
+        assert_eq!(run.insertions(&points).len(), 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! Finds the run that a model request belongs to.
+//!
+//! Claude Code names its session in a header. Other clients are recognised by what they send: by
+//! the tool calls in their history, else by a conversation that continues. A conversation that
+//! opens with a delegated task is a child run. Runs that are not in memory are looked up in the
+//! store.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::apis::{Conversation, Request};
+use crate::hosts::{Host, session_run};
+use midcourse::{RunId, RunIdentity, Store, StoreError, Timestamp};
+use uuid::Uuid;
+
+use super::feedback_cache::FeedbackCache;
+use super::model_traffic::ModelRequest;
+use super::proxied_run::{AttemptState, ProxiedRun};
+
+/// How many runs are kept in memory. The least recently used ones are dropped.
+const MAX_RUNS: usize = 512;
+
+/// How many tool calls are kept in memory, over all runs.
+const MAX_CALLS: usize = 65_536;
+
+/// The longest session id that is accepted, in bytes.
+const MAX_SESSION_ID_LEN: usize = 128;
+
+/// The length, in bytes, from which a call id is assumed to be unique across conversations.
+const MIN_UNIQUE_ID_LEN: usize = 12;
+
+/// How old a stored run may be that a request continues.
+const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+pub(super) struct ProxiedRuns {
+    runs: HashMap<RunId, ProxiedRun>,
+    /// The run of each tool call.
+    calls: HashMap<String, RunId>,
+    /// Counts requests, to know which runs were used least recently.
+    clock: u64,
+    cache: FeedbackCache,
+}
+
+impl ProxiedRuns {
+    pub(super) fn new(cache: FeedbackCache) -> Self {
+        Self { runs: HashMap::new(), calls: HashMap::new(), clock: 0, cache }
+    }
+
+    pub(super) fn get(&mut self, run: &RunId) -> Option<&mut ProxiedRun> {
+        self.runs.get_mut(run)
+    }
+
+    /// The run of a request, loaded into memory. `None` if that depends on the store and the store
+    /// cannot be read.
+    pub(super) fn find(
+        &mut self,
+        sent: &ModelRequest,
+        request: &Request<'_>,
+        digest: u64,
+        store: Option<&Store>,
+        now: Timestamp,
+    ) -> Option<RunId> {
+        let session = sent.session.as_deref().or(request.session.as_deref());
+        let session = session.filter(|id| is_safe_id(id));
+        let agent = sent.agent.as_deref().filter(|id| is_safe_id(id));
+        let identity = match session {
+            Some(session) => session_run(session, agent),
+            None => {
+                let known = self.find_by_calls(request);
+                let known = known.or_else(|| self.find_by_messages(request, digest));
+                let has_history = request.tail_start > 0;
+                match (known, store) {
+                    (Some(run), _) => run,
+                    (None, None) if has_history => return None,
+                    (None, None) => self.new_identity(request),
+                    (None, Some(store)) => match find_stored(store, request, now) {
+                        Ok(Some(run)) => run,
+                        Ok(None) => self.new_identity(request),
+                        Err(_) => return None,
+                    },
+                }
+            }
+        };
+        let id = identity.run_id.clone();
+        if !self.runs.contains_key(&id) {
+            let mut run = ProxiedRun::new(identity, sent.api, self.cache.clone());
+            let stored = store.map(|store| store.run(id.as_str()).map(|run| (store, run)));
+            match stored {
+                Some(Ok((_, None))) => {}
+                Some(Ok((store, Some(summary)))) => run.resume(store, &summary).ok()?,
+                // The run may have earlier feedback, which must be restored first.
+                Some(Err(_)) => return None,
+                None if request.tail_start > 0 => return None,
+                None => {}
+            }
+            // A subagent's hooks may report after its first request, so the parent decides.
+            let parent = run.run.parent_run_id.clone().filter(|_| session.is_some());
+            let parent = parent.and_then(|parent| store?.run(parent.as_str()).ok().flatten());
+            if parent.is_some_and(|parent| Host::named(&parent.host).is_some()) {
+                run.set_has_hooks();
+            }
+            if self.runs.len() >= MAX_RUNS {
+                self.drop_oldest_quarter();
+            }
+            self.runs.insert(id.clone(), run);
+        }
+        self.clock = self.clock.saturating_add(1);
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.last_used = self.clock;
+        }
+        self.add_calls(request.call_ids(), &id);
+        Some(id)
+    }
+
+    /// Remembers that these calls, newest first, belong to a run.
+    pub(super) fn add_calls<'a>(&mut self, calls: impl Iterator<Item = &'a str>, run: &RunId) {
+        for call in calls {
+            if self.calls.get(call).is_some_and(|known| known == run) {
+                // All older calls are known too.
+                break;
+            }
+            self.calls.insert(call.to_owned(), run.clone());
+        }
+        if self.calls.len() > MAX_CALLS {
+            self.drop_oldest_quarter();
+        }
+    }
+
+    fn find_by_calls(&self, request: &Request<'_>) -> Option<RunIdentity> {
+        let newest = request.call_ids().next()?;
+        let run = if is_unique_call_id(newest) {
+            let run = request.call_ids().find_map(|call| self.calls.get(call))?;
+            self.runs.get(run)
+        } else {
+            let has_call = |run: &&ProxiedRun| run.conversation.has_call(newest);
+            let candidates = self.runs.values().filter(has_call).filter_map(|run| {
+                let matches = run.conversation.count_matches(request)?;
+                Some((run, (run.conversation.has_same_start(request), matches, run.last_used)))
+            });
+            candidates.max_by_key(|(_, rank)| *rank).map(|(run, _)| run)
+        };
+        run.map(|run| run.run.clone())
+    }
+
+    /// The run whose conversation a request continues, or whose failed request it repeats.
+    fn find_by_messages(&self, request: &Request<'_>, digest: u64) -> Option<RunIdentity> {
+        let mut best: Option<(&ProxiedRun, usize)> = None;
+        for run in self.runs.values() {
+            let Some(added) = run.conversation.messages_added_by(request) else { continue };
+            let is_next = match run.last_attempt.as_ref().map(|last| (last.state, last.digest)) {
+                Some((AttemptState::Failed, failed)) => added > 0 || failed == digest,
+                Some((AttemptState::Completed, _)) => added > 0,
+                _ => false,
+            };
+            let is_better = best.is_none_or(|(best, least)| {
+                added < least || (added == least && run.last_used > best.last_used)
+            });
+            if is_next && is_better {
+                best = Some((run, added));
+            }
+        }
+        best.map(|(run, _)| run.run.clone())
+    }
+
+    /// The identity of a new run: a child if it opens with a task that another run delegated.
+    fn new_identity(&self, request: &Request<'_>) -> RunIdentity {
+        let text = request.first_user_text().unwrap_or_default();
+        let text = text.trim();
+        let parents = self.runs.values().filter_map(|run| Some((run, run.call_delegating(text)?)));
+        match parents.max_by_key(|(run, _)| run.last_used) {
+            Some((parent, call)) if is_safe_id(call.as_str()) => {
+                let mut id = format!("{}.{call}", parent.run.run_id);
+                // One call may start several subagents.
+                if self.runs.contains_key(&RunId::from(&id)) {
+                    id = format!("{id}.{}", Uuid::now_v7().simple());
+                }
+                RunIdentity::child_of(&parent.run, id)
+            }
+            _ => RunIdentity::root(Uuid::now_v7().to_string()),
+        }
+    }
+
+    /// Drops the least recently used runs. If one continues, it is loaded from the store.
+    fn drop_oldest_quarter(&mut self) {
+        let mut used: Vec<u64> = self.runs.values().map(|run| run.last_used).collect();
+        used.sort_unstable();
+        let limit = used.get(used.len() / 4).copied().unwrap_or_default();
+        self.runs.retain(|_, run| run.last_used > limit);
+        let runs = &self.runs;
+        self.calls.retain(|_, run| runs.contains_key(run));
+        self.cache.retain(|run| runs.contains_key(run));
+    }
+}
+
+/// The stored run that a request continues.
+fn find_stored(
+    store: &Store,
+    request: &Request<'_>,
+    now: Timestamp,
+) -> Result<Option<RunIdentity>, StoreError> {
+    let since = Timestamp::from_unix_ms(
+        now.unix_ms().saturating_sub(u64::try_from(MAX_RUN_AGE.as_millis()).unwrap_or(u64::MAX)),
+    );
+    let (kind, fact_key, is_unique) = match request.call_ids().next() {
+        Some(call) => ("tool_started", call.to_owned(), is_unique_call_id(call)),
+        None => match Conversation::last_assistant_key(request) {
+            Some(key) => ("message_appended", key, false),
+            None => return Ok(None),
+        },
+    };
+    let first_user_key = Conversation::first_user_key(request);
+    let mut found = None;
+    for (run, seq) in store.runs_with_fact(kind, &fact_key, since)? {
+        let has_message =
+            |key: &String| store.has_fact(run.run_id.as_str(), "message_appended", key);
+        if is_unique || first_user_key.as_ref().map_or(Ok(false), has_message)? {
+            found = Some((run, seq));
+        }
+    }
+    Ok(found.map(|(run, _)| match run.parent_run_id {
+        None => RunIdentity::root(run.run_id.as_str()),
+        Some(parent) => {
+            RunIdentity::child_of(&RunIdentity::root(parent.as_str()), run.run_id.as_str())
+        }
+    }))
+}
+
+/// Whether no other conversation has this call id. Some servers number the calls of each
+/// conversation from zero.
+pub(super) const fn is_unique_call_id(call: &str) -> bool {
+    call.len() >= MIN_UNIQUE_ID_LEN
+}
+
+/// Whether an id may become part of a run id, which appears in paths and URLs.
+fn is_safe_id(id: &str) -> bool {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !id.is_empty() && id.len() <= MAX_SESSION_ID_LEN && id.bytes().all(is_safe)
+}

@@ -1,0 +1,173 @@
+//! The recorder's access to the store, which may fail and come back at any time.
+//!
+//! Opens the store, keeps one engine per run, and prepares, evaluates, commits and spills batches.
+//! The worker decides when. Preparing and evaluating write nothing; a commit writes batches of
+//! several runs in one transaction.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use midcourse::{
+    Batch, DataDir, DeliveryPolicy, Event, Mode, RunId, RunIdentity, Store, StoreError,
+    StoreSettings, SyncedEngine,
+};
+
+use crate::log::Log;
+use crate::run_settings::RunSettings;
+
+/// How many runs keep their engine in memory.
+const MAX_ENGINES: usize = 32;
+
+/// How long to wait before opening the store again after a failure.
+const REOPEN_DELAY: Duration = Duration::from_secs(1);
+
+pub(super) struct StoreWriter {
+    data_dir: DataDir,
+    settings: StoreSettings,
+    run_settings: RunSettings,
+    log: Arc<Log>,
+    store: Option<Store>,
+    /// When and why the store failed.
+    failure: Option<(Instant, StoreError)>,
+    engines: HashMap<RunId, SyncedEngine>,
+}
+
+impl StoreWriter {
+    pub(super) fn new(data_dir: DataDir, run_settings: RunSettings, log: Arc<Log>) -> Self {
+        Self {
+            data_dir,
+            settings: StoreSettings::default(),
+            run_settings,
+            log,
+            store: None,
+            failure: None,
+            engines: HashMap::new(),
+        }
+    }
+
+    /// Whether messages are delivered, and not only recorded.
+    pub(super) fn is_live(&self) -> bool {
+        self.run_settings.mode() == Mode::Live
+    }
+
+    /// Opens the store, unless it is open or failed a moment ago.
+    pub(super) fn open(&mut self) -> Option<&Store> {
+        let failure = self.failure.as_ref();
+        let has_just_failed = failure.is_some_and(|(at, _)| at.elapsed() < REOPEN_DELAY);
+        if self.store.is_none() && !has_just_failed {
+            match Store::open(&self.data_dir, self.settings.clone()) {
+                Ok(mut store) => {
+                    // Spilled events are older than anything recorded from now on.
+                    let _ = store.ingest_spilled();
+                    self.failure = None;
+                    self.store = Some(store);
+                }
+                Err(error) => {
+                    self.log.write(&format!(
+                        "could not open the store: {error}; nothing new is delivered until it opens"
+                    ));
+                    self.failure = Some((Instant::now(), error));
+                }
+            }
+        }
+        self.store.as_ref()
+    }
+
+    /// Makes a batch of a run's events. If one of them starts something, the settings in force are
+    /// added.
+    pub(super) fn prepare(&self, mut events: Vec<Event>) -> Option<Batch> {
+        if events.iter().any(Event::begins_something) {
+            for warning in self.run_settings.clone().record_in(&mut events) {
+                self.log.write(&warning);
+            }
+        }
+        match Batch::new(events, &self.settings) {
+            Ok(batch) => Some(batch),
+            Err(error) => {
+                self.log.write(&format!("could not record a model request: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Runs the engine on a batch and returns it.
+    pub(super) fn evaluate(
+        &mut self,
+        run: &RunIdentity,
+        batch: &mut Batch,
+    ) -> Result<SyncedEngine, StoreError> {
+        let engine = self.take_engine(run);
+        let (Some(mut engine), Some(store)) = (engine, &self.store) else {
+            return Err(self.failure());
+        };
+        store.evaluate(batch, &mut engine)?;
+        for fault in &batch.step().faults {
+            self.log.write(&fault.to_string());
+        }
+        Ok(engine)
+    }
+
+    /// Runs the engine on a batch again: the batch or its run has changed.
+    pub(super) fn evaluate_again(
+        &self,
+        batch: &mut Batch,
+        engine: &mut SyncedEngine,
+    ) -> Result<(), StoreError> {
+        self.store.as_ref().ok_or_else(|| self.failure())?.evaluate(batch, engine)
+    }
+
+    /// Commits batches in one transaction. Returns for each whether it was committed; it was not if
+    /// another process has written to its run.
+    pub(super) fn commit(
+        &mut self,
+        batches: &mut [(&mut Batch, &mut SyncedEngine)],
+    ) -> Result<Vec<bool>, StoreError> {
+        let Some(store) = &mut self.store else { return Err(self.failure()) };
+        match store.commit(batches) {
+            Ok(committed) => Ok(committed.iter().map(Option::is_some).collect()),
+            Err(error) => {
+                self.store = None;
+                self.failure = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps the engine of a committed batch for the run's next events.
+    pub(super) fn keep_engine(&mut self, run: RunId, engine: SyncedEngine) {
+        if self.engines.len() >= MAX_ENGINES
+            && let Some(other) = self.engines.keys().next().cloned()
+        {
+            self.engines.remove(&other);
+        }
+        self.engines.insert(run, engine);
+    }
+
+    /// Spills a batch that could not be stored; returns whether that worked.
+    pub(super) fn spill(&self, batch: &Batch, why: &StoreError) -> bool {
+        let spilled = batch.spill(&self.data_dir);
+        let run = batch.run_id();
+        self.log.write(&match &spilled {
+            Ok(_) => format!("could not store events of run {run}: {why}; spilled them"),
+            Err(error) => {
+                format!("could not store events of run {run}: {why}; nor spill them: {error}")
+            }
+        });
+        spilled.is_ok()
+    }
+
+    fn failure(&self) -> StoreError {
+        self.failure.as_ref().map_or(StoreError::Locked, |(_, error)| error.clone())
+    }
+
+    fn take_engine(&mut self, run: &RunIdentity) -> Option<SyncedEngine> {
+        if let Some(engine) = self.engines.remove(&run.run_id) {
+            return Some(engine);
+        }
+        SyncedEngine::new(
+            self.run_settings.engine(DeliveryPolicy::default(), run.parent_run_id.is_some()),
+        )
+        .ok()
+    }
+}
