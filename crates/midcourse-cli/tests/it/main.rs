@@ -20,7 +20,6 @@ mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
 mod kill;
-mod launch;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 #[cfg(target_os = "linux")]

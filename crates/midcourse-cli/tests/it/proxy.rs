@@ -1,11 +1,13 @@
-//! The proxy, from outside: a scripted server behind it, requests in front, and the store it fills.
+//! Drives `midcourse proxy` from outside: a scripted server behind it, raw HTTP requests in front of
+//! it, and the store it fills.
 
 mod conversations;
-mod passing;
-mod said;
-mod secure;
+mod deliveries;
+mod forwarding;
+mod hooks;
 mod server;
 mod supervised;
+mod tls;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,51 +21,39 @@ use tempfile::TempDir;
 use crate::events::{findings, quick};
 use server::Server;
 
-/// A proxy that is up, and the folder it records in.
+/// A running proxy, and the folder it records in.
 pub(crate) struct Proxy {
     child: Child,
     address: SocketAddr,
-    /// The path to the APIs, with the token.
+    /// The path in front of the APIs, with the token.
     prefix: String,
     pub(crate) folder: TempDir,
 }
 
-/// What came back: the head as it was, and the body without its chunks.
+/// A response: the head as received, and the body without chunk framing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Whether the body came to its end.
+    /// Whether the body was received completely.
     pub(crate) is_whole: bool,
 }
 
 impl Proxy {
-    /// In front of a server, with a configuration.
+    /// Starts a proxy in front of a server, with this user configuration.
     pub(crate) fn start(server: &Server, config: &str) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), server.address, config)
+        Self::start_in(configured(config), server.address)
     }
 
-    pub(crate) fn start_in(folder: TempDir, upstream: SocketAddr, config: &str) -> Self {
-        let home = DataDir::at(folder.path().join("midcourse"));
-        let launch = crate::launch::save(&home, config);
-        Self::start_with(folder, upstream, &["--launch", &launch])
+    pub(crate) fn start_in(folder: TempDir, upstream: SocketAddr) -> Self {
+        Self::start_at(folder, &format!("http://{upstream}"), &[])
     }
 
-    pub(crate) fn start_with(folder: TempDir, upstream: SocketAddr, options: &[&str]) -> Self {
-        Self::start_at(folder, &format!("http://{upstream}"), options, &[])
-    }
-
-    pub(crate) fn start_at(
-        folder: TempDir,
-        upstream: &str,
-        options: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Self {
+    pub(crate) fn start_at(folder: TempDir, upstream: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command(&folder)
             .args(["proxy", "--upstream", upstream])
-            // Time enough on a busy machine.
+            // Enough time on a busy machine.
             .args(["--budget-ms", "60000"])
-            .args(options)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
@@ -76,7 +66,7 @@ impl Proxy {
         Self { child, address: address.parse().unwrap(), prefix, folder }
     }
 
-    /// Sends a request as it stands, with the path behind the token, and reads what comes.
+    /// Sends a request with these bytes, with the path after the token, and reads the response.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Reply {
         let mut stream = self.connect();
         let head = format!("{method} {}{path} HTTP/1.1\r\n{headers}", self.prefix);
@@ -86,21 +76,26 @@ impl Proxy {
         read_reply(stream)
     }
 
-    /// Asks a model by Chat Completions.
+    /// Sends a Chat Completions request.
     pub(crate) fn chat(&self, body: &Value) -> Reply {
         self.send("POST", "/openai/chat/completions", "host: x\r\n", body.to_string().as_bytes())
     }
 
-    /// Asks a model by Messages.
+    /// Sends a Messages request.
     pub(crate) fn messages(&self, body: &Value) -> Reply {
         self.send("POST", "/anthropic/v1/messages", "host: x\r\n", body.to_string().as_bytes())
+    }
+
+    /// The base URL of an API, as an agent gets it.
+    pub(crate) fn base_url(&self, api: &str) -> String {
+        format!("http://{}{}/{api}", self.address, self.prefix)
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).unwrap()
     }
 
-    /// Stops it as a user does, when everything is recorded; the folder is left.
+    /// Stops the proxy with a signal, after which everything is recorded. Returns its folder.
     pub(crate) fn stop(mut self) -> TempDir {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -108,7 +103,7 @@ impl Proxy {
         std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
     }
 
-    /// Stops it, and reads its runs, the oldest first.
+    /// Stops the proxy and returns its runs, oldest first.
     pub(crate) fn runs(self) -> Vec<Vec<TrajectoryRecord>> {
         runs(&self.stop())
     }
@@ -121,7 +116,16 @@ impl Drop for Proxy {
     }
 }
 
-/// The command, in folders of its own.
+/// A folder with a user configuration.
+pub(crate) fn configured(config: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let file = DataDir::at(folder.path().join("midcourse")).config_file();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, config).unwrap();
+    folder
+}
+
+/// The `midcourse` command with all its folders inside this one.
 pub(crate) fn command(folder: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command
@@ -151,14 +155,29 @@ pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
     runs.iter().map(|run| store.trajectory(run.run_id.as_str()).unwrap()).collect()
 }
 
+/// Checks that a replay of each run delivers the messages that were delivered live.
+pub(crate) fn replays_the_same(folder: &TempDir) {
+    for run in runs(folder) {
+        let id = run[0].run_id.clone().unwrap();
+        let replay = command(folder).args(["replay", "--json", "--run", id.as_str()]).output();
+        let lines = String::from_utf8(replay.unwrap().stdout).unwrap();
+        let summary: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        let delivered = deliveries(&run);
+        assert_eq!(summary["deliveries"], delivered.len(), "{lines}");
+        for (_, text) in delivered {
+            assert!(lines.contains(json!(text).to_string().trim_matches('"')), "{text}\n{lines}");
+        }
+    }
+}
+
 pub(crate) fn log(folder: &TempDir) -> String {
     std::fs::read_to_string(folder.path().join("midcourse/hook.log")).unwrap_or_default()
 }
 
-/// Reads a reply to the end of its connection.
+/// Reads a response until the connection ends.
 pub(crate) fn read_reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
-    // A connection that is reset ends here.
+    // A reset connection is an error here.
     let is_closed = stream.read_to_end(&mut bytes).is_ok();
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
     let Some(end) = end else {
@@ -194,18 +213,18 @@ fn unchunked(mut rest: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// A conversation by Chat Completions that grows.
+/// A Chat Completions conversation that grows.
 pub(crate) struct Chat(pub(crate) Vec<Value>);
 
 impl Chat {
     pub(crate) fn new(task: &str) -> Self {
         Self(vec![
-            json!({"role": "system", "content": "You work."}),
+            json!({"role": "system", "content": "You are an agent."}),
             json!({"role": "user", "content": task}),
         ])
     }
 
-    /// A call that was made, and what it returned.
+    /// Adds a tool call and its result.
     pub(crate) fn call(&mut self, id: &str, command: &str, result: &str) {
         let arguments = json!({"command": command}).to_string();
         let function = json!({"name": "shell", "arguments": arguments});
@@ -220,19 +239,19 @@ impl Chat {
     }
 }
 
-/// What was said in a run, and whether it was guidance.
-pub(crate) fn words(records: &[TrajectoryRecord]) -> Vec<(bool, String)> {
-    let words = |record: &TrajectoryRecord| match &record.payload {
+/// The text of each delivery in a run, and whether it is guidance.
+pub(crate) fn deliveries(records: &[TrajectoryRecord]) -> Vec<(bool, String)> {
+    let delivery = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some((false, text.clone())),
         TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
             Some((true, guidance.injection.content().to_owned()))
         }
         _ => None,
     };
-    records.iter().filter_map(words).collect()
+    records.iter().filter_map(delivery).collect()
 }
 
-/// The kinds of a run's records.
+/// The payload kind of each record.
 pub(crate) fn kinds(records: &[TrajectoryRecord]) -> Vec<&'static str> {
     records.iter().map(|record| record.payload.kind()).collect()
 }

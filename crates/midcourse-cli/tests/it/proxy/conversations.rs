@@ -1,4 +1,4 @@
-//! Whose request it is: agents at once, helpers, and histories that change.
+//! Which run a request belongs to: concurrent agents, subagents, and histories that change.
 
 use midcourse::TrajectoryPayload;
 use serde_json::json;
@@ -11,16 +11,16 @@ fn count(run: &[midcourse::TrajectoryRecord], kind: &str) -> usize {
 }
 
 #[test]
-fn agents_at_once_are_runs_of_their_own() {
+fn concurrent_agents_are_separate_runs() {
     let server =
         Server::of_json(|number| completion(None, Some((&format!("call-{number}"), "ls"))));
     let proxy = Proxy::start(&server, "");
-    // The same task, and the same words all along: only what the model calls tells them apart.
+    // The same task and the same messages: only the ids of the tool calls differ.
     let mut agents = [Chat::new("the same task"), Chat::new("the same task")];
     for turn in 0..4 {
-        for (place, agent) in agents.iter_mut().enumerate() {
+        for (index, agent) in agents.iter_mut().enumerate() {
             if turn > 0 {
-                let id = format!("call-{}", (turn - 1) * 2 + place);
+                let id = format!("call-{}", (turn - 1) * 2 + index);
                 agent.call(&id, "ls", "the same result");
             }
             assert!(proxy.chat(&agent.body()).is_whole);
@@ -35,38 +35,38 @@ fn agents_at_once_are_runs_of_their_own() {
 }
 
 #[test]
-fn a_conversation_without_calls_is_one_run() {
-    let server = Server::of_json(|number| completion(Some(&format!("answer {number}")), None));
+fn a_conversation_without_tool_calls_is_one_run() {
+    let server = Server::of_json(|number| completion(Some(&format!("reply {number}")), None));
     let proxy = Proxy::start(&server, "");
     let mut messages = vec![json!({"role": "user", "content": "hello"})];
     for turn in 0..3 {
         assert!(proxy.chat(&json!({"model": "m", "messages": messages})).is_whole);
-        messages.push(json!({"role": "assistant", "content": format!("answer {turn}")}));
-        messages.push(json!({"role": "user", "content": "go on"}));
+        messages.push(json!({"role": "assistant", "content": format!("reply {turn}")}));
+        messages.push(json!({"role": "user", "content": "continue"}));
     }
-    // Somebody else who begins in the same way.
+    // Another conversation that starts with the same message.
     let other = json!({"model": "m", "messages": [{"role": "user", "content": "hello"}]});
     assert!(proxy.chat(&other).is_whole);
     let runs = proxy.runs();
     let sizes: Vec<_> = runs.iter().map(|run| count(run, "message_appended")).collect();
-    assert_eq!(sizes, [6, 2], "three words and three answers; one and one");
+    assert_eq!(sizes, [6, 2], "three user messages and three replies; one and one");
 }
 
 #[test]
-fn who_begins_with_a_task_that_was_given_away_is_a_helper() {
-    let task = "Look into the corner of the house.";
+fn a_conversation_that_opens_with_a_delegated_task_is_a_child_run() {
+    let task = "Find the slowest test in the suite.";
     let server = Server::of_json(move |number| match number {
         0 => {
-            let arguments = json!({"prompt": "Look into the corner of the house."}).to_string();
+            let arguments = json!({"prompt": "Find the slowest test in the suite."}).to_string();
             let function = json!({"name": "agent", "arguments": arguments});
-            let call = json!({"id": "give", "type": "function", "function": function});
+            let call = json!({"id": "delegate", "type": "function", "function": function});
             let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
             json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
         }
         _ => completion(Some("done"), None),
     });
     let proxy = Proxy::start(&server, "");
-    proxy.chat(&Chat::new("Clean the house, all of it.").body());
+    proxy.chat(&Chat::new("Make the test suite fast.").body());
     proxy.chat(&Chat::new(task).body());
     proxy.chat(&Chat::new("Something else entirely.").body());
     let runs = proxy.runs();
@@ -75,11 +75,11 @@ fn who_begins_with_a_task_that_was_given_away_is_a_helper() {
     let main = parents.iter().position(Option::is_none).unwrap();
     let children: Vec<_> = parents.iter().flatten().collect();
     assert_eq!(children, [&ids[main].clone().unwrap()], "{parents:?}");
-    assert!(ids.iter().flatten().any(|id| id.as_str().ends_with(".give")));
+    assert!(ids.iter().flatten().any(|id| id.as_str().ends_with(".delegate")));
 }
 
 #[test]
-fn claude_code_says_who_asks() {
+fn claude_code_names_its_session_and_subagents() {
     let server =
         Server::of_json(|_| json!({"type": "message", "content": [], "stop_reason": "end_turn"}));
     let proxy = Proxy::start(&server, "");
@@ -88,16 +88,16 @@ fn claude_code_says_who_asks() {
         json!({"model": "m", "messages": [{"role": "user", "content": text}], "tools": tools})
             .to_string()
     };
-    let ask = |headers: &str, body: &str| {
+    let send = |headers: &str, body: &str| {
         let reply =
             proxy.send("POST", "/anthropic/v1/messages?beta=true", headers, body.as_bytes());
         assert!(reply.is_whole);
     };
     let session = "host: x\r\nx-claude-code-session-id: s-1\r\n";
-    ask(session, &body("a title for this", false));
-    ask(session, &body("the task", true));
-    ask(&format!("{session}x-claude-code-agent-id: a-7\r\n"), &body("a part of it", true));
-    ask("host: x\r\nx-claude-code-session-id: ../../etc\r\n", &body("an odd one", true));
+    send(session, &body("suggest a title", false));
+    send(session, &body("the task", true));
+    send(&format!("{session}x-claude-code-agent-id: a-7\r\n"), &body("a part of it", true));
+    send("host: x\r\nx-claude-code-session-id: ../../etc\r\n", &body("an odd one", true));
     let runs = proxy.runs();
     let mut names: Vec<_> = runs
         .iter()
@@ -110,15 +110,15 @@ fn claude_code_says_who_asks() {
     assert!(!names[0].0.contains('/'), "{names:?}");
     let main = runs.iter().find(|run| run[0].run_id == Some("s-1".into())).unwrap();
     assert_eq!(count(main, "provider_request_prepared"), 2);
-    let words = main.iter().filter(|record| {
+    let user_messages = main.iter().filter(|record| {
         matches!(&record.payload, TrajectoryPayload::MessageAppended { message }
             if matches!(message, midcourse::AgentMessage::User { .. }))
     });
-    assert_eq!(words.count(), 1, "what the client asks for itself is no word of the user's");
+    assert_eq!(user_messages.count(), 1, "a side request adds no user message");
 }
 
 #[test]
-fn a_history_that_is_summed_up_is_the_same_run() {
+fn a_compacted_history_is_the_same_run() {
     let server =
         Server::of_json(|number| completion(None, Some((&format!("c{}", number + 1), "ls"))));
     let proxy = Proxy::start(&server, "");
@@ -129,12 +129,12 @@ fn a_history_that_is_summed_up_is_the_same_run() {
         }
         proxy.chat(&chat.body());
     }
-    // All but the latest call is gone.
+    // Only the two latest calls are left.
     let mut short = Chat(vec![json!({"role": "user", "content": "A summary of the work so far."})]);
     short.call("c5", "ls", "result 5");
     short.call("c6", "ls", "result 6");
     proxy.chat(&short.body());
-    // The same history again, edited by the user.
+    // The same history, edited by the user.
     short.0[0]["content"] = json!("A summary of the work so far, corrected.");
     short.call("c7", "ls", "result 7");
     proxy.chat(&short.body());
@@ -145,15 +145,15 @@ fn a_history_that_is_summed_up_is_the_same_run() {
 }
 
 #[test]
-fn servers_that_count_anew_are_no_matter() {
+fn agents_with_the_same_call_ids_are_separate_runs() {
     for tasks in [["one task", "another task"], ["the same task", "the same task"]] {
         let server = Server::of_json(|_| completion(None, Some(("call_0", "ls"))));
         let proxy = Proxy::start(&server, "");
         let mut agents = tasks.map(Chat::new);
         for turn in 0..4 {
-            for (place, agent) in agents.iter_mut().enumerate() {
+            for (index, agent) in agents.iter_mut().enumerate() {
                 if turn > 0 {
-                    agent.call("call_0", "ls", &format!("result {turn} of agent {place}"));
+                    agent.call("call_0", "ls", &format!("result {turn} of agent {index}"));
                 }
                 assert!(proxy.chat(&agent.body()).is_whole);
             }
@@ -163,19 +163,19 @@ fn servers_that_count_anew_are_no_matter() {
         for run in &runs {
             assert_eq!((count(run, "tool_ended"), count(run, "tool_started")), (3, 4));
             let text = serde_json::to_string(run).unwrap();
-            let whose = [0, 1].map(|place| text.contains(&format!("of agent {place}")));
-            assert_ne!(whose[0], whose[1], "{tasks:?}");
+            let agents = [0, 1].map(|index| text.contains(&format!("of agent {index}")));
+            assert_ne!(agents[0], agents[1], "{tasks:?}");
         }
     }
 }
 
 #[test]
-fn a_word_that_both_hold_makes_nobody_a_helper() {
+fn a_task_that_only_mentions_a_call_is_not_a_child_run() {
     let server = Server::of_json(|_| {
         completion(None, Some(("call-000000001", "cat /repo/src/parser/main.rs")))
     });
     let proxy = Proxy::start(&server, "");
-    proxy.chat(&Chat::new("Clean the house, all of it.").body());
+    proxy.chat(&Chat::new("Make the test suite fast.").body());
     let task = "Explain what happens if somebody runs cat /repo/src/parser/main.rs in the wrong folder, \
                 and how one would notice it in time.";
     proxy.chat(&Chat::new(task).body());

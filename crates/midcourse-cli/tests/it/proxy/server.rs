@@ -1,4 +1,4 @@
-//! A server that keeps what it is sent, byte for byte, and answers with bytes from a script.
+//! A server that keeps the bytes of each request and responds as a test tells it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Received {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Asked {
+impl Received {
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -21,22 +21,22 @@ impl Asked {
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    received: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Server {
-    /// Answers each request; the number tells how many came before. A request whose body does not
-    /// come to its end is not answered and not kept.
+    /// Calls `respond` for each request, with the number of earlier requests. A request whose body
+    /// is incomplete is dropped.
     pub(crate) fn start(
-        answer: impl Fn(usize, &Asked, &mut TcpStream) + Send + Sync + 'static,
+        respond: impl Fn(usize, &Received, &mut TcpStream) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (kept, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let (kept, respond) = (Arc::clone(&received), Arc::new(respond));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                let (kept, respond) = (Arc::clone(&kept), Arc::clone(&respond));
                 std::thread::spawn(move || {
                     let mut input = BufReader::new(stream.try_clone().unwrap());
                     let mut out = stream;
@@ -45,36 +45,36 @@ impl Server {
                         let number = all.len();
                         all.push(request.clone());
                         drop(all);
-                        answer(number, &request, &mut out);
+                        respond(number, &request, &mut out);
                     }
                 });
             }
         });
-        Self { address, asked }
+        Self { address, received }
     }
 
-    /// One that answers with this JSON, whatever it is asked.
-    pub(crate) fn of_json(answer: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
-        Self::start(move |number, _, out| send_json(out, 200, &answer(number)))
+    /// Responds to every request with JSON.
+    pub(crate) fn of_json(response: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
+        Self::start(move |number, _, out| send_json(out, 200, &response(number)))
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
     }
 
     pub(crate) fn bodies(&self) -> Vec<String> {
-        self.asked().iter().map(|asked| asked.text().to_owned()).collect()
+        self.received().iter().map(|request| request.text().to_owned()).collect()
     }
 }
 
 pub(crate) fn send_json(out: &mut impl Write, status: u16, value: &Value) {
     let text = value.to_string();
     let head = format!("HTTP/1.1 {status} -\r\ncontent-type: application/json\r\n");
-    // Whoever hung up has the reasons.
+    // The client may have hung up.
     let _ = write!(out, "{head}content-length: {}\r\n\r\n{text}", text.len());
 }
 
-/// An answer of Chat Completions: a text, or a call of the shell.
+/// A Chat Completions response: a text, or a call of the shell tool.
 pub(crate) fn completion(text: Option<&str>, call: Option<(&str, &str)>) -> Value {
     let mut message = json!({"role": "assistant", "content": text});
     if let Some((id, command)) = call {
@@ -88,7 +88,7 @@ pub(crate) fn completion(text: Option<&str>, call: Option<(&str, &str)>) -> Valu
     json!({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage})
 }
 
-fn read(input: &mut BufReader<TcpStream>, out: &mut TcpStream) -> Option<Asked> {
+fn read(input: &mut BufReader<TcpStream>, out: &mut TcpStream) -> Option<Received> {
     let mut head = String::new();
     loop {
         let mut line = String::new();
@@ -130,5 +130,5 @@ fn read(input: &mut BufReader<TcpStream>, out: &mut TcpStream) -> Option<Asked> 
         input.take(length).read_to_end(&mut body).ok()?;
         (body.len() == usize::try_from(length).unwrap()).then_some(())?;
     }
-    Some(Asked { head, body })
+    Some(Received { head, body })
 }

@@ -1,12 +1,12 @@
-//! The proxy of `midcourse run`: kept running, whatever happens to it.
+//! The proxy that `midcourse run` starts, and restarts when it dies.
 
 use std::process::Stdio;
 
 use super::server::{Server, completion};
 use super::{Chat, command, runs};
 
-/// Asks a model through the proxy, as far as a shell can.
-const ASK: &str = r#"
+/// Shell functions: `ask` sends a model request through the proxy, `proxies` lists its process.
+const SHELL_FUNCTIONS: &str = r#"
 ask() {
   url=${OPENAI_BASE_URL#http://}
   exec 3<>"/dev/tcp/${url%%:*}/$(echo "${url#*:}" | cut -d/ -f1)"
@@ -15,7 +15,7 @@ ask() {
   head -n 1 <&3
   exec 3>&-
 }
-# Our siblings, but for ourselves.
+# The other children of `midcourse run`.
 proxies() { pgrep -P $PPID | grep -v "^$$\$"; }
 "#;
 
@@ -23,7 +23,7 @@ fn run(script: &str, server: &Server) -> (tempfile::TempDir, std::process::Outpu
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(&folder);
     command
-        .args(["run", "--", "bash", "-c", &format!("{ASK}\n{script}")])
+        .args(["run", "--", "bash", "-c", &format!("{SHELL_FUNCTIONS}\n{script}")])
         .env("OPENAI_BASE_URL", format!("http://{}/v1", server.address))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -32,7 +32,7 @@ fn run(script: &str, server: &Server) -> (tempfile::TempDir, std::process::Outpu
 }
 
 #[test]
-fn a_proxy_that_dies_is_there_again() {
+fn a_proxy_that_dies_is_restarted() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
     let script =
@@ -41,15 +41,15 @@ fn a_proxy_that_dies_is_there_again() {
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out, "HTTP/1.1 200 OK\r\n".repeat(3).replace("OK", "-"), "{:?}", output.stderr);
     assert_eq!(output.status.code(), Some(7));
-    assert_eq!(server.asked().len(), 3);
+    assert_eq!(server.received().len(), 3);
     assert!(!runs(&folder).is_empty());
 }
 
 #[test]
-fn a_proxy_that_cannot_live_is_done_without() {
+fn run_forwards_requests_itself_if_the_proxy_keeps_dying() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
-    // Killed as soon as it is there, again and again, until we pass things on ourselves.
+    // Kills each new proxy at once, until `midcourse run` gives up restarting it.
     let script = format!(
         "for i in 1 2 3; do until p=$(proxies) && [ $p != \"$last\" ]; do :; done; \
          kill -9 $p; last=$p; done; ask '{body}'"
@@ -62,7 +62,7 @@ fn a_proxy_that_cannot_live_is_done_without() {
 }
 
 #[test]
-fn it_ends_with_the_command() {
+fn the_proxy_ends_with_the_command() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
     let script = format!("ask '{body}'; proxies");

@@ -1,4 +1,4 @@
-//! Servers behind TLS: of either HTTP, known by the user's own authority, by the user's own proxy.
+//! Upstreams with TLS: HTTP/1.1 and HTTP/2, the user's certificate authority, the user's proxy.
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -21,13 +21,13 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::Proxy;
 use super::server::completion;
 
-/// A server that answers which HTTP it was asked by, and how it was asked.
-struct Secure {
+/// A TLS server whose response says which HTTP version, path and credentials it received.
+struct TlsServer {
     address: SocketAddr,
     folder: TempDir,
 }
 
-impl Secure {
+impl TlsServer {
     fn start(protocol: &'static [u8]) -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -60,72 +60,72 @@ impl Secure {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor) {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     while let Ok((stream, _)) = listener.accept().await {
-        // Who does not know the authority hangs up.
+        // A client that does not trust the certificate hangs up.
         let Ok(stream) = acceptor.accept(stream).await else { continue };
-        let is_newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);
         tokio::spawn(async move {
-            if is_newer {
+            if is_http2 {
                 let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                let _ = server.serve_connection(stream, service_fn(answer)).await;
+                let _ = server.serve_connection(stream, service_fn(respond)).await;
             } else {
                 let server = hyper::server::conn::http1::Builder::new();
-                let _ = server.serve_connection(stream, service_fn(answer)).await;
+                let _ = server.serve_connection(stream, service_fn(respond)).await;
             }
         });
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let asked = format!("{:?} {}", request.version(), request.uri().path());
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let received = format!("{:?} {}", request.version(), request.uri().path());
     let key = request.headers().get("authorization").unwrap().to_str().unwrap().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
-    let text = format!("{asked} {key} {}", body.len());
+    let text = format!("{received} {key} {}", body.len());
     Ok(Response::new(completion(Some(&text), None).to_string().into()))
 }
 
-/// What a client gets through a proxy with these variables; nothing, if there is no answer.
-fn asked(server: &Secure, variables: &[(&str, &str)]) -> Option<String> {
+/// The response through a proxy with these variables, if there is one.
+fn response(server: &TlsServer, variables: &[(&str, &str)]) -> Option<String> {
     let upstream = format!("https://{}", server.address);
     let folder = tempfile::tempdir().unwrap();
-    let proxy = Proxy::start_at(folder, &upstream, &[], variables);
+    let proxy = Proxy::start_at(folder, &upstream, variables);
     let body = super::Chat::new("go").body().to_string();
     let headers = "host: x\r\nauthorization: Bearer K\r\n";
     let reply = proxy.send("POST", "/openai/chat/completions", headers, body.as_bytes());
     let text = String::from_utf8(reply.body).unwrap();
-    let wanted = format!("/v1/chat/completions Bearer K {}", body.len());
+    let expected = format!("/v1/chat/completions Bearer K {}", body.len());
     (!text.is_empty()).then(|| {
-        assert!(text.contains(&wanted), "{text}");
+        assert!(text.contains(&expected), "{text}");
         text
     })
 }
 
 #[test]
-fn either_http_is_spoken_behind_tls() {
+fn tls_upstreams_may_use_http1_or_http2() {
     for (protocol, named) in [(b"h2".as_slice(), "HTTP/2.0"), (b"http/1.1", "HTTP/1.1")] {
-        let server = Secure::start(protocol);
+        let server = TlsServer::start(protocol);
         let authority = server.authority();
-        let text = asked(&server, &[("SSL_CERT_FILE", authority.to_str().unwrap())]).unwrap();
+        let text = response(&server, &[("SSL_CERT_FILE", authority.to_str().unwrap())]).unwrap();
         assert!(text.contains(named), "{text}");
     }
 }
 
 #[test]
-fn an_authority_that_nobody_named_is_not_believed() {
-    let server = Secure::start(b"http/1.1");
-    assert_eq!(asked(&server, &[]), None);
+fn a_certificate_authority_must_be_named() {
+    let server = TlsServer::start(b"http/1.1");
+    assert_eq!(response(&server, &[]), None);
     let authority = server.authority();
-    let text = asked(&server, &[("NODE_EXTRA_CA_CERTS", authority.to_str().unwrap())]);
+    let text = response(&server, &[("NODE_EXTRA_CA_CERTS", authority.to_str().unwrap())]);
     assert!(text.is_some());
 }
 
 #[test]
-fn the_users_proxy_is_gone_through() {
-    let server = Secure::start(b"h2");
+fn the_users_proxy_is_used_unless_no_proxy_excepts_the_host() {
+    let server = TlsServer::start(b"h2");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let used = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&used);
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             counted.fetch_add(1, Ordering::SeqCst);
@@ -133,16 +133,16 @@ fn the_users_proxy_is_gone_through() {
         }
     });
     let authority = server.authority();
-    let proxy = format!("http://user:word@{address}");
+    let proxy = format!("http://user:password@{address}");
     let variables = [("SSL_CERT_FILE", authority.to_str().unwrap()), ("HTTPS_PROXY", &proxy)];
-    assert!(asked(&server, &variables).is_some());
-    assert_eq!(used.load(Ordering::SeqCst), 1);
-    let not_for_us = [variables[0], variables[1], ("NO_PROXY", "127.0.0.1")];
-    assert!(asked(&server, &not_for_us).is_some());
-    assert_eq!(used.load(Ordering::SeqCst), 1, "the user made an exception");
+    assert!(response(&server, &variables).is_some());
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    let excepted = [variables[0], variables[1], ("NO_PROXY", "127.0.0.1")];
+    assert!(response(&server, &excepted).is_some());
+    assert_eq!(connections.load(Ordering::SeqCst), 1, "NO_PROXY excepts the host");
 }
 
-/// As much of a proxy as it takes: it connects, and passes bytes.
+/// A minimal HTTP proxy: handles one CONNECT and copies bytes.
 fn tunnel(mut client: TcpStream) {
     let mut input = BufReader::new(client.try_clone().unwrap());
     let mut first = String::new();
