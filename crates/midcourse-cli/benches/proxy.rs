@@ -1,23 +1,23 @@
-//! What `midcourse proxy` costs: a request of 100 KB, the first streamed byte, and many
-//! connections, each direct, through midcourse, through LiteLLM and through Portkey, in turns; and
-//! its memory.
+//! Benchmark of `midcourse proxy`: a request of 100 KB, the first streamed byte, and throughput over
+//! many connections, each direct, through midcourse, through LiteLLM and through Portkey,
+//! interleaved; and memory.
 //!
-//! `cargo bench -p midcourse --bench proxy`, and `-- --memory` for the memory alone.
+//! `cargo bench -p midcourse-cli --bench proxy`, and `-- --memory` for memory alone.
 //! `MIDCOURSE_LITELLM` names a Python environment with `litellm[proxy]`, `MIDCOURSE_PORTKEY` a
-//! folder whose `node_modules` hold `@portkey-ai/gateway`, `MIDCOURSE_BENCH_ROUNDS` the number of
+//! folder whose `node_modules` contain `@portkey-ai/gateway`, `MIDCOURSE_BENCH_ROUNDS` the number of
 //! rounds, `MIDCOURSE_BENCH_BINARY` another binary.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "a benchmark that cannot go on stops, and prints what it found"
+    reason = "a benchmark may panic, and prints its results"
 )]
 
 #[path = "proxy/conversation.rs"]
 mod conversation;
-#[path = "proxy/sides.rs"]
-mod sides;
+#[path = "proxy/routes.rs"]
+mod routes;
 #[path = "proxy/stub.rs"]
 mod stub;
 
@@ -29,24 +29,24 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use conversation::{Api, Conversation};
-use sides::{Connection, Side, midcourse, sides};
+use routes::{Connection, Route, midcourse, routes};
 use stub::Stub;
 
-/// How long a conversation is before its first request is timed, in bytes.
-const LARGE: usize = 100_000;
-const SMALL: usize = 2_000;
-/// How many timed requests a large conversation has, and how many requests a small one.
-const TURNS: u64 = 40;
+/// The length of a conversation before its first timed request, in bytes.
+const LARGE_BYTES: usize = 100_000;
+const SMALL_BYTES: usize = 2_000;
+/// The number of timed requests in a large conversation, and of requests in a small one.
+const LARGE_TURNS: u64 = 40;
 const SMALL_TURNS: u64 = 50;
 const CONNECTIONS: usize = 16;
-/// How often each connection begins a conversation in a round of the throughput.
-const RESTARTS: u64 = 2;
-/// Between two timed requests, so that nobody pays for what the one before did after its answer.
-const REST: Duration = Duration::from_millis(5);
-/// Between the first event of a stream and the others: who holds the first back is seen.
-const GAP: Duration = Duration::from_millis(20);
-/// After how many requests the memory is read.
-const READINGS: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
+/// How many conversations each connection has in a round of the throughput benchmark.
+const CONVERSATIONS_PER_ROUND: u64 = 2;
+/// The pause between two timed requests, so that work after a response does not slow the next one.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The pause after the first event of a stream. A proxy that buffers shows up as slower by this.
+const STREAM_PAUSE: Duration = Duration::from_millis(20);
+/// The numbers of requests after which memory is measured.
+const MEMORY_READINGS: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
 
 fn main() {
     let rounds = std::env::var("MIDCOURSE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok());
@@ -54,7 +54,7 @@ fn main() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let stub = Stub::start().await;
-        if std::env::args().any(|word| word == "--memory") {
+        if std::env::args().any(|argument| argument == "--memory") {
             memory(&stub).await;
         } else {
             compare(&stub, rounds.unwrap_or(400)).await;
@@ -63,45 +63,45 @@ fn main() {
 }
 
 async fn compare(stub: &Stub, rounds: u64) {
-    let sides = sides(stub).await;
-    let conversations = (rounds / TURNS).max(1);
-    stub.streams(false);
-    latency("100 KB, ms", &sides, conversations, false).await;
-    stub.streams(true);
-    latency("first byte, ms", &sides, conversations, true).await;
-    stub.streams(false);
-    throughput(&sides, conversations.div_ceil(2)).await;
-    for side in &sides {
-        if let Some(process) = &side.process {
-            println!("{}: {:.1} MB resident after all this", side.name, process.resident_mb());
+    let routes = routes(stub).await;
+    let conversations = (rounds / LARGE_TURNS).max(1);
+    stub.set_streaming(false);
+    latency("100 KB, ms", &routes, conversations, false).await;
+    stub.set_streaming(true);
+    latency("first byte, ms", &routes, conversations, true).await;
+    stub.set_streaming(false);
+    throughput(&routes, conversations.div_ceil(2)).await;
+    for route in &routes {
+        if let Some(process) = &route.process {
+            println!("{}: {:.1} MB resident at the end", route.name, process.resident_mb());
         }
     }
 }
 
-/// The same growing conversations through every side in turns, on one connection each.
-async fn latency(title: &str, sides: &[Side], conversations: u64, streamed: bool) {
+/// Sends the same growing conversations through each route in turn, on one connection each.
+async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bool) {
     let mut connections = Vec::new();
-    for side in sides {
-        connections.push(Connection::open(side).await);
+    for route in routes {
+        connections.push(Connection::open(route).await);
     }
-    let mut first = vec![Vec::new(); sides.len()];
-    let mut later = vec![Vec::new(); sides.len()];
+    let mut first = vec![Vec::new(); routes.len()];
+    let mut later = vec![Vec::new(); routes.len()];
     let mut sizes = (usize::MAX, 0);
     let mut round = 0;
     for _ in 0..conversations {
-        let mut conversation = Conversation::of_length(Api::Chat, LARGE);
-        for turn in 0..=TURNS {
+        let mut conversation = Conversation::of_length(Api::Chat, LARGE_BYTES);
+        for turn in 0..=LARGE_TURNS {
             let body = conversation.body(streamed);
             sizes = (sizes.0.min(body.len()), sizes.1.max(body.len()));
-            for place in 0..sides.len() {
-                // Who comes first changes, so that nobody always follows the same one.
-                let side = (round + place) % sides.len();
-                sleep(REST).await;
-                let answered = connections[side].ask(&conversation, body.clone()).await;
-                let took = if streamed { answered.first } else { answered.whole };
-                // At its first request the whole history of a conversation is new to a proxy.
+            for offset in 0..routes.len() {
+                // The order rotates, so that no route always follows the same one.
+                let route = (round + offset) % routes.len();
+                sleep(PAUSE).await;
+                let timing = connections[route].send(&conversation, body.clone()).await;
+                let took = if streamed { timing.first_byte } else { timing.last_byte };
+                // The first request brings a whole history that the proxy has not seen.
                 let series = if turn == 0 { &mut first } else { &mut later };
-                series[side].push(took.as_secs_f64() * 1e3);
+                series[route].push(took.as_secs_f64() * 1e3);
             }
             conversation.grow(600);
             round += 1;
@@ -119,37 +119,37 @@ async fn latency(title: &str, sides: &[Side], conversations: u64, streamed: bool
         later[0].len()
     );
     let mut added = Vec::new();
-    for (side, place) in sides.iter().zip(0..) {
-        let differences = later[place].iter().zip(&later[0]).map(|(it, direct)| it - direct);
+    for (index, route) in routes.iter().enumerate() {
+        let differences = later[index].iter().zip(&later[0]).map(|(ms, direct)| ms - direct);
         let differences = Series::of(differences.collect());
-        let (all, firsts) = (Series::of(later[place].clone()), Series::of(first[place].clone()));
+        let (all, firsts) = (Series::of(later[index].clone()), Series::of(first[index].clone()));
         println!(
             "{:14} {:>9.3} {:>9.3} {:>13.3} {:>10.3} {:>14.3}",
-            side.name,
+            route.name,
             all.at(0.5),
             all.at(0.99),
             differences.at(0.5),
             differences.at(0.99),
             firsts.at(0.5)
         );
-        added.push((side.name, differences.at(0.5)));
+        added.push((route.name, differences.at(0.5)));
     }
     print_ratios("adds", &added, true);
 }
 
-/// Many connections at once, each with small conversations of its own; a fixed number of requests.
-async fn throughput(sides: &[Side], rounds: u64) {
-    let mut rates = vec![Vec::new(); sides.len()];
+/// Sends a fixed number of requests over many connections, each with its own small conversations.
+async fn throughput(routes: &[Route], rounds: u64) {
+    let mut rates = vec![Vec::new(); routes.len()];
     let (mut requests, mut bytes) = (0, 0);
     for round in 0..rounds {
         let work: Vec<_> = (0..CONNECTIONS).map(|_| small_requests()).collect();
         requests = work.iter().map(Vec::len).sum();
         bytes = work.iter().flatten().map(|(_, body)| body.len()).sum();
-        for place in 0..sides.len() {
-            let side = (usize::try_from(round).unwrap() + place) % sides.len();
-            sleep(REST * 20).await;
-            let took = send_at_once(&sides[side], work.clone()).await;
-            rates[side].push(per_second(requests, took));
+        for offset in 0..routes.len() {
+            let route = (usize::try_from(round).unwrap() + offset) % routes.len();
+            sleep(PAUSE * 20).await;
+            let took = send_at_once(&routes[route], work.clone()).await;
+            rates[route].push(per_second(requests, took));
         }
     }
     println!(
@@ -162,28 +162,28 @@ async fn throughput(sides: &[Side], rounds: u64) {
         per_second(bytes / requests, Duration::from_secs(1_000))
     );
     let mut medians = Vec::new();
-    for (side, rates) in sides.iter().zip(rates) {
+    for (route, rates) in routes.iter().zip(rates) {
         let rates = Series::of(rates);
         let (median, least, most) = (rates.at(0.5), rates.at(0.0), rates.at(1.0));
-        println!("{:14} {median:>9.0} {least:>9.0} {most:>9.0}", side.name);
-        medians.push((side.name, median));
+        println!("{:14} {median:>9.0} {least:>9.0} {most:>9.0}", route.name);
+        medians.push((route.name, median));
     }
     print_ratios("does", &medians, false);
 }
 
-/// Sends to one side what each connection has to send; the connections are open when time begins.
-async fn send_at_once(side: &Side, work: Vec<Vec<(Conversation, Bytes)>>) -> Duration {
+/// Sends the requests of all connections through one route. Opening the connections is not timed.
+async fn send_at_once(route: &Route, work: Vec<Vec<(Conversation, Bytes)>>) -> Duration {
     let mut ready = Vec::new();
     for requests in work {
-        ready.push((Connection::open(side).await, requests));
+        ready.push((Connection::open(route).await, requests));
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     let tasks: Vec<_> = ready
         .into_iter()
         .map(|(mut connection, requests)| {
             tokio::spawn(async move {
                 for (conversation, body) in requests {
-                    connection.ask(&conversation, body).await;
+                    connection.send(&conversation, body).await;
                 }
             })
         })
@@ -191,14 +191,14 @@ async fn send_at_once(side: &Side, work: Vec<Vec<(Conversation, Bytes)>>) -> Dur
     for task in tasks {
         task.await.unwrap();
     }
-    begun.elapsed()
+    start.elapsed()
 }
 
-/// What one connection sends in a round.
+/// The requests of one connection in a round.
 fn small_requests() -> Vec<(Conversation, Bytes)> {
     let mut requests = Vec::new();
-    for _ in 0..RESTARTS {
-        let mut conversation = Conversation::of_length(Api::Chat, SMALL);
+    for _ in 0..CONVERSATIONS_PER_ROUND {
+        let mut conversation = Conversation::of_length(Api::Chat, SMALL_BYTES);
         for _ in 0..SMALL_TURNS {
             let body = conversation.body(false);
             requests.push((conversation.without_history(), body));
@@ -208,67 +208,68 @@ fn small_requests() -> Vec<(Conversation, Bytes)> {
     requests
 }
 
-/// The memory of a fresh proxy as requests go through it, half of them of each API.
+/// Measures the memory of a new proxy as requests go through it, half of them for each API.
 async fn memory(stub: &Stub) {
-    let Some(side) = midcourse(stub) else { return };
-    side.wait_for_it().await;
-    let process = side.process.as_ref().unwrap();
-    println!("{:>10} {:>12} {:>9} {:>12}", "requests", "resident, MB", "most, MB", "requests/s");
-    println!("{:>10} {:>12.1} {:>9.1}", 0, process.resident_mb(), process.most_resident_mb());
+    let Some(route) = midcourse(stub) else { return };
+    route.warm_up().await;
+    let process = route.process.as_ref().unwrap();
+    println!("{:>10} {:>12} {:>9} {:>12}", "requests", "resident, MB", "peak, MB", "requests/s");
+    println!("{:>10} {:>12.1} {:>9.1}", 0, process.resident_mb(), process.peak_resident_mb());
     let mut done = 0;
-    for reading in READINGS {
-        let begun = Instant::now();
+    for reading in MEMORY_READINGS {
+        let start = Instant::now();
         let left = Arc::new(AtomicU64::new(reading - done));
         let tasks: Vec<_> = (0..CONNECTIONS)
             .map(|number| {
                 let api = if number % 2 == 0 { Api::Chat } else { Api::Messages };
-                tokio::spawn(converse(side.address_only(), api, Arc::clone(&left)))
+                tokio::spawn(converse(route.address_only(), api, Arc::clone(&left)))
             })
             .collect();
         for task in tasks {
             task.await.unwrap();
         }
-        let rate = per_second(usize::try_from(reading - done).unwrap(), begun.elapsed());
+        let rate = per_second(usize::try_from(reading - done).unwrap(), start.elapsed());
         done = reading;
-        sleep(REST * 100).await;
-        let (now, most) = (process.resident_mb(), process.most_resident_mb());
-        println!("{done:>10} {now:>12.1} {most:>9.1} {rate:>12.0}");
+        sleep(PAUSE * 100).await;
+        let (now, peak) = (process.resident_mb(), process.peak_resident_mb());
+        println!("{done:>10} {now:>12.1} {peak:>9.1} {rate:>12.0}");
     }
 }
 
-/// One conversation after the other until nothing is left to send.
-async fn converse(side: Side, api: Api, left: Arc<AtomicU64>) {
-    let mut connection = Connection::open(&side).await;
+/// Sends one conversation after the other until no requests are left.
+async fn converse(route: Route, api: Api, left: Arc<AtomicU64>) {
+    let mut connection = Connection::open(&route).await;
     loop {
-        let mut conversation = Conversation::of_length(api, SMALL);
+        let mut conversation = Conversation::of_length(api, SMALL_BYTES);
         for _ in 0..SMALL_TURNS {
-            let one_less = |left: u64| left.checked_sub(1);
-            if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+            let decrement = |left: u64| left.checked_sub(1);
+            if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_err() {
                 return;
             }
-            connection.ask(&conversation, conversation.body(false)).await;
+            connection.send(&conversation, conversation.body(false)).await;
             conversation.grow(20);
         }
     }
 }
 
-/// Figures in order.
+/// Sorted measurements.
 struct Series(Vec<f64>);
 
 impl Series {
-    fn of(mut figures: Vec<f64>) -> Self {
-        figures.sort_unstable_by(f64::total_cmp);
-        Self(figures)
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        Self(values)
     }
 
-    fn at(&self, share: f64) -> f64 {
+    /// The value at a quantile from 0 to 1.
+    fn at(&self, quantile: f64) -> f64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "an index from a share"
+            reason = "an index from a quantile"
         )]
-        let index = ((self.0.len() - 1) as f64 * share) as usize;
+        let index = ((self.0.len() - 1) as f64 * quantile) as usize;
         self.0[index]
     }
 }
@@ -277,7 +278,7 @@ fn per_second(count: usize, took: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap()) / took.as_secs_f64()
 }
 
-/// How many times as much everybody else does as midcourse, or midcourse as everybody else.
+/// Prints the ratio between midcourse and each other proxy.
 fn print_ratios(verb: &str, figures: &[(&str, f64)], less_is_better: bool) {
     let Some((_, ours)) = figures.iter().find(|(name, _)| *name == "midcourse") else { return };
     for (name, theirs) in figures {

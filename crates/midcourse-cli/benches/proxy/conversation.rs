@@ -1,4 +1,4 @@
-//! The conversations of agents, as their requests hold them.
+//! Synthetic agent conversations, as request bodies.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
-    /// Chat Completions, of OpenAI.
+    /// OpenAI's Chat Completions.
     Chat,
-    /// Messages, of Anthropic.
+    /// Anthropic's Messages.
     Messages,
 }
 
-/// One call of an agent: its id names the conversation and the place in it, so that the stub can
-/// answer with the call that the next request holds, as it is with a real agent.
+/// One tool call. Its id names the conversation and the position in it, so that the stub can respond
+/// with the call that the next request contains, as for a real agent.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) conversation: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    pub(crate) const MARK: &'static str = "step_";
+    pub(crate) const PREFIX: &'static str = "step_";
 
     pub(crate) fn next(self) -> Self {
         Self { turn: self.turn + 1, ..self }
@@ -33,16 +33,16 @@ impl Step {
         json!({"command": format!("make target-{}", self.turn), "description": "build a target"})
     }
 
-    /// What the build says, about this many bytes.
+    /// The tool's output, of about this many bytes.
     pub(crate) fn output(self, length: usize) -> String {
         let line = format!("target-{}: compiled unit {}\n", self.turn, self.turn * 7 % 101);
         line.repeat(length.div_ceil(line.len()))
     }
 
-    /// The last step that these bytes name.
+    /// The last step mentioned in a body.
     pub(crate) fn last_in(body: &[u8]) -> Option<Self> {
-        let mark = Self::MARK.as_bytes();
-        let start = body.windows(mark.len()).rposition(|bytes| bytes == mark)? + mark.len();
+        let prefix = Self::PREFIX.as_bytes();
+        let start = body.windows(prefix.len()).rposition(|bytes| bytes == prefix)? + prefix.len();
         let of_step = |byte: &u8| byte.is_ascii_digit() || *byte == b'_';
         let digits: Vec<u8> = body[start..].iter().copied().take_while(of_step).collect();
         let (conversation, turn) = std::str::from_utf8(&digits).ok()?.split_once('_')?;
@@ -52,11 +52,11 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}{}_{}", Self::MARK, self.conversation, self.turn)
+        write!(formatter, "{}{}_{}", Self::PREFIX, self.conversation, self.turn)
     }
 }
 
-/// A conversation as an agent sends it, longer by a call and its result with every request.
+/// A conversation that grows by one call and its result with every request.
 #[derive(Clone)]
 pub(crate) struct Conversation {
     pub(crate) api: Api,
@@ -72,14 +72,14 @@ impl Conversation {
             format!("Build all targets of project {}; begin with {step}.", step.conversation);
         let messages = json!({"role": "user", "content": task}).to_string();
         let mut conversation = Self { api, step, messages };
-        let around = conversation.body(false).len() - conversation.messages.len();
-        while around + conversation.messages.len() + 2_000 < length {
+        let overhead = conversation.body(false).len() - conversation.messages.len();
+        while overhead + conversation.messages.len() + 2_000 < length {
             conversation.grow(1_500);
         }
         conversation
     }
 
-    /// Adds the call that was answered last, and its result of about this many bytes.
+    /// Adds the next call, with a result of about this many bytes.
     pub(crate) fn grow(&mut self, length: usize) {
         self.step = self.step.next();
         let (id, input) = (self.step.to_string(), self.step.input());
@@ -101,7 +101,7 @@ impl Conversation {
         self.messages.push_str(&format!(",{call},{result}"));
     }
 
-    /// The request for what comes next.
+    /// The request body.
     pub(crate) fn body(&self, streamed: bool) -> Bytes {
         let system = "You are an agent that builds software. Work in small steps. ".repeat(12);
         let schema = json!({"type": "object", "required": ["command"], "properties":
@@ -128,7 +128,7 @@ impl Conversation {
         body.into()
     }
 
-    /// Which conversation and where in it, for a request that is already written.
+    /// A copy without the messages, for a request whose body is already made.
     pub(crate) fn without_history(&self) -> Self {
         Self { messages: String::new(), ..*self }
     }

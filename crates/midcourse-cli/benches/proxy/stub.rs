@@ -1,4 +1,4 @@
-//! The model: a server that answers at once, with the call that the next request holds.
+//! A stub of a model: a server that responds at once with the tool call of the next request.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
 
-use crate::GAP;
+use crate::STREAM_PAUSE;
 use crate::conversation::{Step, chat_call};
 
 pub(crate) struct Stub {
@@ -30,18 +30,18 @@ impl Stub {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let streams = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&streams);
+        let is_streaming = Arc::clone(&streams);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
-                let told = Arc::clone(&told);
+                let is_streaming = Arc::clone(&is_streaming);
                 let service = hyper::service::service_fn(move |request| {
-                    let streams = told.load(Ordering::Relaxed);
-                    async move { Ok::<_, Infallible>(answer(request, streams).await) }
+                    let streams = is_streaming.load(Ordering::Relaxed);
+                    async move { Ok::<_, Infallible>(respond(request, streams).await) }
                 });
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service);
-                // Whoever goes away in the middle is missed at the other end.
+                // A broken connection fails the benchmark at the client.
                 tokio::spawn(async { drop(connection.await) });
             }
         });
@@ -52,23 +52,23 @@ impl Stub {
         format!("http://{}", self.address)
     }
 
-    /// Whether it answers in a stream from now on.
-    pub(crate) fn streams(&self, streams: bool) {
+    /// Sets whether responses are streamed from now on.
+    pub(crate) fn set_streaming(&self, streams: bool) {
         self.streams.store(streams, Ordering::Relaxed);
     }
 }
 
-pub(crate) async fn answer(request: Request<Incoming>, streams: bool) -> Response<Pieces> {
+pub(crate) async fn respond(request: Request<Incoming>, streams: bool) -> Response<PausedBody> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let step = Step::last_in(&body).map(Step::next);
-    let (kind, pieces) = match (step, path.as_str()) {
+    let (kind, chunks) = match (step, path.as_str()) {
         (Some(step), "/v1/chat/completions") if streams => ("text/event-stream", chat_stream(step)),
         (Some(step), "/v1/chat/completions") => ("application/json", vec![chat_completion(step)]),
         (Some(step), "/v1/messages") => ("application/json", vec![message(step)]),
-        _ => return Response::builder().status(404).body(Pieces::of(Vec::new())).unwrap(),
+        _ => return Response::builder().status(404).body(PausedBody::of(Vec::new())).unwrap(),
     };
-    Response::builder().header("content-type", kind).body(Pieces::of(pieces)).unwrap()
+    Response::builder().header("content-type", kind).body(PausedBody::of(chunks)).unwrap()
 }
 
 pub(crate) fn chat_completion(step: Step) -> String {
@@ -79,7 +79,7 @@ pub(crate) fn chat_completion(step: Step) -> String {
     .to_string()
 }
 
-/// The first event, and then all others.
+/// The first event, then all others as one chunk.
 pub(crate) fn chat_stream(step: Step) -> Vec<String> {
     let event = |delta: Value, reason: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
@@ -91,9 +91,9 @@ pub(crate) fn chat_stream(step: Step) -> Vec<String> {
         "function": {"name": "bash", "arguments": ""}});
     let first = json!({"role": "assistant", "content": null, "tool_calls": [opening]});
     let mut others = String::new();
-    for word in step.input().to_string().split_inclusive(' ') {
-        let piece = json!({"index": 0, "function": {"arguments": word}});
-        others.push_str(&event(json!({"tool_calls": [piece]}), None));
+    for piece in step.input().to_string().split_inclusive(' ') {
+        let delta = json!({"index": 0, "function": {"arguments": piece}});
+        others.push_str(&event(json!({"tool_calls": [delta]}), None));
     }
     others.push_str(&event(json!({}), Some("tool_calls")));
     others.push_str("data: [DONE]\n\n");
@@ -109,19 +109,19 @@ pub(crate) fn message(step: Step) -> String {
     .to_string()
 }
 
-/// A body whose first piece goes at once and whose others wait.
-pub(crate) struct Pieces {
+/// A body whose first chunk is sent at once and whose other chunks follow after a pause.
+pub(crate) struct PausedBody {
     pub(crate) left: VecDeque<Bytes>,
     pub(crate) wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pieces {
-    pub(crate) fn of(pieces: Vec<String>) -> Self {
-        Self { left: pieces.into_iter().map(Bytes::from).collect(), wait: None }
+impl PausedBody {
+    pub(crate) fn of(chunks: Vec<String>) -> Self {
+        Self { left: chunks.into_iter().map(Bytes::from).collect(), wait: None }
     }
 }
 
-impl Body for Pieces {
+impl Body for PausedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -134,9 +134,9 @@ impl Body for Pieces {
         {
             return Poll::Pending;
         }
-        let piece = self.left.pop_front();
-        self.wait = (!self.left.is_empty()).then(|| Box::pin(sleep(GAP)));
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        let chunk = self.left.pop_front();
+        self.wait = (!self.left.is_empty()).then(|| Box::pin(sleep(STREAM_PAUSE)));
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The ways to the model: direct, through midcourse, through its peers.
+//! The routes to the model that the benchmark compares: direct, through midcourse, through others.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -18,66 +18,66 @@ use tokio::time::sleep;
 
 use crate::conversation::{Api, Conversation};
 use crate::stub::Stub;
-use crate::{SMALL, SMALL_TURNS};
+use crate::{SMALL_BYTES, SMALL_TURNS};
 
-/// A way to the model.
-pub(crate) struct Side {
+/// A route to the model.
+pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    /// What stands before the path of each API.
+    /// The path in front of each API.
     pub(crate) chat: String,
     pub(crate) messages: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) process: Option<Process>,
 }
 
-/// The sides that are there, each of them answering and warm.
-pub(crate) async fn sides(stub: &Stub) -> Vec<Side> {
-    let mut sides = vec![Side::at("direct", stub.address)];
-    sides.extend(midcourse(stub));
-    sides.extend(litellm(stub));
-    sides.extend(portkey(stub));
-    for side in &sides {
-        side.wait_for_it().await;
+/// All available routes, started and warmed up.
+pub(crate) async fn routes(stub: &Stub) -> Vec<Route> {
+    let mut routes = vec![Route::at("direct", stub.address)];
+    routes.extend(midcourse(stub));
+    routes.extend(litellm(stub));
+    routes.extend(portkey(stub));
+    for route in &routes {
+        route.warm_up().await;
     }
-    sides
+    routes
 }
 
-pub(crate) fn midcourse(stub: &Stub) -> Option<Side> {
+pub(crate) fn midcourse(stub: &Stub) -> Option<Route> {
     let binary = std::env::var("MIDCOURSE_BENCH_BINARY").ok();
     let Some(binary) = binary.or(option_env!("CARGO_BIN_EXE_midcourse").map(str::to_owned)) else {
-        println!("there is no binary of midcourse: left out");
+        println!("skipping midcourse: there is no binary");
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
-    let mut command = clean(Path::new(&binary), &folder);
+    let mut command = isolated(Path::new(&binary), &folder);
     command.env("MIDCOURSE_HOME", folder.path().join("midcourse"));
     command.args(["proxy", "--listen", "127.0.0.1:0", "--upstream", &stub.url()]);
     let mut process = Process::start(command.stdout(Stdio::piped()), folder);
     let (anthropic, openai) = (process.line(), process.line());
     let (address, messages) = base_url(&anthropic, "export ANTHROPIC_BASE_URL=http://");
     let (_, chat) = base_url(&openai, "export OPENAI_BASE_URL=http://");
-    // The path of this base ends where that of OpenAI's own does, behind its version.
-    let side = Side::at("midcourse", address);
-    Some(Side { chat, messages: format!("{messages}/v1"), process: Some(process), ..side })
+    // The base URL for OpenAI includes the version, the one for Anthropic does not.
+    let route = Route::at("midcourse", address);
+    Some(Route { chat, messages: format!("{messages}/v1"), process: Some(process), ..route })
 }
 
-/// The address and the path of a base URL that was printed behind these words.
-pub(crate) fn base_url(line: &str, words: &str) -> (SocketAddr, String) {
-    assert!(line.starts_with(words), "midcourse said {line:?}");
-    let (address, path) = line.trim().trim_start_matches(words).split_once('/').unwrap();
+/// The address and the path of a base URL printed after this prefix.
+pub(crate) fn base_url(line: &str, prefix: &str) -> (SocketAddr, String) {
+    assert!(line.starts_with(prefix), "midcourse printed {line:?}");
+    let (address, path) = line.trim().trim_start_matches(prefix).split_once('/').unwrap();
     (address.parse().unwrap(), format!("/{path}"))
 }
 
-/// As quick as its documentation says it can be: no database, no callbacks, no retries, no log.
-pub(crate) fn litellm(stub: &Stub) -> Option<Side> {
+/// LiteLLM as fast as its documentation allows: no database, callbacks, retries or log.
+pub(crate) fn litellm(stub: &Stub) -> Option<Route> {
     let Some(environment) = std::env::var_os("MIDCOURSE_LITELLM") else {
-        println!("MIDCOURSE_LITELLM is not set: LiteLLM is left out");
+        println!("skipping LiteLLM: MIDCOURSE_LITELLM is not set");
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yaml");
-    // YAML, too, reads JSON.
+    // JSON is valid YAML.
     let model = json!({"model": "openai/stub", "api_base": format!("{}/v1", stub.url()),
         "api_key": "dummy"});
     let settings = json!({
@@ -86,10 +86,10 @@ pub(crate) fn litellm(stub: &Stub) -> Option<Side> {
         "router_settings": {"num_retries": 0, "disable_cooldowns": true},
     });
     std::fs::write(&config, settings.to_string()).unwrap();
-    // It does not start without a key; this one is made up here and lives as long as the process.
+    // LiteLLM does not start without a key, so this is a random one for this process.
     let key = format!("sk-{:032x}{:032x}", random(), random());
     let address = free_address();
-    let mut command = clean(&PathBuf::from(environment).join("bin/litellm"), &folder);
+    let mut command = isolated(&PathBuf::from(environment).join("bin/litellm"), &folder);
     command
         .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
         .args(["--num_workers", "1", "--telemetry", "False", "--keepalive_timeout", "600"])
@@ -103,21 +103,21 @@ pub(crate) fn litellm(stub: &Stub) -> Option<Side> {
         .stderr(Stdio::null());
     let process = Process::start(&mut command, folder);
     let headers = vec![("authorization", format!("Bearer {key}"))];
-    Some(Side { headers, process: Some(process), ..Side::at("LiteLLM", address) })
+    Some(Route { headers, process: Some(process), ..Route::at("LiteLLM", address) })
 }
 
-pub(crate) fn portkey(stub: &Stub) -> Option<Side> {
+pub(crate) fn portkey(stub: &Stub) -> Option<Route> {
     let Some(installed) = std::env::var_os("MIDCOURSE_PORTKEY") else {
-        println!("MIDCOURSE_PORTKEY is not set: Portkey is left out");
+        println!("skipping Portkey: MIDCOURSE_PORTKEY is not set");
         return None;
     };
-    // It would listen at every address of the machine, and has no option against it.
+    // Portkey listens on all interfaces and has no option to change that.
     let loopback = "data:text/javascript,import net from 'node:net';\
         const listen = net.Server.prototype.listen;\
         net.Server.prototype.listen = function (port, ...more) {\
         return listen.call(this, port, '127.0.0.1', ...more.filter(it => it instanceof Function)) }";
     let (folder, address) = (tempfile::tempdir().unwrap(), free_address());
-    let mut command = clean(Path::new("node"), &folder);
+    let mut command = isolated(Path::new("node"), &folder);
     command
         .args(["--import", loopback])
         .arg(
@@ -133,17 +133,17 @@ pub(crate) fn portkey(stub: &Stub) -> Option<Side> {
         ("x-portkey-custom-host", format!("{}/v1", stub.url())),
         ("authorization", "Bearer dummy".to_owned()),
     ];
-    Some(Side { headers, process: Some(process), ..Side::at("Portkey", address) })
+    Some(Route { headers, process: Some(process), ..Route::at("Portkey", address) })
 }
 
-impl Side {
+impl Route {
     pub(crate) fn at(name: &'static str, address: SocketAddr) -> Self {
         let (chat, messages) = ("/v1".to_owned(), "/v1".to_owned());
         let headers = vec![("authorization", "Bearer dummy".to_owned())];
         Self { name, address, chat, messages, headers, process: None }
     }
 
-    /// The same side, without the process behind it.
+    /// The same route without its process.
     pub(crate) fn address_only(&self) -> Self {
         let (chat, messages) = (self.chat.clone(), self.messages.clone());
         Self { chat, messages, headers: self.headers.clone(), ..Self::at(self.name, self.address) }
@@ -156,24 +156,24 @@ impl Side {
         }
     }
 
-    /// Waits until it listens, and then asks it some things, so that it has loaded what it needs.
-    pub(crate) async fn wait_for_it(&self) {
-        let begun = Instant::now();
+    /// Waits until the route accepts connections, then warms it up with some requests.
+    pub(crate) async fn warm_up(&self) {
+        let start = Instant::now();
         while TcpStream::connect(self.address).await.is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(120), "{} does not start", self.name);
+            assert!(start.elapsed() < Duration::from_secs(120), "{} does not start", self.name);
             sleep(Duration::from_millis(100)).await;
         }
         let mut connection = Connection::open(self).await;
-        let mut conversation = Conversation::of_length(Api::Chat, SMALL);
+        let mut conversation = Conversation::of_length(Api::Chat, SMALL_BYTES);
         for _ in 0..SMALL_TURNS {
-            connection.ask(&conversation, conversation.body(false)).await;
+            connection.send(&conversation, conversation.body(false)).await;
             conversation.grow(20);
         }
     }
 }
 
-/// A program that knows nothing of this machine but where programs are.
-pub(crate) fn clean(program: &Path, home: &TempDir) -> Command {
+/// A command whose environment has only `PATH` and `HOME`.
+pub(crate) fn isolated(program: &Path, home: &TempDir) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
     command.env("HOME", home.path()).current_dir(home).stdin(Stdio::null());
@@ -184,29 +184,29 @@ pub(crate) fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A number that nobody guesses while the benchmark runs.
+/// A random number.
 pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0)
 }
 
-/// A process that ends with its side, and the folder that is its home.
+/// A process that is killed with its route, and its home folder.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    pub(crate) said: Option<BufReader<ChildStdout>>,
+    pub(crate) stdout: Option<BufReader<ChildStdout>>,
     pub(crate) _folder: TempDir,
 }
 
 impl Process {
     pub(crate) fn start(command: &mut Command, folder: TempDir) -> Self {
         let mut child = command.spawn().unwrap();
-        let said = child.stdout.take().map(BufReader::new);
-        Self { child, said, _folder: folder }
+        let stdout = child.stdout.take().map(BufReader::new);
+        Self { child, stdout, _folder: folder }
     }
 
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
-        self.said.as_mut().unwrap().read_line(&mut line).unwrap();
+        self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
         line
     }
 
@@ -214,7 +214,7 @@ impl Process {
         self.status("VmRSS:")
     }
 
-    pub(crate) fn most_resident_mb(&self) -> f64 {
+    pub(crate) fn peak_resident_mb(&self) -> f64 {
         self.status("VmHWM:")
     }
 
@@ -232,52 +232,52 @@ impl Drop for Process {
     }
 }
 
-/// One connection that is kept.
+/// A connection that is reused.
 pub(crate) struct Connection {
-    pub(crate) side: Side,
+    pub(crate) route: Route,
     pub(crate) sender: SendRequest<Full<Bytes>>,
 }
 
-/// When the first byte of an answer was there, and when the last.
-pub(crate) struct Answered {
-    pub(crate) first: Duration,
-    pub(crate) whole: Duration,
+/// The time from sending a request to the first and to the last byte of its response.
+pub(crate) struct Timing {
+    pub(crate) first_byte: Duration,
+    pub(crate) last_byte: Duration,
 }
 
 impl Connection {
-    pub(crate) async fn open(side: &Side) -> Self {
-        Self { side: side.address_only(), sender: connect(side.address).await }
+    pub(crate) async fn open(route: &Route) -> Self {
+        Self { route: route.address_only(), sender: connect(route.address).await }
     }
 
-    /// Sends this state of a conversation; what comes back must be the next step of it.
-    pub(crate) async fn ask(&mut self, conversation: &Conversation, body: Bytes) -> Answered {
+    /// Sends a request. The response must contain the conversation's next step.
+    pub(crate) async fn send(&mut self, conversation: &Conversation, body: Bytes) -> Timing {
         if self.sender.ready().await.is_err() {
-            self.sender = connect(self.side.address).await;
+            self.sender = connect(self.route.address).await;
         }
-        let mut request = Request::post(self.side.path(conversation.api))
-            .header("host", self.side.address.to_string())
+        let mut request = Request::post(self.route.path(conversation.api))
+            .header("host", self.route.address.to_string())
             .header("content-type", "application/json")
             .header("anthropic-version", "2023-06-01");
-        for (name, value) in &self.side.headers {
+        for (name, value) in &self.route.headers {
             request = request.header(*name, value);
         }
         let request = request.body(Full::new(body)).unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         let response = self.sender.send_request(request).await.unwrap();
         let (head, mut body) = response.into_parts();
-        let (mut first, mut said) = (None, Vec::new());
+        let (mut first_byte, mut text) = (None, Vec::new());
         while let Some(frame) = body.frame().await {
             let data = frame.unwrap().into_data().unwrap_or_default();
             if !data.is_empty() {
-                first.get_or_insert_with(|| begun.elapsed());
+                first_byte.get_or_insert_with(|| start.elapsed());
             }
-            said.extend_from_slice(&data);
+            text.extend_from_slice(&data);
         }
-        let whole = begun.elapsed();
-        let (said, next) = (String::from_utf8_lossy(&said), conversation.step.next().to_string());
-        let name = self.side.name;
-        assert!(head.status.is_success() && said.contains(&next), "{name}: {head:?} {said}");
-        Answered { first: first.unwrap_or(whole), whole }
+        let last_byte = start.elapsed();
+        let (text, next) = (String::from_utf8_lossy(&text), conversation.step.next().to_string());
+        let name = self.route.name;
+        assert!(head.status.is_success() && text.contains(&next), "{name}: {head:?} {text}");
+        Timing { first_byte: first_byte.unwrap_or(last_byte), last_byte }
     }
 }
 
