@@ -168,10 +168,13 @@ impl From<&str> for Source {
 pub struct FactKey(CompactString);
 
 impl FactKey {
-    /// The key that follows from the payload: a tool call's id, or `run` for the start of a run.
+    /// The key that follows from the payload: a tool call's id, or `run` for what happens once per
+    /// run.
     pub fn of(payload: &TrajectoryPayload) -> Option<Self> {
         match payload {
-            TrajectoryPayload::RunStarted { .. } => Some("run".into()),
+            TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::ProxyAttached => {
+                Some("run".into())
+            }
             // An empty id identifies no call.
             other => {
                 let id = other.call_id().filter(|id| !id.as_str().is_empty());
