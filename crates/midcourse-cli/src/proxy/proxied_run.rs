@@ -12,7 +12,6 @@ use midcourse::{
     StoreError, StoredRecord, Timestamp, TrajectoryPayload, TrajectoryRecord,
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::feedback_cache::FeedbackCache;
 
@@ -341,12 +340,7 @@ impl ProxiedRun {
 
     /// An event about which no message can be delivered; callers set a decision point.
     fn event(&self, at: Timestamp, payload: TrajectoryPayload) -> Event {
-        let event = Event::new(self.run.clone(), source(self.api), at, payload);
-        if event.fact.is_some() {
-            return event;
-        }
-        // A commit that reported an error may have succeeded. The key dedupes the second attempt.
-        event.with_fact(format!("once:{}", Uuid::now_v7()))
+        Event::new(self.run.clone(), source(self.api), at, payload)
     }
 
     /// The open tool call that delegates this text as a task.

@@ -13,6 +13,8 @@ use midcourse::{
     StoreSettings, SyncedEngine,
 };
 
+use uuid::Uuid;
+
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
@@ -81,6 +83,11 @@ impl StoreWriter {
             for warning in self.run_settings.clone().record_in(&mut events) {
                 self.log.write(&warning);
             }
+        }
+        for event in &mut events {
+            // A commit that reported an error may have succeeded: the key dedupes the second
+            // attempt. The store also finds repeated settings by their keys.
+            event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         }
         match Batch::new(events, &self.settings) {
             Ok(batch) => Some(batch),
