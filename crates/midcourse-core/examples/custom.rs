@@ -148,8 +148,8 @@ pub(crate) fn engine() -> Result<Engine, ProviderError> {
         .with_feedback_provider(FeedbackProviderConfig::new(
             ToolUsageMonitor { max_calls_without_progress: 4 },
             FeedbackTrigger::every_n_calls(5)?,
-        ))
-        .with_guidance_provider(GuidanceProviderConfig::new(TestAfterEdits));
+        ))?
+        .with_guidance_provider(GuidanceProviderConfig::new(TestAfterEdits))?;
     Ok(Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
         .with_detector(EditedAgainAndAgain::default()))
 }

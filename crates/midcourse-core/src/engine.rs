@@ -19,7 +19,7 @@ use crate::detect::PatternDetector;
 use crate::feedback::{Budget, collect_feedback};
 use crate::guidance::collect_guidance;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
-use crate::prompt::{Asked, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
+use crate::prompt::{Collected, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::{Changes, Checkpoint, CheckpointError, Session};
 use crate::time::Timestamp;
@@ -38,7 +38,10 @@ pub enum Mode {
 /// Analyses one run and delivers messages to its agent.
 pub struct Engine {
     session: Session,
+    /// The prompt that the session is on.
     prompt: Prompt,
+    /// Prompts that the run can switch to, by name.
+    prompts: Vec<Prompt>,
     mode: Mode,
 }
 
@@ -46,7 +49,7 @@ impl Engine {
     /// An engine for a run that has not started.
     pub fn new(prompt: Prompt, analysis: TrajectoryAnalysisConfig) -> Self {
         let session = Session::new(analysis, prompt.name());
-        Self { session, prompt, mode: Mode::Live }
+        Self { session, prompts: vec![prompt.clone()], prompt, mode: Mode::Live }
     }
 
     /// An engine with the providers and detectors that midcourse ships with, and a budget for the
@@ -60,6 +63,41 @@ impl Engine {
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.session = self.session.with_detector(detector);
         self
+    }
+
+    /// Adds a prompt that the run switches to when a `config_applied` record has its name. It replaces
+    /// an earlier prompt of that name.
+    ///
+    /// A record with a name that no prompt has keeps the providers of the current prompt, with counts
+    /// and cadence of their own.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: Prompt) -> Self {
+        self.add_prompt(prompt);
+        self
+    }
+
+    /// Switches the run to a prompt now. A replay does not know of it unless a `config_applied` record
+    /// with the prompt's name is stored too.
+    pub fn set_prompt(&mut self, prompt: Prompt) {
+        self.session.set_prompt(prompt.name());
+        self.add_prompt(prompt);
+    }
+
+    fn add_prompt(&mut self, prompt: Prompt) {
+        self.prompts.retain(|known| known.name() != prompt.name());
+        if prompt.name() == self.session.prompt_name() {
+            self.prompt = prompt.clone();
+        }
+        self.prompts.push(prompt);
+    }
+
+    /// Uses the prompt that the session is on.
+    fn follow_session_prompt(&mut self) {
+        let name = self.session.prompt_name();
+        if name != self.prompt.name() {
+            let known = self.prompts.iter().find(|known| known.name() == name);
+            self.prompt = known.cloned().unwrap_or_else(|| self.prompt.renamed(name));
+        }
     }
 
     /// Sets the mode; the default is [`Mode::Live`].
@@ -76,7 +114,9 @@ impl Engine {
 
     /// Restores the session from a checkpoint.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-        self.session.restore(checkpoint)
+        self.session.restore(checkpoint)?;
+        self.follow_session_prompt();
+        Ok(())
     }
 
     /// Saves the session.
@@ -87,7 +127,9 @@ impl Engine {
     /// Takes one record in, whatever its kind. The record of something that was delivered counts
     /// as its confirmation.
     pub fn take_in(&mut self, record: &TrajectoryRecord) -> Changes {
-        self.session.apply(record)
+        let changes = self.session.apply(record);
+        self.follow_session_prompt();
+        changes
     }
 
     /// Takes in a stored record without concluding anything from it: the deliveries and outcomes that
@@ -97,33 +139,25 @@ impl Engine {
     }
 
     /// What is to be said after the latest tool call; nothing once something new has begun.
-    pub fn feedback(&self, now: Timestamp) -> Asked<Feedback> {
+    pub fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
         if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
-            return Asked::default();
+            return Collected::default();
         }
         let context = FeedbackContext::new(&self.session, &self.prompt, now);
-        collect_feedback(
-            self.prompt.feedback_providers(),
-            &context,
-            self.prompt.delivery().feedback,
-        )
+        collect_feedback(&context)
     }
 
     /// What is to be said at a decision point.
-    pub fn guidance(&self, point: DecisionPoint, now: Timestamp) -> Asked<GuidanceDelivered> {
+    pub fn guidance(&self, point: DecisionPoint, now: Timestamp) -> Collected<GuidanceDelivered> {
         self.guidance_with(self.context(point, now))
     }
 
     /// The same, where the caller knows the rendered prompt or the whole of the last response.
-    pub fn guidance_with(&self, context: GuidanceContext<'_>) -> Asked<GuidanceDelivered> {
+    pub fn guidance_with(&self, context: GuidanceContext<'_>) -> Collected<GuidanceDelivered> {
         if self.has_reached_limit() {
-            return Asked::default();
+            return Collected::default();
         }
-        collect_guidance(
-            self.prompt.guidance_providers(),
-            &context,
-            self.prompt.delivery().guidance,
-        )
+        collect_guidance(&context)
     }
 
     /// The view of the run at a decision point.
@@ -135,9 +169,10 @@ impl Engine {
     pub fn render(
         &self,
         now: Timestamp,
-    ) -> Result<(RenderedPrompt, Asked<GuidanceDelivered>), crate::prompt::InvalidPrompt> {
+    ) -> Result<(RenderedPrompt, Collected<GuidanceDelivered>), crate::prompt::InvalidPrompt> {
         let asked = self.guidance(DecisionPoint::PreRender, now);
-        let pieces: Vec<_> = asked.said.iter().map(|said| said.injection.clone()).collect();
+        let pieces: Vec<_> =
+            asked.messages.iter().map(|message| message.injection.clone()).collect();
         Ok((self.prompt.render(&pieces)?, asked))
     }
 

@@ -1,8 +1,9 @@
-//! Guidance: short ephemeral text at a decision point, when a classifier says it applies.
+//! Guidance: short messages at a decision point, when a classifier finds that they apply.
 //!
-//! At each of five points every provider is asked whether it applies; of those that do and may
-//! speak, the best of each category are said, in order of priority. Guidance is for one decision:
-//! it is in one request and in no later one, and changes no byte before it.
+//! This module has the built-in guidance providers and [`collect_guidance`], which evaluates the
+//! providers of a prompt and selects the best message of each category. The trait
+//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is for one decision: it is
+//! in one model request and changes no byte before it.
 
 mod collect;
 mod consultation;

@@ -24,6 +24,7 @@ mod ledger;
 mod message;
 mod money;
 mod notation;
+pub mod observers;
 mod prompt;
 mod record;
 mod session;
@@ -54,10 +55,8 @@ pub use engine::{
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{
-    Budget, BudgetFeedback, DeadlineFeedback, DeadlineObserver, DriftDetector,
-    ErrorCascadeDetector, InvalidBudget, ObserverConfig, ObserverContext, ObserverTrigger,
-    RecordAssessment, StallDetector, StaticFeedback, TrajectoryObserver, collect_feedback,
-    run_observers,
+    Budget, BudgetFeedback, DeadlineFeedback, DriftDetector, ErrorCascadeDetector, InvalidBudget,
+    StallDetector, StaticFeedback, collect_feedback,
 };
 pub use guidance::{
     ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
@@ -65,18 +64,23 @@ pub use guidance::{
 };
 pub use ledger::{Ledger, LedgerPolicy, MAX_CAUSES, MAX_REMEMBERED_TEXTS};
 pub use message::{
-    Assessment, ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
+    ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
     GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition, InvalidGuidance,
     MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, MAX_METADATA_ENTRIES, Observation, Outcome,
     OutcomeVerdict, Severity, format_guidance,
 };
 pub use money::{InvalidMoney, MicroUsd};
 pub use notation::{NotationError, parse_notation, parse_notation_events, write_notation};
+#[doc(hidden)]
+pub use observers::{
+    Assessment, DeadlineObserver, ObserverConfig, ObserverContext, ObserverTrigger,
+    RecordAssessment, TrajectoryObserver, run_observers,
+};
 pub use prompt::{
-    Asked, DeliveryPolicy, FeedbackContext, FeedbackPolicy, FeedbackProvider,
+    Collected, DeliveryPolicy, FeedbackContext, FeedbackPolicy, FeedbackProvider,
     FeedbackProviderConfig, FeedbackTrigger, Filesystem, GuidanceContext, GuidanceLimits,
     GuidanceProvider, GuidanceProviderConfig, GuidanceSelection, InvalidPrompt, InvalidTrigger,
-    Prompt, PromptTemplate, RenderedPrompt, Resources,
+    MissingResource, Prompt, PromptResources, PromptTemplate, RenderedPrompt,
 };
 pub use record::{
     AgentMessage, AssistantBlock, AssistantContent, CallId, GapReason, ImageContent,

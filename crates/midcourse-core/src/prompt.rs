@@ -5,6 +5,7 @@
 //! provider's context contains the prompt. Rendering the same input gives the same bytes, and
 //! guidance is at the end: it changes no byte before it.
 
+mod collected;
 mod delivery;
 mod feedback_context;
 mod feedback_provider;
@@ -15,12 +16,13 @@ mod section;
 mod template;
 mod trigger;
 
-pub use delivery::{Asked, DeliveryPolicy, FeedbackPolicy, GuidanceSelection};
+pub use collected::Collected;
+pub use delivery::{DeliveryPolicy, FeedbackPolicy, GuidanceSelection};
 pub use feedback_context::FeedbackContext;
 pub use feedback_provider::{FeedbackProvider, FeedbackProviderConfig};
 pub use guidance_context::GuidanceContext;
 pub use guidance_provider::{GuidanceLimits, GuidanceProvider, GuidanceProviderConfig};
-pub use resources::{Filesystem, Resources};
+pub use resources::{Filesystem, MissingResource, PromptResources};
 pub use section::RenderedPrompt;
 pub use template::{InvalidPrompt, Prompt, PromptTemplate};
 pub use trigger::{FeedbackTrigger, InvalidTrigger};

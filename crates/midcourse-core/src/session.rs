@@ -212,6 +212,11 @@ impl Session {
         self.state.prompt_name()
     }
 
+    /// Continues the run on another prompt, as a `config_applied` record with its name does.
+    pub fn set_prompt(&mut self, name: &str) {
+        self.state.enter_prompt(name);
+    }
+
     /// The analysis of the run.
     pub const fn trajectory(&self) -> &TrajectoryAnalysis {
         self.builder.analysis()
@@ -255,14 +260,20 @@ impl Session {
         self.slice_of_prompt_number(self.state.known_prompt(prompt_name).unwrap_or(u8::MAX))
     }
 
-    /// When a feedback provider last delivered on this prompt, and at which call.
-    pub(crate) fn last_feedback(&self, provider: ProviderId) -> Option<(Timestamp, u64)> {
-        self.state.cadence.last_feedback(provider, self.state.prompt)
+    /// When a feedback provider last delivered on a prompt, and after how many calls.
+    pub(crate) fn last_feedback(
+        &self,
+        provider: ProviderId,
+        prompt_name: &str,
+    ) -> Option<(Timestamp, u64)> {
+        let prompt = self.state.known_prompt(prompt_name)?;
+        self.state.cadence.last_feedback(provider, prompt)
     }
 
-    /// The call at which any feedback provider last delivered on this prompt.
-    pub(crate) fn last_feedback_call(&self) -> u64 {
-        self.state.cadence.last_feedback_call(self.state.prompt)
+    /// Number of calls on a prompt when any feedback provider last delivered on it.
+    pub(crate) fn last_feedback_call(&self, prompt_name: &str) -> u64 {
+        let prompt = self.state.known_prompt(prompt_name);
+        prompt.map_or(0, |prompt| self.state.cadence.last_feedback_call(prompt))
     }
 
     /// How often a guidance provider has delivered.

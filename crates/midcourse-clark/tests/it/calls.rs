@@ -36,7 +36,8 @@ fn talkative() -> Engine {
     let trigger = FeedbackTrigger::every_n_calls(1).unwrap();
     let template = PromptTemplate::new("test", "run")
         .unwrap()
-        .with_feedback_provider(FeedbackProviderConfig::new(provider, trigger));
+        .with_feedback_provider(FeedbackProviderConfig::new(provider, trigger))
+        .unwrap();
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
 }
 

@@ -204,7 +204,9 @@ async fn providers_and_detectors_that_panic() {
             let template = PromptTemplate::new("test", "run")
                 .unwrap()
                 .with_feedback_provider(FeedbackProviderConfig::new(Panics, trigger))
-                .with_guidance_provider(GuidanceProviderConfig::new(Panics));
+                .unwrap()
+                .with_guidance_provider(GuidanceProviderConfig::new(Panics))
+                .unwrap();
             Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
                 .with_detector(Panics)
         })

@@ -11,7 +11,7 @@ use crate::guidance::{
     ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
     DoomLoopDetector, ParallelToolReminder,
 };
-use crate::message::{DecisionPoint, DecisionPoints};
+use crate::message::DecisionPoint;
 use crate::prompt::{
     DeliveryPolicy, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceLimits,
     GuidanceProvider, GuidanceProviderConfig, PromptTemplate,
@@ -44,26 +44,30 @@ impl MessageSettings {
             consultation_prompt,
             parallel_tool_reminder,
         } = &self.providers;
+        let notice = deadline.enabled.then(|| {
+            GuidanceProviderConfig::new(DeadlineNotice).with_points([DecisionPoint::PreRender])
+        });
+        let budget = (*is_budget_enabled && budget != Budget::default())
+            .then(|| FeedbackProviderConfig::new(BudgetFeedback::new(budget), after_each_call()));
+        let feedback = [
+            deadline.config(),
+            budget,
+            error_cascade_detector.config(),
+            stall_detector.config(),
+            drift_detector.config(),
+        ];
+        let guidance = [
+            notice,
+            course_correction.config(),
+            diagnostic_signal.config(),
+            doom_loop_detector.config(),
+            consultation_prompt.config(),
+            parallel_tool_reminder.config(),
+        ];
         let template = PromptTemplate::new("midcourse", "run").unwrap_or_default();
-        let mut template = deadline.add_to(template.with_delivery(self.delivery));
-        if deadline.enabled {
-            let mut notice = GuidanceProviderConfig::new(DeadlineNotice);
-            notice.points = DecisionPoints::of([DecisionPoint::PreRender]);
-            template = template.with_guidance_provider(notice);
-        }
-        if *is_budget_enabled && budget != Budget::default() {
-            let provider = BudgetFeedback::new(budget);
-            let config = FeedbackProviderConfig::new(provider, after_each_call());
-            template = template.with_feedback_provider(config);
-        }
-        template = error_cascade_detector.add_to(template);
-        template = stall_detector.add_to(template);
-        template = drift_detector.add_to(template);
-        template = course_correction.add_to(template);
-        template = diagnostic_signal.add_to(template);
-        template = doom_loop_detector.add_to(template);
-        template = consultation_prompt.add_to(template);
-        parallel_tool_reminder.add_to(template)
+        let mut template = template.with_delivery(self.delivery);
+        template.add_built_in(feedback.into_iter().flatten(), guidance.into_iter().flatten());
+        template
     }
 }
 
@@ -137,12 +141,10 @@ fn after_each_call() -> FeedbackTrigger {
 }
 
 impl<P: FeedbackProvider + Clone + 'static> FeedbackSetting<P> {
-    fn add_to(&self, template: PromptTemplate) -> PromptTemplate {
-        if !self.enabled {
-            return template;
-        }
-        let (provider, trigger) = (self.provider.clone(), self.trigger.clone());
-        template.with_feedback_provider(FeedbackProviderConfig::new(provider, trigger))
+    /// The provider for a template, if it is on.
+    fn config(&self) -> Option<FeedbackProviderConfig> {
+        let config = || FeedbackProviderConfig::new(self.provider.clone(), self.trigger.clone());
+        self.enabled.then(config)
     }
 }
 
@@ -165,14 +167,13 @@ impl<P: Default> Default for GuidanceSetting<P> {
 }
 
 impl<P: GuidanceProvider + Clone + 'static> GuidanceSetting<P> {
-    fn add_to(&self, template: PromptTemplate) -> PromptTemplate {
-        if !self.enabled {
-            return template;
-        }
-        let mut config = GuidanceProviderConfig::new(self.provider.clone());
-        config.limits = self.limits;
-        config.points =
-            DecisionPoints::of([DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult]);
-        template.with_guidance_provider(config)
+    /// The provider for a template, if it is on.
+    fn config(&self) -> Option<GuidanceProviderConfig> {
+        let points = [DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult];
+        self.enabled.then(|| {
+            GuidanceProviderConfig::new(self.provider.clone())
+                .with_limits(self.limits)
+                .with_points(points)
+        })
     }
 }

@@ -88,14 +88,14 @@ impl Engine {
         step.faults.extend(feedback.faults);
         let call = record.payload.call_id().or_else(|| self.trajectory().call_awaiting_feedback());
         let call = call.cloned();
-        for feedback in feedback.said {
+        for feedback in feedback.messages {
             let delivery = Delivery::Feedback { feedback, tool_call_id: call.clone() };
             self.follow(record, self.delivered(delivery.clone()), step);
             step.deliveries.push(delivery);
         }
         let guidance = self.guidance(point, now);
         step.faults.extend(guidance.faults);
-        for guidance in guidance.said {
+        for guidance in guidance.messages {
             let delivery = Delivery::Guidance(guidance);
             self.follow(record, self.delivered(delivery.clone()), step);
             step.deliveries.push(delivery);

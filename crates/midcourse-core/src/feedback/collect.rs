@@ -1,32 +1,70 @@
-//! Asking the providers after a tool call.
+//! Evaluates the feedback providers of a prompt after a tool call.
 
-use crate::fault::{Fault, guard};
+use crate::fault::{Failure, Fault, guard};
 use crate::message::Feedback;
-use crate::prompt::{Asked, FeedbackContext, FeedbackPolicy, FeedbackProviderConfig};
+use crate::prompt::{Collected, FeedbackContext, FeedbackPolicy, FeedbackProviderConfig};
 
-/// Asks the providers that are due, in order, and returns what they have to say.
+/// Evaluates the providers of the context's prompt that are due, in order, and returns their
+/// feedback: that of the first provider that has some, or all of it if the prompt's delivery policy
+/// is [`FeedbackPolicy::AllMatching`].
 ///
-/// Asking changes nothing: what was delivered is dispatched to the session by whoever delivered
-/// it, and only then does the provider's cadence begin anew.
-pub fn collect_feedback(
-    providers: &[FeedbackProviderConfig],
+/// This changes nothing. Whoever delivers the feedback dispatches it to the session, which restarts
+/// the provider's cadence:
+///
+/// ```
+/// # use midcourse_core::*;
+/// # let template = PromptTemplate::new("agent", "main")?.with_feedback_provider(
+/// #     FeedbackProviderConfig::new(
+/// #         StaticFeedback::new("Reminder", "Run the tests.")?,
+/// #         FeedbackTrigger::every_n_calls(1)?,
+/// #     ),
+/// # )?;
+/// # let (prompt, now) = (Prompt::new(template), Timestamp::default());
+/// # let mut session = Session::new(TrajectoryAnalysisConfig::default(), prompt.name());
+/// # let args = serde_json::json!({});
+/// # session.dispatch(ToolInvoked::new(&"1".into(), "bash", &args, "", false, now));
+/// let collected = collect_feedback(&FeedbackContext::new(&session, &prompt, now));
+/// let text = collected.text();
+/// collected.dispatch_to(&mut session);
+/// # assert_eq!(text.as_deref(), Some("[Feedback - Reminder]\n\nRun the tests."));
+/// # assert_eq!(session.slice::<Feedback>().total(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn collect_feedback(context: &FeedbackContext<'_>) -> Collected<Feedback> {
+    let prompt = context.prompt();
+    collect_from(prompt.feedback_providers(), context, prompt.delivery().feedback)
+}
+
+pub(crate) fn collect_from<C: AsRef<FeedbackProviderConfig>>(
+    providers: impl IntoIterator<Item = C>,
     context: &FeedbackContext<'_>,
     policy: FeedbackPolicy,
-) -> Asked<Feedback> {
-    let mut asked = Asked::default();
+) -> Collected<Feedback> {
+    let mut collected = Collected::default();
+    let mut names = Vec::new();
     for config in providers {
+        let config = config.as_ref();
+        if names.contains(&config.id) {
+            let failure = "another provider has the same name; give each provider its own name";
+            let fault = Failure::Error(failure.to_owned()).of(config.name());
+            collected.faults.push(fault);
+            continue;
+        }
+        names.push(config.id);
         if !config.trigger.is_due(context, config.id) {
             continue;
         }
-        match ask(config, context) {
-            // Two voices about one cause are one too many.
-            Ok(Some(feedback)) if asked.said.iter().any(|said| same_cause(said, &feedback)) => {
-                continue;
+        match evaluate(config, context) {
+            Ok(Some(feedback)) => {
+                // The agent gets one message about a cause at a time.
+                if collected.messages.iter().any(|other| have_same_cause(other, &feedback)) {
+                    continue;
+                }
+                collected.messages.push(feedback);
             }
-            Ok(Some(feedback)) => asked.said.push(feedback),
             Ok(None) => continue,
             Err(fault) => {
-                asked.faults.push(fault);
+                collected.faults.push(fault);
                 continue;
             }
         }
@@ -34,14 +72,15 @@ pub fn collect_feedback(
             break;
         }
     }
-    asked
+    collected
 }
 
-fn same_cause(a: &Feedback, b: &Feedback) -> bool {
+fn have_same_cause(a: &Feedback, b: &Feedback) -> bool {
     a.why().zip(b.why()).is_some_and(|(a, b)| a.cause == b.cause)
 }
 
-fn ask(
+/// The feedback of a provider that is due, unless it is empty or not allowed now.
+fn evaluate(
     config: &FeedbackProviderConfig,
     context: &FeedbackContext<'_>,
 ) -> Result<Option<Feedback>, Fault> {
@@ -52,7 +91,7 @@ fn ask(
     .map_err(|failure| failure.of(provider.name()))?;
     let stamp = |feedback: Feedback| {
         let (now, calls) = (context.now(), context.tool_call_count());
-        feedback.stamp(provider.name(), now, calls, context.session().prompt_name())
+        feedback.stamp(provider.name(), now, calls, context.prompt().name())
     };
     Ok(feedback.map(stamp).filter(|feedback| {
         !feedback.summary().is_empty()

@@ -86,7 +86,7 @@ impl FeedbackProvider for DeadlineFeedback {
         let left = deadline.remaining(context.now());
         let cause = deadline_cause(deadline);
         let rung = context.session().ledger().next_rung(&cause);
-        let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
+        let why = Why { cause, rung, evidence: context.deadline_evidence() };
         let feedback = if left.is_zero() {
             Feedback::new(self.name(), "You have reached the time deadline.")
                 .with_suggestion("Wrap up immediately.")

@@ -1,45 +1,44 @@
-//! Asking the providers at a decision point.
+//! Evaluates the guidance providers of a prompt at a decision point.
 
 use crate::fault::{Fault, guard};
 use crate::message::GuidanceDelivered;
-use crate::prompt::{Asked, GuidanceContext, GuidanceProviderConfig, GuidanceSelection};
+use crate::prompt::{Collected, GuidanceContext, GuidanceProviderConfig};
 use crate::text::ProviderName;
 
-/// Asks every provider and returns what is to be said here, most important first.
+/// Evaluates all providers of the context's prompt at its decision point, and returns their guidance
+/// by priority: at most one message per category and cause, and no more than the prompt's delivery
+/// policy allows.
 ///
-/// Asking changes nothing: what was delivered is dispatched to the session by whoever delivered
-/// it.
-pub fn collect_guidance(
-    providers: &[GuidanceProviderConfig],
-    context: &GuidanceContext<'_>,
-    choice: GuidanceSelection,
-) -> Asked<GuidanceDelivered> {
-    let mut asked = Asked::default();
-    for config in providers {
+/// This changes nothing. Whoever delivers the guidance dispatches it to the session, so that the
+/// limits of the providers take effect.
+pub fn collect_guidance(context: &GuidanceContext<'_>) -> Collected<GuidanceDelivered> {
+    let mut collected = Collected::default();
+    for config in context.prompt().guidance_providers() {
         if !config.points.contains(context.decision_point()) || !config.may_fire(context) {
             continue;
         }
-        match ask(config, context) {
-            Ok(Some(piece)) => keep_best(&mut asked.said, piece),
+        match evaluate(config, context) {
+            Ok(Some(guidance)) => keep_best(&mut collected.messages, guidance),
             Ok(None) => {}
-            Err(fault) => asked.faults.push(fault),
+            Err(fault) => collected.faults.push(fault),
         }
     }
-    // The sort is stable: pieces of one priority stay in the order of declaration.
-    asked.said.sort_by_key(|piece| piece.injection.priority());
-    asked.said.truncate(choice.max_per_decision);
-    asked
+    // The sort is stable: guidance of the same priority stays in the order of the providers.
+    collected.messages.sort_by_key(|guidance| guidance.injection.priority());
+    collected.messages.truncate(context.prompt().delivery().guidance.max_per_decision);
+    collected
 }
 
-fn ask(
+/// The guidance of a provider, if it applies with enough confidence and is allowed now.
+fn evaluate(
     config: &GuidanceProviderConfig,
     context: &GuidanceContext<'_>,
 ) -> Result<Option<GuidanceDelivered>, Fault> {
     let provider = &*config.provider;
-    let piece = guard(|| {
+    let guidance = guard(|| {
         let classification = provider.classify(context)?;
-        if !classification.relevant() || classification.confidence() < config.limits.min_confidence
-        {
+        let is_confident = classification.confidence() >= config.limits.min_confidence;
+        if !classification.relevant() || !is_confident {
             return Ok(None);
         }
         let mut injection = provider.provide(context)?;
@@ -55,27 +54,30 @@ fn ask(
         }))
     })
     .map_err(|failure| failure.of(provider.name()))?;
-    Ok(piece.filter(|piece| {
-        piece.injection.why().is_none_or(|why| {
+    Ok(guidance.filter(|guidance| {
+        guidance.injection.why().is_none_or(|why| {
             context.may_deliver(&why.cause)
-                && context.session().ledger().is_new_text(why, piece.injection.content())
+                && context.session().ledger().is_new_text(why, guidance.injection.content())
         })
     }))
 }
 
-/// Keeps one piece a category, and one a cause: the most important, then the surest, then the
-/// first.
-fn keep_best(kept: &mut Vec<GuidanceDelivered>, piece: GuidanceDelivered) {
-    let rivals = |other: &GuidanceDelivered| {
-        let cause = |piece: &GuidanceDelivered| piece.injection.why().map(|why| why.cause.clone());
-        other.injection.category() == piece.injection.category()
-            || (cause(other).is_some() && cause(other) == cause(&piece))
+/// Keeps one message per category and one per cause: the one with the lowest priority number, then
+/// with the highest confidence, then the first.
+fn keep_best(kept: &mut Vec<GuidanceDelivered>, guidance: GuidanceDelivered) {
+    fn cause(guidance: &GuidanceDelivered) -> Option<&crate::cause::Cause> {
+        guidance.injection.why().map(|why| &why.cause)
+    }
+    let competes = |other: &GuidanceDelivered| {
+        other.injection.category() == guidance.injection.category()
+            || (cause(other).is_some() && cause(other) == cause(&guidance))
     };
-    let rank = |piece: &GuidanceDelivered| {
-        (piece.injection.priority(), std::cmp::Reverse(piece.classification.confidence()))
+    let rank = |guidance: &GuidanceDelivered| {
+        let confidence = guidance.classification.confidence();
+        (guidance.injection.priority(), std::cmp::Reverse(confidence))
     };
-    if kept.iter().filter(|other| rivals(other)).all(|other| rank(&piece) < rank(other)) {
-        kept.retain(|other| !rivals(other));
-        kept.push(piece);
+    if kept.iter().filter(|other| competes(other)).all(|other| rank(&guidance) < rank(other)) {
+        kept.retain(|other| !competes(other));
+        kept.push(guidance);
     }
 }

@@ -1,8 +1,6 @@
-//! How many messages a prompt allows, and what collecting them returns.
+//! How many messages a prompt allows.
 
-use crate::fault::Fault;
 use crate::ledger::LedgerPolicy;
-use crate::message::{Feedback, GuidanceDelivered, format_guidance};
 
 /// Limits on the messages of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,36 +38,5 @@ impl Default for GuidanceSelection {
     /// Three messages.
     fn default() -> Self {
         Self { max_per_decision: 3 }
-    }
-}
-
-/// The answer to a question to the providers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asked<T> {
-    /// What is to be said, in order.
-    pub said: Vec<T>,
-    /// Providers that failed and were skipped.
-    pub faults: Vec<Fault>,
-}
-
-impl<T> Default for Asked<T> {
-    fn default() -> Self {
-        Self { said: Vec::new(), faults: Vec::new() }
-    }
-}
-
-impl Asked<Feedback> {
-    /// The words for the host, if there are any.
-    pub fn text(&self) -> Option<String> {
-        let texts: Vec<String> = self.said.iter().map(Feedback::render).collect();
-        (!texts.is_empty()).then(|| texts.join("\n\n"))
-    }
-}
-
-impl Asked<GuidanceDelivered> {
-    /// The words for the host, if there are any.
-    pub fn text(&self) -> Option<String> {
-        let text = format_guidance(self.said.iter().map(|piece| &piece.injection));
-        (!text.is_empty()).then_some(text)
     }
 }

@@ -1,41 +1,49 @@
-//! What a feedback provider sees: the run so far, scoped to the prompt it is on.
+//! What a feedback provider sees: the run so far. Counts and history are those of the context's
+//! prompt, whichever prompt the session is on.
 
 use std::sync::Arc;
 
-use super::{Filesystem, Prompt, Resources};
+use super::{Filesystem, Prompt, PromptResources};
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Why};
-use crate::ledger::LedgerPolicy;
-use crate::message::Feedback;
-use crate::session::{ProviderId, Session};
+use crate::message::{Assessment, Feedback};
+use crate::session::{ProviderId, Session, Slice, SliceItem};
 use crate::text::ProviderName;
 use crate::time::{Deadline, Timestamp};
 
-/// What a feedback provider sees. Every answer costs the same however long the run is.
+/// What a feedback provider sees. No method takes longer in a long run than in a short one.
 #[derive(Clone, Copy)]
 pub struct FeedbackContext<'a> {
     session: &'a Session,
     prompt: &'a Prompt,
     now: Timestamp,
+    deadline: Option<Deadline>,
 }
 
 impl<'a> FeedbackContext<'a> {
-    /// The view of a session at a moment.
+    /// The context of a prompt in a session at a point in time.
     pub const fn new(session: &'a Session, prompt: &'a Prompt, now: Timestamp) -> Self {
-        Self { session, prompt, now }
+        Self { session, prompt, now, deadline: None }
     }
 
-    /// The run's state.
+    /// Sets a deadline that counts instead of the session's.
+    #[must_use]
+    pub const fn with_deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The state of the run.
     pub const fn session(&self) -> &'a Session {
         self.session
     }
 
-    /// The prompt the run works on.
+    /// The prompt, which scopes all counts and history.
     pub const fn prompt(&self) -> &'a Prompt {
         self.prompt
     }
 
-    /// The moment of asking.
+    /// The time of this evaluation.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
@@ -45,84 +53,100 @@ impl<'a> FeedbackContext<'a> {
         self.session.trajectory()
     }
 
-    /// When the run has to be done, if it has to.
+    /// The deadline of this context, else that of the session.
     pub const fn deadline(&self) -> Option<Deadline> {
-        self.session.deadline()
+        match self.deadline {
+            Some(deadline) => Some(deadline),
+            None => self.session.deadline(),
+        }
     }
 
-    /// What the prompt lends to providers.
-    pub fn resources(&self) -> &'a Resources {
+    /// Seqs of the records that set the deadline.
+    pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
+        let is_own = self.deadline.is_some();
+        if is_own { Vec::new() } else { self.session.deadline_evidence() }
+    }
+
+    /// Values that the prompt makes available to its providers.
+    pub fn resources(&self) -> &'a PromptResources {
         self.prompt.resources()
     }
 
-    /// The files of the run, if the prompt lends them.
-    pub fn filesystem(&self) -> Option<&'a Arc<dyn Filesystem>> {
-        self.resources().get::<Arc<dyn Filesystem>>()
+    /// The filesystem, if it is among the prompt's resources.
+    pub fn filesystem(&self) -> Option<&'a dyn Filesystem> {
+        let filesystem = self.resources().get_optional::<Arc<dyn Filesystem>>();
+        filesystem.map(|filesystem| &**filesystem)
+    }
+
+    fn slice<T: SliceItem>(&self) -> Slice<'a, T> {
+        self.session.slice_of_prompt(self.prompt.name())
     }
 
     /// The latest feedback of any provider.
     pub fn last_feedback(&self) -> Option<&'a Feedback> {
-        self.session.slice::<Feedback>().latest()
+        self.slice::<Feedback>().latest()
     }
 
-    /// The latest feedback of one provider, while it is kept.
+    /// The latest feedback of one provider, if it is among those that the session keeps.
     pub fn last_feedback_of(&self, provider: &str) -> Option<&'a Feedback> {
         let name = ProviderName::of(provider);
-        let mut latest = self.session.slice::<Feedback>().all().rev();
-        latest.find(|told| told.provider_name() == name.as_str())
+        let mut latest_first = self.slice::<Feedback>().all().rev();
+        latest_first.find(|feedback| feedback.provider_name() == name.as_str())
     }
 
-    /// When a provider last spoke.
-    pub fn last_spoke(&self, provider: &str) -> Option<Timestamp> {
-        self.session.last_feedback(ProviderId::of(provider)).map(|(at, _)| at)
+    /// When the agent last got feedback of a provider, however long ago.
+    pub fn last_feedback_time_of(&self, provider: &str) -> Option<Timestamp> {
+        self.last_delivery(ProviderId::of(provider)).map(|(at, _)| at)
     }
 
-    /// Calls on this prompt.
+    /// When the agent last got feedback of a provider, and after how many calls.
+    pub(crate) fn last_delivery(&self, provider: ProviderId) -> Option<(Timestamp, u64)> {
+        self.session.last_feedback(provider, self.prompt.name())
+    }
+
+    /// Number of tool calls.
     pub fn tool_call_count(&self) -> u64 {
-        self.session.slice::<ToolInvoked>().total()
+        self.slice::<ToolInvoked>().total()
     }
 
-    /// Calls since anybody last spoke.
+    /// Number of tool calls since the latest feedback of any provider.
     pub fn tool_calls_since_last_feedback(&self) -> u64 {
-        self.tool_call_count().saturating_sub(self.session.last_feedback_call())
-    }
-
-    /// Calls since one provider last spoke.
-    pub fn tool_calls_since_last_feedback_of(&self, provider: &str) -> u64 {
-        let last = self.session.last_feedback(ProviderId::of(provider)).map_or(0, |(_, call)| call);
+        let last = self.session.last_feedback_call(self.prompt.name());
         self.tool_call_count().saturating_sub(last)
     }
 
-    /// The last `n` calls on this prompt that are kept, oldest first.
+    /// Number of tool calls since the latest feedback of one provider.
+    pub fn tool_calls_since_last_feedback_of(&self, provider: &str) -> u64 {
+        let last = self.last_delivery(ProviderId::of(provider)).map_or(0, |(_, call)| call);
+        self.tool_call_count().saturating_sub(last)
+    }
+
+    /// The latest `n` tool calls, oldest first; fewer if the session keeps fewer.
     pub fn recent_tool_calls(&self, n: usize) -> Vec<&'a ToolInvoked> {
-        let mut calls: Vec<_> = self.session.slice::<ToolInvoked>().all().rev().take(n).collect();
+        let mut calls: Vec<_> = self.slice::<ToolInvoked>().all().rev().take(n).collect();
         calls.reverse();
         calls
     }
 
-    /// Why one would speak of a pattern now: its cause, the next rung, and what shows it.
+    /// The cause, rung and evidence of a message about a pattern now.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a cause may be spoken of now.
+    /// Whether a message about a cause may be delivered now.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
-        self.session.may_deliver(cause, self.ledger_policy())
-    }
-
-    fn ledger_policy(&self) -> LedgerPolicy {
-        self.prompt.delivery().ledger
+        self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }
 }
 
-/// The same view through the observer names.
+/// The same under the names that observers use.
 impl<'a> FeedbackContext<'a> {
     /// The latest assessment of any observer.
-    pub fn last_assessment(&self) -> Option<&'a Feedback> {
-        self.last_feedback()
+    pub fn last_assessment(&self) -> Option<&'a Assessment> {
+        self.slice::<Assessment>().latest()
     }
 
-    /// Calls since anybody last spoke.
+    /// Number of tool calls since the latest assessment of any observer.
     pub fn tool_calls_since_last_assessment(&self) -> u64 {
         self.tool_calls_since_last_feedback()
     }

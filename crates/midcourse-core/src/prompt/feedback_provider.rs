@@ -1,26 +1,48 @@
-//! What a feedback provider is, and how it is put on a prompt.
+//! The trait of feedback providers, and how a provider is added to a prompt.
+
+use std::sync::Arc;
 
 use super::{FeedbackContext, FeedbackTrigger};
 use crate::fault::ProviderError;
 use crate::message::Feedback;
 use crate::session::ProviderId;
 
-/// Has something to say after tool calls.
+/// Delivers feedback after tool calls.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. It may
-/// fail or panic; then it is skipped and reported, and the others still speak.
+/// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
+/// returns an error or panics, it is skipped and reported, and the other providers still run.
 pub trait FeedbackProvider: Send + Sync {
-    /// What it is called in what it says.
+    /// Name in the heading of its feedback and in records. No two providers of a prompt share one.
     fn name(&self) -> &str;
 
-    /// Whether it has something to say, once its trigger is due.
+    /// Whether there is something to report. Called only if the trigger is due.
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError>;
 
-    /// What it has to say.
+    /// The feedback. Called only if [`Self::should_run`] returned true.
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError>;
 }
 
-/// A provider and when to ask it.
+macro_rules! provide_through_a_pointer {
+    ($($pointer:ident),*) => {$(
+        impl<T: FeedbackProvider + ?Sized> FeedbackProvider for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
+                (**self).should_run(context)
+            }
+
+            fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
+                (**self).provide(context)
+            }
+        }
+    )*};
+}
+
+provide_through_a_pointer!(Box, Arc);
+
+/// A feedback provider on a prompt, and when it is evaluated.
 pub struct FeedbackProviderConfig {
     pub(crate) provider: Box<dyn FeedbackProvider>,
     pub(crate) id: ProviderId,
@@ -29,23 +51,28 @@ pub struct FeedbackProviderConfig {
 }
 
 impl FeedbackProviderConfig {
-    /// Asks `provider` whenever `trigger` is due.
+    /// Evaluates `provider` whenever `trigger` is due.
     pub fn new(provider: impl FeedbackProvider + 'static, trigger: FeedbackTrigger) -> Self {
         let id = ProviderId::of(provider.name());
         Self { provider: Box::new(provider), id, trigger, is_observer: false }
     }
 
-    /// What the provider is called.
+    /// The provider's name.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
 
-    /// When it is asked.
+    /// The provider.
+    pub fn provider(&self) -> &dyn FeedbackProvider {
+        &*self.provider
+    }
+
+    /// When the provider is evaluated.
     pub const fn trigger(&self) -> &FeedbackTrigger {
         &self.trigger
     }
 
-    /// Whether it was declared through the observer names.
+    /// Whether it was added as an observer.
     pub const fn is_observer(&self) -> bool {
         self.is_observer
     }

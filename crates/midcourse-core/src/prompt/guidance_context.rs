@@ -19,7 +19,7 @@ pub struct GuidanceContext<'a> {
 }
 
 impl<'a> GuidanceContext<'a> {
-    /// The view of a session at a decision point.
+    /// The context of a prompt in a session at a decision point.
     pub const fn new(
         session: &'a Session,
         prompt: &'a Prompt,
@@ -29,31 +29,32 @@ impl<'a> GuidanceContext<'a> {
         Self { session, prompt, rendered_prompt: None, last_response: None, point, now }
     }
 
-    /// The same, with the prompt as it was rendered.
+    /// Adds the prompt as it was rendered.
     #[must_use]
     pub const fn with_rendered_prompt(mut self, rendered: &'a RenderedPrompt) -> Self {
         self.rendered_prompt = Some(rendered);
         self
     }
 
-    /// The same, with what the model said last where the caller knows all of it.
+    /// Adds the whole of the latest model response. Without it, the beginning that the session keeps
+    /// is used.
     #[must_use]
     pub const fn with_last_response(mut self, response: &'a str) -> Self {
         self.last_response = Some(response);
         self
     }
 
-    /// The run's state.
+    /// The state of the run.
     pub const fn session(&self) -> &'a Session {
         self.session
     }
 
-    /// The prompt the run works on.
+    /// The prompt that the run is on.
     pub const fn prompt(&self) -> &'a Prompt {
         self.prompt
     }
 
-    /// The prompt as it was rendered, where the caller has it.
+    /// The prompt as it was rendered, if the caller added it.
     pub const fn rendered_prompt(&self) -> Option<&'a RenderedPrompt> {
         self.rendered_prompt
     }
@@ -63,12 +64,12 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory()
     }
 
-    /// Calls that are about to run, or running.
+    /// Tool calls that have not returned a result yet.
     pub fn pending_tool_calls(&self) -> impl ExactSizeIterator<Item = PendingToolCall<'a>> {
         self.session.trajectory().pending_tool_calls()
     }
 
-    /// What the model said last; its beginning, where only the records know it.
+    /// The text of the latest model response; its beginning only, unless the caller added the whole.
     pub fn last_response(&self) -> Option<&'a str> {
         self.last_response.or_else(|| self.session.trajectory().last_response())
     }
@@ -78,27 +79,27 @@ impl<'a> GuidanceContext<'a> {
         self.point
     }
 
-    /// The moment of asking.
+    /// The time of this evaluation.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Turns so far.
+    /// Number of turns so far.
     pub const fn turn_count(&self) -> u64 {
         self.session.trajectory().turn_count()
     }
 
-    /// Calls so far.
+    /// Number of tool calls so far.
     pub const fn tool_call_count(&self) -> u64 {
         self.session.trajectory().tool_call_count()
     }
 
-    /// Why one would speak of a pattern now: its cause, the next rung, and what shows it.
+    /// The cause, rung and evidence of a message about a pattern now.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a cause may be spoken of now.
+    /// Whether a message about a cause may be delivered now.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }

@@ -1,19 +1,21 @@
 //! The trait of guidance providers, and how a provider is added to a prompt.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::GuidanceContext;
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
-use crate::message::{ClassificationResult, DecisionPoints, GuidanceInjection};
+use crate::message::{ClassificationResult, DecisionPoint, DecisionPoints, GuidanceInjection};
 use crate::session::ProviderId;
+use crate::threshold::{InvalidThreshold, at_least_one};
 
 /// Delivers guidance at decision points.
 ///
 /// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
 /// returns an error or panics, it is skipped and reported, and the other providers still run.
 pub trait GuidanceProvider: Send + Sync {
-    /// Name in records and reports.
+    /// Name in records and reports. No two guidance providers of a prompt share one.
     fn name(&self) -> &str;
 
     /// Category of its guidance: of each category, only the most important guidance is delivered.
@@ -28,6 +30,36 @@ pub trait GuidanceProvider: Send + Sync {
     /// The guidance. Called only if [`Self::classify`] found it relevant with enough confidence.
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError>;
 }
+
+macro_rules! guide_through_a_pointer {
+    ($($pointer:ident),*) => {$(
+        impl<T: GuidanceProvider + ?Sized> GuidanceProvider for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn category(&self) -> &str {
+                (**self).category()
+            }
+
+            fn classify(
+                &self,
+                context: &GuidanceContext<'_>,
+            ) -> Result<ClassificationResult, ProviderError> {
+                (**self).classify(context)
+            }
+
+            fn provide(
+                &self,
+                context: &GuidanceContext<'_>,
+            ) -> Result<GuidanceInjection, ProviderError> {
+                (**self).provide(context)
+            }
+        }
+    )*};
+}
+
+guide_through_a_pointer!(Box, Arc);
 
 /// How often a guidance provider may deliver, and how confident it has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +87,20 @@ impl Default for GuidanceLimits {
 }
 
 /// A guidance provider on a prompt: how often and at which decision points it may deliver.
+///
+/// ```
+/// use midcourse_core::{DecisionPoint, DiagnosticSignalProvider, GuidanceProviderConfig};
+///
+/// let config = GuidanceProviderConfig::new(DiagnosticSignalProvider::new(3)?)
+///     .with_max_per_turn(1)?
+///     .with_min_confidence(0.7)?
+///     .with_points([DecisionPoint::PreToolExecution]);
+/// assert_eq!((config.max_per_turn(), config.min_confidence()), (1, 0.7));
+/// # Ok::<(), midcourse_core::InvalidThreshold>(())
+/// ```
 pub struct GuidanceProviderConfig {
     pub(crate) provider: Box<dyn GuidanceProvider>,
-    id: ProviderId,
+    pub(super) id: ProviderId,
     /// How often it may deliver, and how confident it has to be.
     pub limits: GuidanceLimits,
     /// Where it may deliver.
@@ -75,9 +118,63 @@ impl GuidanceProviderConfig {
         }
     }
 
+    /// Sets the most deliveries in one turn; by default 3.
+    pub fn with_max_per_turn(mut self, deliveries: u32) -> Result<Self, InvalidThreshold> {
+        self.limits.max_per_turn = at_least_one(deliveries)?;
+        Ok(self)
+    }
+
+    /// Sets the lowest confidence of a classification, from 0 to 1; by default 0.5.
+    pub fn with_min_confidence(mut self, confidence: f64) -> Result<Self, InvalidThreshold> {
+        self.limits.min_confidence = confidence.try_into()?;
+        Ok(self)
+    }
+
+    /// Sets the number of turns after a delivery in which the provider stays silent; by default 0.
+    #[must_use]
+    pub const fn with_cooldown_turns(mut self, turns: u32) -> Self {
+        self.limits.cooldown_turns = turns;
+        self
+    }
+
+    /// Sets the most deliveries in one run; by default there is no limit.
+    pub fn with_max_fires_per_session(mut self, deliveries: u32) -> Result<Self, InvalidThreshold> {
+        self.limits.max_fires_per_session = Some(at_least_one(deliveries)?);
+        Ok(self)
+    }
+
+    /// Sets all limits at once.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: GuidanceLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets where the provider may deliver; by default at every decision point.
+    #[must_use]
+    pub fn with_points(mut self, points: impl IntoIterator<Item = DecisionPoint>) -> Self {
+        self.points = DecisionPoints::of(points);
+        self
+    }
+
     /// The provider's name.
     pub fn name(&self) -> &str {
         self.provider.name()
+    }
+
+    /// The provider.
+    pub fn provider(&self) -> &dyn GuidanceProvider {
+        &*self.provider
+    }
+
+    /// Most deliveries in one turn.
+    pub const fn max_per_turn(&self) -> u32 {
+        self.limits.max_per_turn.get()
+    }
+
+    /// Lowest confidence of a classification, from 0 to 1.
+    pub const fn min_confidence(&self) -> f64 {
+        self.limits.min_confidence.value()
     }
 
     /// Whether the limits on the number of deliveries allow one now.

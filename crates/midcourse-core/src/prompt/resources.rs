@@ -1,6 +1,6 @@
 //! Resources: values that a prompt makes available to its providers.
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 
 /// Files as the run sees them. The core does no I/O; the caller implements this.
@@ -14,21 +14,34 @@ pub trait Filesystem: Send + Sync {
 
 /// Values by type, one of each type.
 #[derive(Default)]
-pub struct Resources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+pub struct PromptResources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
-impl Resources {
+impl PromptResources {
     pub(super) fn insert<T: Any + Send + Sync>(&mut self, resource: T) {
         self.0.insert(TypeId::of::<T>(), Box::new(resource));
     }
 
-    /// The value of a type.
-    pub fn get<T: Any>(&self) -> Option<&T> {
+    /// The value of a type, if there is one.
+    pub fn get_optional<T: Any>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>()).and_then(|resource| resource.downcast_ref())
+    }
+
+    /// The value of a type; an error if there is none.
+    pub fn get<T: Any>(&self) -> Result<&T, MissingResource> {
+        self.get_optional().ok_or(MissingResource { type_name: type_name::<T>() })
     }
 }
 
-impl std::fmt::Debug for Resources {
+impl std::fmt::Debug for PromptResources {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Resources({})", self.0.len())
+        write!(f, "PromptResources({})", self.0.len())
     }
+}
+
+/// The error for a resource that the prompt does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the prompt has no resource of type {type_name}; add one with `with_resource`")]
+pub struct MissingResource {
+    /// The type that was requested.
+    pub type_name: &'static str,
 }

@@ -7,9 +7,10 @@ use compact_str::CompactString;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use super::resources::Resources;
 use super::section::{RenderedPrompt, Sections};
-use super::{DeliveryPolicy, FeedbackProviderConfig, GuidanceProviderConfig};
+use super::{
+    DeliveryPolicy, FeedbackProviderConfig, Filesystem, GuidanceProviderConfig, PromptResources,
+};
 use crate::message::{GuidanceInjection, GuidanceKey, InvalidGuidance};
 
 /// Why a prompt cannot be built or rendered.
@@ -28,7 +29,10 @@ pub enum InvalidPrompt {
     },
     /// Two sections have the same key.
     #[error("duplicate section key {0:?}; give each section its own")]
-    Twice(String),
+    DuplicateSection(String),
+    /// Two feedback providers, or two guidance providers, have the same name.
+    #[error("duplicate provider name {0:?}; give each provider its own")]
+    DuplicateProvider(String),
     /// A section without guidance follows one that uses it.
     #[error(
         "section {0:?} does not use `guidance` but follows a section that does; move it up, so that \
@@ -53,7 +57,7 @@ pub struct PromptTemplate {
     feedback_providers: Vec<FeedbackProviderConfig>,
     guidance_providers: Vec<GuidanceProviderConfig>,
     delivery: DeliveryPolicy,
-    resources: Resources,
+    resources: PromptResources,
 }
 
 impl PromptTemplate {
@@ -79,7 +83,7 @@ impl PromptTemplate {
     /// follow it.
     pub fn with_section(mut self, key: &str, source: &str) -> Result<Self, InvalidPrompt> {
         if self.sections.has(key) {
-            return Err(InvalidPrompt::Twice(key.to_owned()));
+            return Err(InvalidPrompt::DuplicateSection(key.to_owned()));
         }
         match self.sections.push(key, source) {
             Ok(true) => Ok(self),
@@ -89,17 +93,41 @@ impl PromptTemplate {
     }
 
     /// Adds a feedback provider. Providers are evaluated in the order in which they were added.
-    #[must_use]
-    pub fn with_feedback_provider(mut self, provider: FeedbackProviderConfig) -> Self {
+    ///
+    /// A second feedback provider with the same name is an error, because cadence is kept by name.
+    pub fn with_feedback_provider(
+        mut self,
+        provider: FeedbackProviderConfig,
+    ) -> Result<Self, InvalidPrompt> {
+        if self.feedback_providers.iter().any(|known| known.id == provider.id) {
+            return Err(InvalidPrompt::DuplicateProvider(provider.name().to_owned()));
+        }
         self.feedback_providers.push(provider);
-        self
+        Ok(self)
     }
 
     /// Adds a guidance provider.
-    #[must_use]
-    pub fn with_guidance_provider(mut self, provider: GuidanceProviderConfig) -> Self {
+    ///
+    /// A second guidance provider with the same name is an error, because limits are kept by name.
+    pub fn with_guidance_provider(
+        mut self,
+        provider: GuidanceProviderConfig,
+    ) -> Result<Self, InvalidPrompt> {
+        if self.guidance_providers.iter().any(|known| known.id == provider.id) {
+            return Err(InvalidPrompt::DuplicateProvider(provider.name().to_owned()));
+        }
         self.guidance_providers.push(provider);
-        self
+        Ok(self)
+    }
+
+    /// Adds built-in providers, whose names differ.
+    pub(crate) fn add_built_in(
+        &mut self,
+        feedback: impl IntoIterator<Item = FeedbackProviderConfig>,
+        guidance: impl IntoIterator<Item = GuidanceProviderConfig>,
+    ) {
+        self.feedback_providers.extend(feedback);
+        self.guidance_providers.extend(guidance);
     }
 
     /// Sets the limits on deliveries.
@@ -115,6 +143,13 @@ impl PromptTemplate {
         self.resources.insert(resource);
         self
     }
+
+    /// Makes a filesystem available to the providers.
+    #[must_use]
+    pub fn with_filesystem(self, filesystem: impl Filesystem + 'static) -> Self {
+        let filesystem: Arc<dyn Filesystem> = Arc::new(filesystem);
+        self.with_resource(filesystem)
+    }
 }
 
 /// A template with the values for its sections.
@@ -122,12 +157,22 @@ impl PromptTemplate {
 pub struct Prompt {
     template: Arc<PromptTemplate>,
     values: minijinja::Value,
+    name: CompactString,
 }
 
 impl Prompt {
     /// A prompt without values.
     pub fn new(template: impl Into<Arc<PromptTemplate>>) -> Self {
-        Self { template: template.into(), values: minijinja::Value::UNDEFINED }
+        Self::with_values(template.into(), minijinja::Value::UNDEFINED)
+    }
+
+    fn with_values(template: Arc<PromptTemplate>, values: minijinja::Value) -> Self {
+        Self { name: template.name.clone(), template, values }
+    }
+
+    /// The same prompt under another name.
+    pub(crate) fn renamed(&self, name: &str) -> Self {
+        Self { name: name.into(), ..self.clone() }
     }
 
     /// A prompt whose sections can use the fields of `values`.
@@ -138,7 +183,7 @@ impl Prompt {
         // JSON objects are ordered; a hash map would render in a different order each time.
         let ordered = serde_json::to_value(values).map_err(InvalidPrompt::Values)?;
         let values = minijinja::Value::from(Serde(ordered));
-        Ok(Self { template: template.into(), values })
+        Ok(Self::with_values(template.into(), values))
     }
 
     /// Renders the sections with this guidance. If no section uses guidance, it is appended.
@@ -158,7 +203,7 @@ impl Prompt {
 
     /// The name, by default `ns:key`.
     pub fn name(&self) -> &str {
-        &self.template.name
+        &self.name
     }
 
     /// Feedback providers, including observers, in the order in which they were added.
@@ -182,7 +227,7 @@ impl Prompt {
     }
 
     /// Values that are available to the providers.
-    pub fn resources(&self) -> &Resources {
+    pub fn resources(&self) -> &PromptResources {
         &self.template.resources
     }
 }

@@ -1,7 +1,7 @@
-//! When a feedback provider is due: after so many calls, after so long, or when a file appears.
+//! When a feedback provider is due: after a number of calls, after a time, or when a file appears.
 //!
-//! Cadence is kept per provider and prompt. Measured from anybody's last word, two providers with
-//! the same cadence would starve the second.
+//! Cadence is kept per provider and prompt. If it were measured from the latest feedback of any
+//! provider, the first of two providers with the same cadence would keep the second from running.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use super::FeedbackContext;
 use crate::session::ProviderId;
 use crate::time::{InvalidSeconds, Seconds};
 
-/// When a provider is due. The conditions are or'd; without any it never is.
+/// When a provider is due: if at least one of the conditions is met. Without any it is never due.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FeedbackTrigger {
     every_n_calls: Option<NonZeroU32>,
@@ -25,18 +25,18 @@ impl FeedbackTrigger {
         Self::default()
     }
 
-    /// Due when so many calls have passed since it last spoke.
+    /// Due after this many tool calls since the provider's latest feedback.
     pub fn every_n_calls(calls: u32) -> Result<Self, InvalidTrigger> {
         let calls = NonZeroU32::new(calls).ok_or(InvalidTrigger::ZeroCalls)?;
         Ok(Self { every_n_calls: Some(calls), ..Self::default() })
     }
 
-    /// Due when so much time has passed since it last spoke, and at the first opportunity.
+    /// Due this long after the provider's latest feedback, and right away if there was none.
     pub fn every_n_seconds(seconds: f64) -> Result<Self, InvalidTrigger> {
         Ok(Self { every_n_seconds: Some(Seconds::try_from(seconds)?), ..Self::default() })
     }
 
-    /// Due once for each file of this path, or of this name in any folder, that appears.
+    /// Due once for each new file with this path, or with this name in any directory.
     pub fn on_file_created(path: &str) -> Result<Self, InvalidTrigger> {
         if path.is_empty() {
             return Err(InvalidTrigger::EmptyPath);
@@ -44,7 +44,7 @@ impl FeedbackTrigger {
         Ok(Self { on_file_created: Some(path.into()), ..Self::default() })
     }
 
-    /// Due when either is; where both name a condition, the other one's counts.
+    /// Due if one of the two triggers is. Where both have the same condition, `other` counts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -54,19 +54,19 @@ impl FeedbackTrigger {
         }
     }
 
-    /// The file it waits for.
+    /// The path or name of the file whose creation makes the provider due.
     pub fn file(&self) -> Option<&str> {
         self.on_file_created.as_deref()
     }
 
     pub(crate) fn is_due(&self, context: &FeedbackContext<'_>, provider: ProviderId) -> bool {
-        let last = context.session().last_feedback(provider);
+        let last = context.last_delivery(provider);
         let by_calls = self.every_n_calls.is_some_and(|n| {
             let before = last.map_or(0, |(_, call)| call);
             context.tool_call_count().saturating_sub(before) >= u64::from(n.get())
         });
-        let by_time = self.every_n_seconds.is_some_and(|length| {
-            last.is_none_or(|(at, _)| context.now().since(at) >= length.duration())
+        let by_time = self.every_n_seconds.is_some_and(|interval| {
+            last.is_none_or(|(at, _)| context.now().since(at) >= interval.duration())
         });
         let by_file =
             self.file().is_some_and(|file| context.session().has_unannounced_file(provider, file));
@@ -74,16 +74,16 @@ impl FeedbackTrigger {
     }
 }
 
-/// A trigger that cannot be.
+/// The error for a trigger that makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidTrigger {
-    /// Every zero calls.
-    #[error("a trigger every 0 calls is not possible: give 1 or more, or leave it out")]
+    /// A trigger every 0 calls.
+    #[error("a trigger every 0 calls is not possible; use 1 or more, or leave it out")]
     ZeroCalls,
-    /// Not a length of time.
+    /// A number of seconds that is not a duration.
     #[error(transparent)]
     Seconds(#[from] InvalidSeconds),
-    /// No file named.
-    #[error("a trigger on a file needs the file's name or path")]
+    /// A trigger on a file without a name.
+    #[error("a trigger on a file is missing the file; give its name or path")]
     EmptyPath,
 }

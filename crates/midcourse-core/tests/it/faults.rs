@@ -112,13 +112,18 @@ fn engine(fails: Fails) -> Engine {
     let template = PromptTemplate::new("a", "b")
         .unwrap()
         .with_feedback_provider(FeedbackProviderConfig::new(fails, each_call()))
+        .unwrap()
         .with_feedback_provider(FeedbackProviderConfig::new(fixed, each_call()))
+        .unwrap()
         .with_guidance_provider(guided(Box::new(fails), "bare"))
+        .unwrap()
         .with_guidance_provider(guided(
             Box::new(any_of(vec![Box::new(Always), Box::new(fails)])),
             "composed",
         ))
-        .with_guidance_provider(guided(Box::new(Always), "good"));
+        .unwrap()
+        .with_guidance_provider(guided(Box::new(Always), "good"))
+        .unwrap();
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
         .with_detector(PanickingDetector { runs: 0 })
 }

@@ -56,7 +56,7 @@ fn voice(
 fn engine(voices: Vec<GuidanceProviderConfig>, delivery: DeliveryPolicy) -> Engine {
     let mut template = PromptTemplate::new("a", "b").unwrap().with_delivery(delivery);
     for voice in voices {
-        template = template.with_guidance_provider(voice);
+        template = template.with_guidance_provider(voice).unwrap();
     }
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
 }

@@ -156,7 +156,9 @@ fn shadow_deliveries_use_up_no_limit_of_the_next_launch() {
             .unwrap()
             .with_delivery(DeliveryPolicy { max_deliveries: Some(2), ..DeliveryPolicy::default() })
             .with_feedback_provider(FeedbackProviderConfig::new(said, trigger))
-            .with_feedback_provider(FeedbackProviderConfig::new(often, three));
+            .unwrap()
+            .with_feedback_provider(FeedbackProviderConfig::new(often, three))
+            .unwrap();
         Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default())
     };
     let (in_shadow, said) = first_in_shadow(

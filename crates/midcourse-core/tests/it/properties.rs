@@ -19,15 +19,22 @@ fn everybody() -> Engine {
     let trigger = |n| FeedbackTrigger::every_n_calls(n).unwrap();
     let template = midcourse_core::shipped_template(Budget::default().with_calls(30).unwrap())
         .with_feedback_provider(FeedbackProviderConfig::new(StallDetector, trigger(1)))
+        .unwrap()
         .with_feedback_provider(FeedbackProviderConfig::new(
             ErrorCascadeDetector::default(),
             trigger(2),
         ))
+        .unwrap()
         .with_feedback_provider(FeedbackProviderConfig::new(DriftDetector, trigger(1)))
+        .unwrap()
         .with_guidance_provider(GuidanceProviderConfig::new(DoomLoopDetector::default()))
+        .unwrap()
         .with_guidance_provider(GuidanceProviderConfig::new(DiagnosticSignalProvider::default()))
+        .unwrap()
         .with_guidance_provider(GuidanceProviderConfig::new(ConsultationPromptProvider::default()))
-        .with_guidance_provider(GuidanceProviderConfig::new(ParallelToolReminder::default()));
+        .unwrap()
+        .with_guidance_provider(GuidanceProviderConfig::new(ParallelToolReminder::default()))
+        .unwrap();
     let config =
         TrajectoryAnalysisConfig { watch_drift: true, ..TrajectoryAnalysisConfig::shipped() };
     Engine::new(Prompt::new(template), config)
@@ -245,7 +252,7 @@ proptest! {
             }
             // A name that is rendered without its brackets is still one provider.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
-            template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger));
+            template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
         // Records that switch the prompt would scope the cadence; here there is one prompt.
@@ -303,8 +310,8 @@ proptest! {
             FeedbackTrigger::every_n_calls(n).unwrap(),
         );
         let template = PromptTemplate::new("a", "b").unwrap()
-            .with_feedback_provider(provider("first"))
-            .with_feedback_provider(provider("second"));
+            .with_feedback_provider(provider("first")).unwrap()
+            .with_feedback_provider(provider("second")).unwrap();
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
         let text = format!("{calls}x bash ls -> a");
         let said = replay(&mut engine, &midcourse_core::parse_notation(&text).unwrap());

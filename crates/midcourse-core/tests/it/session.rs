@@ -3,10 +3,10 @@
 
 use midcourse_core::{
     Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
-    FeedbackPolicy, FeedbackProviderConfig, FeedbackTrigger, OutcomeVerdict, PatternDetail,
-    PatternDetector, Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp,
-    ToolInvoked, ToolResult, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
-    TrajectoryPayload, TrajectoryRecord, collect_feedback, parse_notation,
+    FeedbackProviderConfig, FeedbackTrigger, OutcomeVerdict, PatternDetail, PatternDetector,
+    Prompt, PromptTemplate, SafeName, Session, StallDetector, Timestamp, ToolInvoked, ToolResult,
+    TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, TrajectoryPayload,
+    TrajectoryRecord, collect_feedback, parse_notation,
 };
 use serde_json::json;
 
@@ -19,8 +19,9 @@ fn at(seconds: u64) -> Timestamp {
 #[test]
 fn feedback_on_dispatched_calls_climbs_the_ladder() {
     let trigger = FeedbackTrigger::every_n_calls(1).unwrap();
-    let providers = [FeedbackProviderConfig::new(StallDetector, trigger)];
-    let prompt = Prompt::new(PromptTemplate::new("a", "b").unwrap());
+    let provider = FeedbackProviderConfig::new(StallDetector, trigger);
+    let template = PromptTemplate::new("a", "b").unwrap();
+    let prompt = Prompt::new(template.with_feedback_provider(provider).unwrap());
     let mut session = Session::new(TrajectoryAnalysisConfig::shipped(), prompt.name());
     let mut delivered = Vec::new();
     for n in 1..=7 {
@@ -30,7 +31,7 @@ fn feedback_on_dispatched_calls_climbs_the_ladder() {
         // The same call reported twice is one call.
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
         let context = FeedbackContext::new(&session, &prompt, at(n));
-        for feedback in collect_feedback(&providers, &context, FeedbackPolicy::FirstMatch).said {
+        for feedback in collect_feedback(&context).messages {
             delivered.push((
                 n,
                 feedback.why().unwrap().rung.0,

@@ -3,8 +3,8 @@
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DeadlineFeedback, DeadlineObserver, DecisionPoint,
     DiagnosticSignalProvider, DoomLoopDetector, DriftDetector, Engine, ErrorCascadeDetector,
-    Feedback, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceProvider,
-    GuidanceProviderConfig, InjectionPosition, ObserverConfig, ObserverTrigger,
+    FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceProvider,
+    GuidanceProviderConfig, InjectionPosition, ObserverConfig, ObserverContext, ObserverTrigger,
     ParallelToolReminder, Prompt, PromptTemplate, Session, StallDetector, StaticFeedback,
     Timestamp, ToolInvoked, TrajectoryAnalysisConfig, TrajectoryPayload, TrajectoryRecord,
     parse_notation, run_observers,
@@ -31,10 +31,10 @@ fn observed(seconds_left: f64) -> String {
     session.dispatch(call);
     let trigger = ObserverTrigger::every_n_seconds(30.0).unwrap();
     let observer = ObserverConfig::new(DeadlineObserver::default(), trigger);
-    let prompt = Prompt::new(template().with_observer(observer));
-    let asked = run_observers(prompt.observers(), &mut session, &prompt, start);
-    assert_eq!(session.slice::<Feedback>().latest(), asked.said.first());
-    asked.text().unwrap()
+    let prompt = Prompt::new(template().with_observer(observer).unwrap());
+    let assessments =
+        run_observers(prompt.observers(), &ObserverContext::new(&session, &prompt, start));
+    assessments.text().unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn fed_back(
     notation: &str,
 ) -> Vec<String> {
     let template =
-        template().with_feedback_provider(FeedbackProviderConfig::new(provider, trigger));
+        template().with_feedback_provider(FeedbackProviderConfig::new(provider, trigger)).unwrap();
     let mut engine = Engine::new(Prompt::new(template), config);
     let said = replay(&mut engine, &parse_notation(notation).unwrap());
     said.iter().map(|said| format!("call {}: {}", said.call, said.text)).collect()
@@ -202,7 +202,8 @@ fn a_budget_is_told_at_its_steps() {
 
 /// What a guidance provider says about a trajectory.
 fn guided(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
-    let template = template().with_guidance_provider(GuidanceProviderConfig::new(provider));
+    let template =
+        template().with_guidance_provider(GuidanceProviderConfig::new(provider)).unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
     let said = replay(&mut engine, &parse_notation(notation).unwrap());
     said.iter().map(|said| format!("call {}: {}", said.call, said.text)).collect()
@@ -270,8 +271,11 @@ fn whoever_notices_it_a_cause_has_one_ladder() {
             ErrorCascadeDetector::default(),
             every_call(),
         ))
+        .unwrap()
         .with_guidance_provider(GuidanceProviderConfig::new(DiagnosticSignalProvider::default()))
-        .with_guidance_provider(GuidanceProviderConfig::new(ConsultationPromptProvider::default()));
+        .unwrap()
+        .with_guidance_provider(GuidanceProviderConfig::new(ConsultationPromptProvider::default()))
+        .unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
     let records = parse_notation("12x bash make !! error: missing separator").unwrap();
     let said = replay(&mut engine, &records);

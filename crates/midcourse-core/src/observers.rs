@@ -1,0 +1,202 @@
+//! Trajectory observers: feedback providers under the names of the trajectory-observers seed.
+//!
+//! Observers and feedback providers are one mechanism with one cadence and one ledger of causes. An
+//! observer's feedback is called an assessment and has its own heading. New code uses
+//! [`FeedbackProvider`]; this module is for code that follows the seed.
+//!
+//! ```
+//! use midcourse_core::observers::{
+//!     DeadlineObserver, ObserverConfig, ObserverContext, ObserverTrigger, run_observers,
+//! };
+//! use midcourse_core::{
+//!     Deadline, Prompt, PromptTemplate, Session, Timestamp, ToolInvoked, TrajectoryAnalysisConfig,
+//! };
+//!
+//! let trigger = ObserverTrigger::every_n_seconds(30.0)?;
+//! let template = PromptTemplate::new("my-agent", "main")?
+//!     .with_observer(ObserverConfig::new(DeadlineObserver::default(), trigger))?;
+//! let prompt = Prompt::new(template);
+//! let mut session = Session::new(TrajectoryAnalysisConfig::default(), prompt.name());
+//! let now = Timestamp::from_unix_ms(0);
+//! let args = serde_json::json!({"command": "ls"});
+//! session.dispatch(ToolInvoked::new(&"1".into(), "bash", &args, "a.txt", false, now));
+//!
+//! let deadline = Deadline::new(Timestamp::from_unix_ms(480_000), now);
+//! let context = ObserverContext::new(&session, &prompt, now).with_deadline(deadline);
+//! let assessments = run_observers(prompt.observers(), &context);
+//! assert_eq!(
+//!     assessments.text().as_deref(),
+//!     Some("[Trajectory Assessment - Deadline]\n\nYou have 8 minutes remaining.")
+//! );
+//! assessments.dispatch_to(&mut session);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::sync::Arc;
+
+pub use crate::message::Assessment;
+
+use crate::fault::ProviderError;
+use crate::feedback::{DeadlineFeedback, collect_from};
+use crate::message::Feedback;
+use crate::prompt::{
+    Collected, FeedbackContext, FeedbackPolicy, FeedbackProvider, FeedbackProviderConfig,
+    FeedbackTrigger, InvalidPrompt, PromptTemplate,
+};
+use crate::session::{Session, SessionEvent};
+
+/// When an observer is evaluated.
+pub type ObserverTrigger = FeedbackTrigger;
+
+/// What an observer sees.
+pub type ObserverContext<'a> = FeedbackContext<'a>;
+
+/// Tells the agent how much time is left.
+pub type DeadlineObserver = DeadlineFeedback;
+
+/// The event that an assessment was delivered, for [`Session::dispatch`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordAssessment(pub Assessment);
+
+impl From<RecordAssessment> for SessionEvent {
+    fn from(RecordAssessment(assessment): RecordAssessment) -> Self {
+        assessment.into()
+    }
+}
+
+/// Assesses a run after tool calls.
+///
+/// The same rules apply as for a [`FeedbackProvider`]: an implementation depends on the session and
+/// the context alone, and if it fails or panics, it is skipped and reported.
+pub trait TrajectoryObserver: Send + Sync {
+    /// Name in the heading of its assessments. No two observers of a prompt share one.
+    fn name(&self) -> &str;
+
+    /// Whether there is something to report. Called only if the trigger is due.
+    fn should_run(
+        &self,
+        session: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<bool, ProviderError>;
+
+    /// The assessment. Called only if [`Self::should_run`] returned true.
+    fn observe(
+        &self,
+        session: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<Assessment, ProviderError>;
+}
+
+impl TrajectoryObserver for DeadlineFeedback {
+    fn name(&self) -> &str {
+        FeedbackProvider::name(self)
+    }
+
+    fn should_run(
+        &self,
+        _: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<bool, ProviderError> {
+        FeedbackProvider::should_run(self, context)
+    }
+
+    fn observe(
+        &self,
+        _: &Session,
+        context: &ObserverContext<'_>,
+    ) -> Result<Assessment, ProviderError> {
+        self.provide(context).map(Assessment::from)
+    }
+}
+
+macro_rules! observe_through_a_pointer {
+    ($($pointer:ident),*) => {$(
+        impl<T: TrajectoryObserver + ?Sized> TrajectoryObserver for $pointer<T> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn should_run(
+                &self,
+                session: &Session,
+                context: &ObserverContext<'_>,
+            ) -> Result<bool, ProviderError> {
+                (**self).should_run(session, context)
+            }
+
+            fn observe(
+                &self,
+                session: &Session,
+                context: &ObserverContext<'_>,
+            ) -> Result<Assessment, ProviderError> {
+                (**self).observe(session, context)
+            }
+        }
+    )*};
+}
+
+observe_through_a_pointer!(Box, Arc);
+
+/// An observer as a feedback provider.
+struct ObserverAsProvider<T>(T);
+
+impl<T: TrajectoryObserver> FeedbackProvider for ObserverAsProvider<T> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
+        self.0.should_run(context.session(), context)
+    }
+
+    fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
+        Ok(self.0.observe(context.session(), context)?.into())
+    }
+}
+
+/// An observer on a prompt, and when it is evaluated.
+#[derive(Debug)]
+pub struct ObserverConfig(FeedbackProviderConfig);
+
+impl ObserverConfig {
+    /// Evaluates `observer` whenever `trigger` is due.
+    pub fn new(observer: impl TrajectoryObserver + 'static, trigger: ObserverTrigger) -> Self {
+        let mut config = FeedbackProviderConfig::new(ObserverAsProvider(observer), trigger);
+        config.is_observer = true;
+        Self(config)
+    }
+}
+
+impl From<ObserverConfig> for FeedbackProviderConfig {
+    fn from(config: ObserverConfig) -> Self {
+        config.0
+    }
+}
+
+impl AsRef<FeedbackProviderConfig> for ObserverConfig {
+    fn as_ref(&self) -> &FeedbackProviderConfig {
+        &self.0
+    }
+}
+
+impl PromptTemplate {
+    /// Adds an observer after the feedback providers that were added so far.
+    pub fn with_observer(self, observer: ObserverConfig) -> Result<Self, InvalidPrompt> {
+        self.with_feedback_provider(observer.into())
+    }
+}
+
+/// Evaluates the observers that are due, in order, and returns the assessment of the first one that
+/// has something to report.
+///
+/// Like [`collect_feedback`](crate::collect_feedback), this changes nothing: whoever delivers the
+/// assessment dispatches it to the session.
+pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
+    observers: impl IntoIterator<Item = C>,
+    context: &ObserverContext<'_>,
+) -> Collected<Assessment> {
+    let Collected { messages, faults } =
+        collect_from(observers, context, FeedbackPolicy::FirstMatch);
+    let messages = messages.into_iter().map(Assessment::from).collect();
+    Collected { messages, faults }
+}
