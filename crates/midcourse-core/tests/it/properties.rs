@@ -1,4 +1,4 @@
-//! What holds for every run there can be.
+//! Properties that hold for every run, checked on random ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use midcourse_core::{
 };
 use proptest::prelude::*;
 
-use crate::model::{Counts, HOSTILE, Happening, count, happenings, records, tool_name};
+use crate::model::{Counts, INJECTED_TEXT, RandomEvent, count, random_run, records, tool_name};
 use crate::replay::{Said, replay, step, with_free_seqs};
 
-/// Everything there is, all at once: many voices about the same causes.
-fn everybody() -> Engine {
+/// An engine with every built-in provider, so that several have messages about the same cause.
+fn all_providers() -> Engine {
     let trigger = |n| FeedbackTrigger::every_n_calls(n).unwrap();
     let template = midcourse_core::shipped_template(Budget::default().with_calls(30).unwrap())
         .with_feedback_provider(FeedbackProviderConfig::new(StallDetector, trigger(1)))
@@ -44,7 +44,7 @@ fn modes() -> impl Strategy<Value = Mode> {
     prop_oneof![Just(Mode::Live), Just(Mode::Shadow)]
 }
 
-fn is_terms(record: &TrajectoryRecord) -> bool {
+fn is_configuration(record: &TrajectoryRecord) -> bool {
     matches!(record.payload, TrajectoryPayload::ConfigApplied { prompt_name: None, .. })
 }
 
@@ -52,27 +52,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_prefix_is_told_the_same_things(run in happenings(40), part in any::<prop::sample::Index>()) {
+    fn a_prefix_of_a_run_gets_the_same_messages(run in random_run(40), part in any::<prop::sample::Index>()) {
         let records = records(&run);
-        let whole = replay(&mut everybody(), &records);
-        let begun = replay(&mut everybody(), &records[..part.index(records.len() + 1)]);
-        prop_assert_eq!(&whole[..begun.len()], &begun[..]);
+        let whole = replay(&mut all_providers(), &records);
+        let prefix = replay(&mut all_providers(), &records[..part.index(records.len() + 1)]);
+        prop_assert_eq!(&whole[..prefix.len()], &prefix[..]);
     }
 
     #[test]
     fn a_checkpoint_anywhere_changes_nothing(
-        run in happenings(30),
+        run in random_run(30),
         every in 1..7_usize,
         mode in modes(),
     ) {
         let records = records(&run);
-        let everybody = || everybody().with_mode(mode);
-        let (mut straight, mut resumed) = (everybody(), everybody());
+        let all_providers = || all_providers().with_mode(mode);
+        let (mut straight, mut resumed) = (all_providers(), all_providers());
         for (index, record) in records.iter().enumerate() {
-            // As hooks do it: each step in a process of its own.
+            // Like a hook, which is a new process each time.
             if index % every == 0 {
                 let saved = resumed.checkpoint().unwrap();
-                resumed = everybody();
+                resumed = all_providers();
                 resumed.restore(&saved).unwrap();
             }
             prop_assert_eq!(step(&mut straight, record), step(&mut resumed, record));
@@ -81,17 +81,17 @@ proptest! {
     }
 
     #[test]
-    fn a_checkpoint_is_what_the_records_fold_to(run in happenings(30), mode in modes()) {
-        // Live, with the deliveries recorded among the facts.
-        let (mut live, mut stored) = (everybody().with_mode(mode), Vec::new());
+    fn a_checkpoint_equals_the_fold_of_the_stored_records(run in random_run(30), mode in modes()) {
+        // Live, with outcomes and deliveries stored among the other records.
+        let (mut live, mut stored) = (all_providers().with_mode(mode), Vec::new());
         for mut record in records(&run) {
             record.seq = stored.len() as u64;
             let step = live.step(&record, Some(DecisionPoint::PostToolResult));
             stored.push(record);
             stored.extend(step.records);
         }
-        // Once more from what was stored, by way of its JSON.
-        let mut folded = everybody();
+        // Again from the stored records, through their JSON.
+        let mut folded = all_providers();
         for record in &stored {
             let json = serde_json::to_string(record).unwrap();
             let read: TrajectoryRecord = serde_json::from_str(&json).unwrap();
@@ -102,57 +102,58 @@ proptest! {
     }
 
     #[test]
-    fn under_the_same_terms_shadow_says_what_live_says(run in happenings(30)) {
+    fn shadow_mode_selects_the_same_messages_as_live_mode(run in random_run(30)) {
         let mut records = records(&run);
-        records.retain(|record| !is_terms(record));
-        let shadow = replay(&mut everybody().with_mode(Mode::Shadow), &records);
-        prop_assert_eq!(replay(&mut everybody(), &records), shadow);
+        records.retain(|record| !is_configuration(record));
+        let shadow = replay(&mut all_providers().with_mode(Mode::Shadow), &records);
+        prop_assert_eq!(replay(&mut all_providers(), &records), shadow);
     }
 
     #[test]
-    fn what_a_shadow_said_changes_nothing_under_the_next_terms(
-        run in happenings(30),
-        next in happenings(30),
+    fn shadow_deliveries_change_nothing_after_the_next_configuration(
+        run in random_run(30),
+        next in random_run(30),
     ) {
-        // The floor is given up first: behind a shadow's word there is no second one.
-        let run = [run, vec![(1, Happening::Resume)]].concat();
-        let whole = records(&[run.clone(), vec![(1, Happening::Terms)], next].concat());
+        // `Resume` closes the feedback window first, because a call gets only one feedback, shadow
+        // or not.
+        let run = [run, vec![(1, RandomEvent::Resume)]].concat();
+        let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());
-        let mut shadow = everybody().with_mode(Mode::Shadow);
+        let mut shadow = all_providers().with_mode(Mode::Shadow);
         replay(&mut shadow, before);
-        let mut silent = everybody();
+        let mut silent = all_providers();
         before.iter().for_each(|record| drop(silent.step(&with_free_seqs(record), None)));
-        let mut live = everybody();
+        let mut live = all_providers();
         live.restore(&shadow.checkpoint().unwrap()).unwrap();
         prop_assert_eq!(replay(&mut silent, after), replay(&mut live, after));
     }
 
     #[test]
-    fn no_text_exceeds_its_cap_or_carries_an_attackers_words(run in happenings(40)) {
-        for said in replay(&mut everybody(), &records(&run)) {
+    fn no_message_is_too_long_or_contains_injected_text(run in random_run(40)) {
+        for said in replay(&mut all_providers(), &records(&run)) {
             prop_assert!(said.text.chars().count() <= MAX_FEEDBACK_CHARS);
             if !said.text.starts_with('[') {
                 prop_assert!((1..=500).contains(&said.text.chars().count()));
             }
-            // The restricted form of a name is the most that gets through, and no sentence fits.
-            prop_assert!(!said.text.contains(HOSTILE), "{}", said.text);
+            // At most a safe name gets through, which has no spaces.
+            prop_assert!(!said.text.contains(INJECTED_TEXT), "{}", said.text);
         }
     }
 
     #[test]
-    fn one_cause_is_never_told_twice_in_the_same_words(run in happenings(60)) {
-        let mut told: BTreeSet<(String, String)> = BTreeSet::new();
-        for said in replay(&mut everybody(), &records(&run)) {
+    fn a_text_about_a_cause_is_never_delivered_twice(run in random_run(60)) {
+        let mut delivered: BTreeSet<(String, String)> = BTreeSet::new();
+        for said in replay(&mut all_providers(), &records(&run)) {
             if let Some((cause, _)) = said.why {
-                prop_assert!(told.insert((cause.clone(), said.text.clone())), "{cause}: {}", said.text);
+                prop_assert!(delivered.insert((cause.clone(), said.text.clone())), "{cause}: {}", said.text);
             }
         }
     }
 
     #[test]
-    fn a_ladder_only_goes_up(run in happenings(60)) {
+    fn the_rung_of_a_cause_only_goes_up(run in random_run(60)) {
         let mut rungs: BTreeMap<String, u8> = BTreeMap::new();
-        for said in replay(&mut everybody(), &records(&run)) {
+        for said in replay(&mut all_providers(), &records(&run)) {
             let Some((cause, rung)) = said.why else { continue };
             let before = rungs.insert(cause.clone(), rung).unwrap_or(0);
             prop_assert!(rung > before, "{cause} went from {before} to {rung}");
@@ -160,8 +161,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_said_about_calls_before_the_third(run in happenings(10)) {
-        for said in replay(&mut everybody(), &records(&run)) {
+    fn there_is_no_message_about_calls_before_the_third(run in random_run(10)) {
+        for said in replay(&mut all_providers(), &records(&run)) {
             let cause = said.why.as_ref().map_or("", |(cause, _)| cause);
             let about_calls = !["deadline", "budget", "monologue", "tool_avoidance"]
                 .iter()
@@ -171,8 +172,8 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_those_of_a_model_that_remembers_everything(
-        run in happenings(60),
+    fn counts_equal_those_of_a_model_that_keeps_everything(
+        run in random_run(60),
         window in 1..60_usize,
     ) {
         let records = records(&run);
@@ -212,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn the_window_holds_the_latest_calls(run in happenings(60), window in 1..60_usize) {
+    fn the_window_contains_the_latest_calls(run in random_run(60), window in 1..60_usize) {
         let records = records(&run);
         let config = TrajectoryAnalysisConfig {
             window: WindowSize::try_from(window).unwrap(),
@@ -227,7 +228,7 @@ proptest! {
                 let (TrajectoryPayload::ToolEnded { tool_name, .. }
                 | TrajectoryPayload::Denied { tool_name, .. }) = &record.payload
                 else {
-                    return Err(TestCaseError::fail("something else counted as a call"));
+                    return Err(TestCaseError::fail("a record that ends no call was counted as one"));
                 };
                 names.push(tool_name.to_string());
             }
@@ -239,37 +240,38 @@ proptest! {
 
     #[test]
     fn every_provider_keeps_its_own_cadence(
-        run in happenings(60),
+        run in random_run(60),
         calls in prop::collection::vec(1..6_u32, 1..4),
         seconds in prop::option::of(1..300_u32),
     ) {
-        // A model that remembers every word: the first provider in order that is due speaks.
+        // The model keeps the latest delivery of each provider: the first provider that is due
+        // delivers.
         let mut template = PromptTemplate::new("a", "b").unwrap();
         for (index, n) in calls.iter().enumerate() {
             let mut trigger = FeedbackTrigger::every_n_calls(*n).unwrap();
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // A name that is rendered without its brackets is still one provider.
+            // The brackets are dropped when the name is rendered; the cadence must not mind.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
-        // Records that switch the prompt would scope the cadence; here there is one prompt.
+        // A switch of the prompt would start another cadence; here there is one prompt.
         let records: Vec<_> = records(&run)
             .into_iter()
             .filter(|r| !matches!(r.payload, TrajectoryPayload::ConfigApplied { .. }))
             .collect();
-        let mut spoke: BTreeMap<usize, (u64, Timestamp)> = BTreeMap::new();
-        let mut has_floor = false;
+        let mut latest: BTreeMap<usize, (u64, Timestamp)> = BTreeMap::new();
+        let mut awaits_feedback = false;
         for record in &records {
             let before = engine.trajectory().tool_call_count();
             let said = step(&mut engine, record);
             let count = engine.trajectory().tool_call_count();
             let mut expected = None;
-            // There is one time to speak behind a call, until something new begins.
-            has_floor = count > before
-                || (has_floor
+            // Each call gets at most one feedback, before the next event begins.
+            awaits_feedback = count > before
+                || (awaits_feedback
                     && !matches!(
                         record.payload,
                         TrajectoryPayload::ToolStarted { .. }
@@ -278,9 +280,9 @@ proptest! {
                             | TrajectoryPayload::Resumed
                             | TrajectoryPayload::RunEnded { .. }
                     ));
-            if has_floor {
+            if awaits_feedback {
                 expected = (0..calls.len()).find(|index| {
-                    let last = spoke.get(index);
+                    let last = latest.get(index);
                     let by_calls =
                         count - last.map_or(0, |(call, _)| *call) >= u64::from(calls[*index]);
                     let by_time = *index == 0 && seconds.is_some_and(|seconds| {
@@ -291,10 +293,10 @@ proptest! {
                     by_calls || by_time
                 });
                 if let Some(index) = expected {
-                    // A clock that stepped back does not make a later word an earlier one.
-                    has_floor = false;
-                    let before = spoke.get(&index).map_or(record.at(), |(_, at)| *at);
-                    spoke.insert(index, (count, record.at().max(before)));
+                    // A clock that steps back does not move the latest delivery into the past.
+                    awaits_feedback = false;
+                    let before = latest.get(&index).map_or(record.at(), |(_, at)| *at);
+                    latest.insert(index, (count, record.at().max(before)));
                 }
             }
             let names: Vec<String> = said.iter().map(|said: &Said| said.provider.clone()).collect();
@@ -304,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn two_providers_with_the_same_cadence_both_get_to_speak(n in 2..10_u32, calls in 20..60_u32) {
+    fn two_providers_with_the_same_cadence_both_deliver(n in 2..10_u32, calls in 20..60_u32) {
         let provider = |name| FeedbackProviderConfig::new(
             StaticFeedback::new(name, "words").unwrap(),
             FeedbackTrigger::every_n_calls(n).unwrap(),
@@ -321,10 +323,10 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_of_a_run_is_bounded(run in happenings(80)) {
-        let mut engine = everybody();
+    fn the_session_of_a_run_is_bounded(run in random_run(80)) {
+        let mut engine = all_providers();
         for mut record in records(&run) {
-            // Everything as long as it can be.
+            // Make every text as long as possible.
             match &mut record.payload {
                 TrajectoryPayload::ToolStarted { tool_name, .. }
                 | TrajectoryPayload::ToolEnded { tool_name, .. }
@@ -354,8 +356,8 @@ proptest! {
     }
 
     #[test]
-    fn the_records_of_a_step_follow_its_record_and_name_its_deliveries(run in happenings(30)) {
-        let (mut engine, mut seq) = (everybody(), 0);
+    fn the_records_of_a_step_follow_its_record_and_name_its_deliveries(run in random_run(30)) {
+        let (mut engine, mut seq) = (all_providers(), 0);
         for mut record in records(&run) {
             record.seq = seq;
             let step = engine.step(&record, Some(DecisionPoint::PreToolSelection));
@@ -368,22 +370,22 @@ proptest! {
 }
 
 #[test]
-fn the_random_runs_are_worth_it() {
-    // Were the generator to stop making trouble, the properties above would prove nothing.
+fn random_runs_lead_to_every_kind_of_message() {
+    // If the generator stopped causing trouble, the properties above would prove nothing.
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut kinds, mut said, mut tools) = (BTreeSet::new(), 0, BTreeSet::new());
     for _ in 0..200 {
-        let run = happenings(40).new_tree(&mut runner).unwrap().current();
-        for one in replay(&mut everybody(), &records(&run)) {
+        let run = random_run(40).new_tree(&mut runner).unwrap().current();
+        for one in replay(&mut all_providers(), &records(&run)) {
             said += 1;
             let cause = one.why.map_or_else(|| "none".to_owned(), |(cause, _)| cause);
             kinds.insert(cause.split(':').next().unwrap().to_owned());
         }
         tools.extend((0..5).map(tool_name));
     }
-    assert!(said > 1_000, "only {said} words");
+    assert!(said > 1_000, "only {said} messages");
     for kind in [
         "budget",
         "deadline",
@@ -396,6 +398,6 @@ fn the_random_runs_are_worth_it() {
         "sequential_calls",
         "tool_avoidance",
     ] {
-        assert!(kinds.contains(kind), "{kind} never came up: {kinds:?}");
+        assert!(kinds.contains(kind), "no message about {kind}: {kinds:?}");
     }
 }
