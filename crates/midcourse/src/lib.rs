@@ -1,6 +1,47 @@
-//! midcourse as a library: record an agent's run durably, analyse it, and get messages for the agent.
-
-#![warn(missing_docs)]
+//! Records an LLM agent's run durably, analyses it as it unfolds, and returns short messages for the
+//! agent when they matter.
+//!
+//! Put a [`Monitor`] into the agent's loop, report what happens, and add the text it returns:
+//!
+//! ```
+//! use midcourse::{AgentMessage, DataDir, Monitor, RunOutcome, ToolResult};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let data_dir = DataDir::at(folder.path());
+//! let monitor = Monitor::open(&data_dir)?.host("my-agent");   // or Monitor::in_memory()
+//! let run = monitor.begin_blocking("night-1")?;
+//! let run = run.blocking();                                   // or await the same methods
+//! run.message(AgentMessage::user("Make the tests pass."))?;
+//! for call in ["c1", "c2", "c3"] {
+//!     run.model_request("some-model", 3, &["bash"])?;         // its text goes into this request
+//!     run.tool_started(call, "bash", serde_json::json!({"command": "make test"}))?;
+//!     let mut output = "make: *** No rule to make target 'test'.  Stop.".to_owned();
+//!     let report = run.tool_ended(call, "bash", ToolResult::error(output.as_str()))?;
+//!     if let Some(text) = report.text() {
+//!         output.push_str(&text);                             // its text goes with this result
+//!         assert_eq!(call, "c3");
+//!     }
+//! }
+//! run.end(RunOutcome::Failed)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! When a report returns, its record is on disk and survives `kill -9` and a power cut. Secrets are
+//! redacted before anything is written. A store that fails drops events, leaves a gap marker, and never
+//! fails the run, unless [`OnFailure::Escalate`] asks for that.
+//!
+//! | to | use |
+//! |---|---|
+//! | choose providers, detectors, budgets or shadow mode | [`Monitor::engine`] with an [`Engine`] |
+//! | write a provider, detector or classifier | [`FeedbackProvider`], [`GuidanceProvider`], [`PatternDetector`], [`Classifier`] |
+//! | only record | [`TrajectoryRecorder`] and a [`TrajectorySink`] |
+//! | store records elsewhere | [`RecordWriter`] in a [`SequencedSink`] |
+//! | read recorded runs | [`Store::open_read_only`] |
+//! | judge finished runs | [`Engine::step`] on their records |
+//!
+//! This crate re-exports the pure engine, `midcourse-core`, so one dependency gives every public name.
 
 mod clock;
 mod data_dir;

@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     bar.finish_and_clear();
     if arguments.yes && removed > 0 {
-        store.forget_search()?;
+        store.delete_search_index()?;
     }
     if arguments.shrink {
         store.shrink()?;

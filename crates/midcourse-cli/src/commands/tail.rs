@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut cursor = store.cursor(run.as_ref(), arguments.count)?;
     let mut seen_version = None;
     loop {
-        let version = store.version_of_data()?;
+        let version = store.data_version()?;
         if seen_version != Some(version) {
             loop {
                 let (records, after) = store.records_after(cursor, run.as_ref(), PAGE)?;

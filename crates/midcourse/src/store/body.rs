@@ -1,9 +1,9 @@
-//! Bodies: long texts, kept once, compressed, beside the records that hold them.
+//! Bodies: long texts, stored once and compressed, apart from the records that contain them.
 //!
-//! Agents say the same long thing several times (a result, the message that carries it, the turn
-//! that holds the message). A text over [`BODY_MIN`] is taken out of the payload, leaving an empty
-//! string, and is stored under its hash; the record keeps where it belongs, as a JSON pointer.
-//! A text over the store's limit is cut in the middle before that.
+//! The same long text often occurs several times (a tool's result, the message with that result, the
+//! turn with that message). A text longer than [`BODY_MIN`] is taken out of the payload, which keeps
+//! an empty string, and is stored under its hash; the record keeps its position as a JSON pointer. A
+//! text longer than the store's limit loses its middle first.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,39 +11,39 @@ use std::cell::RefCell;
 use serde_json::Value;
 use zstd::bulk::Compressor;
 
-/// A text longer than this, in bytes, is a body of its own.
+/// Texts longer than this many bytes become bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
 
-/// No text is longer than a database's value can be; a length beyond it is damage.
-const LENGTH_MAX: usize = 1 << 30;
+/// SQLite stores no longer value, so a greater length is damage.
+const MAX_LENGTH: usize = 1 << 30;
 
-/// Room for the note in the middle of a cut text.
-const NOTE_MAX: usize = 160;
+/// Space for the note in the middle of a truncated text.
+const MAX_NOTE_BYTES: usize = 160;
 
-/// Fast, and most of what can be had on logs and source.
+/// zstd's fastest level, which already compresses logs and source code well.
 const LEVEL: i32 = 1;
 
-/// A long text, ready to be stored.
+/// A long text that is ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Body {
-    /// Where it belongs in the payload.
+    /// Its JSON pointer in the payload.
     pub(super) pointer: String,
     /// The BLAKE3 of the text.
     pub(super) hash: [u8; 32],
-    /// Its length in bytes.
+    /// Its length in bytes, uncompressed.
     pub(super) length: usize,
     /// The text, compressed with zstd.
     pub(super) bytes: Vec<u8>,
 }
 
-/// A body that cannot be read back.
+/// Why a body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DamagedBody {
-    #[error("it does not unpack")]
+    #[error("it does not decompress")]
     Unpack,
-    #[error("it is not the text that was stored")]
+    #[error("its hash differs from the stored one")]
     Hash,
-    #[error("its place in the record is gone")]
+    #[error("the payload has no such position")]
     Place,
 }
 
@@ -80,9 +80,9 @@ pub(super) fn put_back(
     Ok(())
 }
 
-/// Unpacks a text and checks that it is the one.
+/// Decompresses a text and checks its hash.
 pub(super) fn unpack(hash: &[u8], length: usize, bytes: &[u8]) -> Result<String, DamagedBody> {
-    if length > LENGTH_MAX {
+    if length > MAX_LENGTH {
         return Err(DamagedBody::Unpack);
     }
     let text = zstd::bulk::decompress(bytes, length).map_err(|_| DamagedBody::Unpack)?;
@@ -92,17 +92,17 @@ pub(super) fn unpack(hash: &[u8], length: usize, bytes: &[u8]) -> Result<String,
     String::from_utf8(text).map_err(|_| DamagedBody::Unpack)
 }
 
-/// Packs a text.
+/// Compresses a text.
 pub(super) fn pack(text: &str) -> std::io::Result<Vec<u8>> {
     compressed(text.as_bytes(), LEVEL)
 }
 
 thread_local! {
-    /// What compresses: making it takes longer than a short text does.
+    /// Creating a compressor takes longer than compressing a short text, so it is kept.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Bytes, compressed with zstd.
+/// Compresses bytes with zstd.
 pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|kept| {
         let mut compressor = match kept.take() {
@@ -116,13 +116,13 @@ pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// A text that is no longer than the limit: its head and its tail, and between them how much is
-/// left out, with the hash of the whole. Cutting it again changes nothing.
+/// Truncates a text that is longer than the limit: its head and tail, and between them a note with the
+/// number of bytes left out and the hash of the whole. Truncating the result again changes nothing.
 pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
     if text.len() <= limit {
         return None;
     }
-    let half = limit.saturating_sub(NOTE_MAX) / 2;
+    let half = limit.saturating_sub(MAX_NOTE_BYTES) / 2;
     let head = text.floor_char_boundary(half);
     let tail = text.ceil_char_boundary(text.len().saturating_sub(half));
     let (head, tail) = (text.get(..head)?, text.get(tail..)?);
@@ -131,17 +131,17 @@ pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
     Some(format!("{head}\n[{left_out} of {length} bytes left out; blake3 {hash}]\n{tail}"))
 }
 
-/// Where a text stands in a payload.
-pub(super) struct Place<'a> {
-    /// The whole way to it (RFC 6901).
+/// The position of a text in a payload.
+pub(super) struct Position<'a> {
+    /// Its JSON pointer (RFC 6901).
     pub(super) pointer: &'a str,
-    /// The field it is the value of, or is in a list of.
+    /// The name of the field that holds it, directly or in a list.
     pub(super) field: &'a str,
 }
 
-/// Calls for every text in a payload, except the ids and kinds that tell facts apart. In what hosts
-/// and tools fill as they like there are no such ids.
-pub(super) fn each_text(payload: &mut Value, call: &mut dyn FnMut(&Place<'_>, &mut String)) {
+/// Calls `call` for every text in a payload except the ids and kinds that identify facts. Fields whose
+/// content a host or tool chooses freely have no such ids, so all their texts are visited.
+pub(super) fn each_text(payload: &mut Value, call: &mut dyn FnMut(&Position<'_>, &mut String)) {
     walk(payload, "", &mut String::new(), false, call);
 }
 
@@ -153,10 +153,10 @@ fn walk(
     field: &str,
     pointer: &mut String,
     is_free: bool,
-    call: &mut dyn FnMut(&Place<'_>, &mut String),
+    call: &mut dyn FnMut(&Position<'_>, &mut String),
 ) {
     match value {
-        Value::String(text) => call(&Place { pointer, field }, text),
+        Value::String(text) => call(&Position { pointer, field }, text),
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 within(pointer, &index.to_string(), |pointer| {
@@ -176,7 +176,7 @@ fn walk(
     }
 }
 
-/// Steps into a field and out again.
+/// Extends the pointer by a field for the duration of `step`.
 fn within(pointer: &mut String, name: &str, step: impl FnOnce(&mut String)) {
     let length = pointer.len();
     pointer.push('/');
@@ -194,10 +194,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{BODY_MIN, NOTE_MAX, cut, put_back, take_out};
+    use super::{BODY_MIN, MAX_NOTE_BYTES, cut, put_back, take_out};
 
     #[test]
-    fn long_texts_go_out_and_come_back() {
+    fn long_texts_are_taken_out_and_put_back() {
         let long = "line\n".repeat(BODY_MIN);
         let whole = json!({"kind": "x", "a/b~c": [1, {"t": long}], "short": "s", "again": long});
         let mut payload = whole.clone();
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_text_keeps_both_ends(text in "\\PC{0,900}", limit in NOTE_MAX..700_usize) {
+        fn a_truncated_text_keeps_both_ends(text in "\\PC{0,900}", limit in MAX_NOTE_BYTES..700_usize) {
             match cut(&text, limit) {
                 None => prop_assert!(text.len() <= limit),
                 Some(short) => {

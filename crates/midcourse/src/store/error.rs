@@ -1,39 +1,44 @@
-//! What can go wrong with the store, and what to do about it.
+//! Errors of the store, each with a hint what to do.
 
 use rusqlite::ErrorCode;
 
 use crate::sink::TrajectoryError;
 
-/// SQLite's code for a file of shared memory that could not be made longer.
-const NO_ROOM_TO_SHARE: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+/// SQLite reports this when it cannot extend its shared-memory file: the disk is full.
+const SHARED_MEMORY_FULL: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
-/// The store could not do what it was asked. Nothing it acknowledged before is lost by this.
+/// Why an operation on the store failed. What was acknowledged before is not affected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else holds the store for too long.
+    /// Another process held the lock until the timeout.
     #[error("the store is locked by another process")]
     Locked,
-    /// There is no room left.
+    /// The disk has no space left.
     #[error("the disk is full")]
     Full,
-    /// The folder or the file cannot be written or opened.
+    /// The folder or the file cannot be opened for writing.
     #[error("the store cannot be written: {0}")]
     Unwritable(String),
-    /// What is on the disk is not what was written.
+    /// The content of the file is not what was written.
     #[error("the store is damaged: {0}")]
     Damaged(String),
-    /// A newer release has written here.
-    #[error("the store has schema {found}, this release of midcourse knows schemas up to {known}")]
+    /// A newer release has upgraded the store.
+    #[error("the store has schema {found}; this release of midcourse reads schemas up to {known}")]
     Newer {
-        /// The schema of the store.
+        /// The store's schema version.
         found: u32,
-        /// The newest one this release knows.
+        /// The newest schema version that this release reads.
         known: u32,
     },
+    /// A build before the first release made the store.
+    #[error(
+        "the store was made by an earlier, unreleased build of midcourse, which this one cannot read"
+    )]
+    EarlierBuild,
     /// The event cannot be stored as it is.
     #[error("the event cannot be stored: {0}")]
     Rejected(String),
-    /// The disk failed, or something else did.
+    /// The disk or the operating system failed.
     #[error("the store failed: {0}")]
     Io(String),
 }
@@ -43,27 +48,32 @@ impl StoreError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Locked => {
-                "try again; if it stays locked, a program with an open transaction on store.db \
-                 (a database browser, a backup) has to be closed"
+                "try again; if it stays locked, close the program that has an open transaction on \
+                 store.db (a database browser, a backup)"
             }
             Self::Full => "free some space, or remove old runs with `midcourse prune`",
             Self::Unwritable(_) => {
-                "check who owns the folder, or set MIDCOURSE_HOME to one you can write"
+                "check who owns the folder, or set MIDCOURSE_HOME to one that you can write to"
             }
             Self::Damaged(_) => {
-                "`midcourse verify` says which runs are whole, and `midcourse export` still reads \
-                 them; then move the whole folder aside and a new one is begun"
+                "`midcourse verify` lists the intact runs and `midcourse export` reads them; then move \
+                 the folder away and midcourse creates a new one"
             }
             Self::Newer { .. } => {
-                "install the newer midcourse; until then events wait in the spill folder"
+                "install the newer midcourse; until then events are kept in the spill folder"
             }
-            Self::Rejected(_) => "it is too large or malformed; the run goes on without it",
-            Self::Io(_) => "look at the disk's health and at the system log",
+            Self::EarlierBuild => {
+                "move the folder away, or set MIDCOURSE_HOME to another one; a new store is created"
+            }
+            Self::Rejected(_) => {
+                "the event is too large or malformed; the run continues without it"
+            }
+            Self::Io(_) => "check the disk and the system log",
         }
     }
 }
 
-/// A value that is not what was written there.
+/// Whether a column holds a value of the wrong type.
 const fn is_conversion(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{
         FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
@@ -80,7 +90,7 @@ const fn is_conversion(error: &rusqlite::Error) -> bool {
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let text = error.to_string();
-        if error.sqlite_error().is_some_and(|found| found.extended_code == NO_ROOM_TO_SHARE) {
+        if error.sqlite_error().is_some_and(|found| found.extended_code == SHARED_MEMORY_FULL) {
             return Self::Full;
         }
         if is_conversion(&error) {

@@ -1,4 +1,4 @@
-//! Removing old runs, whole trees of them at a time.
+//! Removing old runs together with their child runs.
 
 use midcourse_core::{RunId, Timestamp};
 use rusqlite::{Connection, params};
@@ -8,8 +8,8 @@ use super::append::run_head;
 use super::error::StoreError;
 
 impl Store {
-    /// The runs whose whole tree had its latest record before a moment: a run is never taken away
-    /// from under the runs it started, which come first here.
+    /// The runs whose latest record, and that of all their descendants, is older than `moment`.
+    /// Children come before their parents, so removing them in order leaves no orphans.
     pub fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare(
             "WITH RECURSIVE tree(root, run_id, latest, level) AS (
@@ -26,8 +26,8 @@ impl Store {
         Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
     }
 
-    /// Removes a run with everything that only it holds, in one transaction; `false` if it is not
-    /// there, or it or a run that it started has grown since the moment.
+    /// Removes a run and the bodies that no other run uses, in one transaction. Returns `false` if the
+    /// run does not exist, or if it or a descendant has a record since `moment`.
     pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
         self.write(|connection| {
@@ -49,12 +49,12 @@ impl Store {
         })
     }
 
-    /// Throws the search index away, so that the words of removed records are not kept there.
-    pub fn forget_search(&self) -> Result<(), StoreError> {
+    /// Deletes the search index, which still holds the texts of removed records.
+    pub fn delete_search_index(&self) -> Result<(), StoreError> {
         Ok(super::search::remove(&self.data_dir().search_file())?)
     }
 
-    /// Gives the room of removed runs back to the disk. The store is locked meanwhile.
+    /// Returns the space of removed runs to the disk. The store is locked meanwhile.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
         Ok(())

@@ -1,4 +1,4 @@
-//! The runs of a store, as their rows count them.
+//! Summaries of the runs in a store.
 
 use midcourse_core::{RunId, Timestamp};
 use rusqlite::{OptionalExtension as _, params};
@@ -8,30 +8,30 @@ use super::append::{run_head, seq_of_fact};
 use super::error::StoreError;
 use super::read::unsigned;
 
-/// One run at a glance.
+/// A summary of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSummary {
-    /// The run.
+    /// The run's id.
     pub run_id: RunId,
     /// The run that started it.
     pub parent_run_id: Option<RunId>,
     /// The host that reported it first.
     pub host: String,
-    /// Its first record.
+    /// The time of its earliest record.
     pub started: Timestamp,
-    /// Its latest record.
+    /// The time of its latest record.
     pub latest: Timestamp,
-    /// Its end, if one is on record and nothing came after it.
+    /// When it ended, if its end is recorded and nothing was recorded after it.
     pub ended: Option<Timestamp>,
-    /// How it ended.
+    /// The outcome it ended with.
     pub outcome: Option<String>,
-    /// Records.
+    /// The number of records.
     pub records: u64,
     /// Tool calls that ended or were refused.
     pub calls: u64,
-    /// Those that failed or were refused.
+    /// Tool calls that failed or were refused.
     pub errors: u64,
-    /// Times something was said.
+    /// Messages that were delivered to the agent.
     pub deliveries: u64,
 }
 
@@ -72,7 +72,7 @@ impl Store {
         Ok(count)
     }
 
-    /// One run.
+    /// The run with this id.
     pub fn run(&self, run_id: &str) -> Result<Option<RunSummary>, StoreError> {
         let found = self
             .connection
@@ -81,7 +81,7 @@ impl Store {
         Ok(found.optional()?)
     }
 
-    /// The runs that a run started.
+    /// The child runs of a run.
     pub fn children(&self, run_id: &str) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM runs WHERE parent_run_id = ?1 ORDER BY id"
@@ -90,7 +90,7 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// The runs that had a record since a moment and hold a fact, and the place of its record.
+    /// The runs that have a fact and a record since `since`, each with the seq of the fact.
     pub fn runs_with_fact(
         &self,
         kind: &str,
@@ -108,13 +108,13 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a run holds a fact of a kind.
+    /// Whether a run has a fact of a payload kind.
     pub fn has_fact(&self, run_id: &str, kind: &str, fact: &str) -> Result<bool, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(false) };
         Ok(seq_of_fact(&self.connection, head.id, kind, fact)?.is_some())
     }
 
-    /// The ids of runs that begin so, at most `count`.
+    /// Up to `count` ids of runs that start with `prefix`.
     pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare_cached(
             "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 \

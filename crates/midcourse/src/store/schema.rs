@@ -1,9 +1,10 @@
 //! The database's schema, its versions, and how a connection is opened.
 //!
-//! The version stands in `user_version`. A store of an older version is brought up step by step,
-//! each in one transaction that looks again first, so that two processes may try at once. A store
-//! of a newer version is left alone: whoever meets it says so, and every write looks again, since
-//! a newer release may raise the version while an older one has the store open.
+//! `user_version` holds the schema version. An older store is upgraded version by version, each in one
+//! transaction that checks the version again, so that two processes may try at once. A newer store is
+//! refused, also by every write: a newer release may upgrade it while an older one has it open.
+//! `application_id` holds a fingerprint of the schema, so that a store which an unreleased build made
+//! is refused too.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -17,42 +18,42 @@ use super::error::StoreError;
 use super::settings::Durability;
 use crate::data_dir::sync_folder;
 
-/// The steps from each version to the next; the first makes a new store.
+/// The upgrades from each version to the next; the first one creates a store.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// The version this release writes.
+/// The schema version of this release.
 pub(super) const VERSION: u32 = 1;
 
-/// How long it is waited before another attempt to make a store.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Pause between two attempts to create a store.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Statements that are kept ready.
-const STATEMENTS: usize = 64;
+/// Prepared statements that a connection keeps: more than there are in the code.
+const MAX_PREPARED_STATEMENTS: usize = 64;
 
-/// Opens the database at `path` for writing, and makes it if there is none.
+/// Opens the database at `path` for writing, and creates it if there is none.
 pub(super) fn open(
     path: &Path,
     durability: Durability,
     busy_timeout: Duration,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // SQLite tries to open a file that it does not find once more, to read only; and by then
-    // another process may have made it. So it is never let near a file that is not there.
+    // If SQLite does not find the file, it retries read-only, and by then another process may have
+    // created it: the connection would be read-only. So the file is created before SQLite opens it.
     if !path.try_exists()? {
-        make_file(path)?;
+        create_file(path)?;
     }
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, durability, busy_timeout)?;
     match version(&connection)? {
-        VERSION => {}
+        VERSION => check_fingerprint(&connection)?,
         0 => create(&connection, path, busy_timeout)?,
         found if found > VERSION => return Err(StoreError::Newer { found, known: VERSION }),
-        _ => bring_up(&connection, &STEPS)?,
+        _ => upgrade(&connection, &STEPS)?,
     }
     Ok(connection)
 }
 
-/// Opens the database for reading only. It still takes part in the locking.
+/// Opens the database read-only. It still takes part in the locking.
 pub(super) fn open_read_only(
     path: &Path,
     busy_timeout: Duration,
@@ -61,9 +62,9 @@ pub(super) fn open_read_only(
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, Durability::Full, busy_timeout)?;
     match version(&connection)? {
-        VERSION => Ok(connection),
+        VERSION => check_fingerprint(&connection).map(|()| connection),
         found if found > VERSION => Err(StoreError::Newer { found, known: VERSION }),
-        // Somebody has to write to bring it up; a reader alone cannot.
+        // Upgrading the store needs a connection that can write.
         _ => {
             drop(connection);
             open(path, Durability::Full, busy_timeout)
@@ -71,12 +72,12 @@ pub(super) fn open_read_only(
     }
 }
 
-/// The schema version that the store has now.
+/// The store's current schema version.
 pub(super) fn version(connection: &Connection) -> Result<u32, StoreError> {
     Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
 }
 
-/// As long as SQLite can wait.
+/// A timeout within the range that SQLite accepts.
 pub(super) fn bounded(busy_timeout: Duration) -> Duration {
     busy_timeout.min(Duration::from_secs(7 * 24 * 3_600))
 }
@@ -86,17 +87,16 @@ fn configure(
     durability: Durability,
     busy_timeout: Duration,
 ) -> Result<(), StoreError> {
-    // More than there are: a long-lived process prepares each once.
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
     connection.busy_timeout(bounded(busy_timeout))?;
-    // The log stays when the last process leaves: deleting and making it again costs each hook
-    // more than everything else it does.
+    // The write-ahead log stays when the last process leaves: deleting and creating it again would
+    // cost each hook more than everything else it does.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    // fullfsync is the sync of macOS that reaches the disk; elsewhere it changes nothing.
+    // On macOS only fullfsync reaches the disk; elsewhere it has no effect.
     connection.execute_batch(&format!(
         "PRAGMA synchronous={synchronous}; PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON;
          PRAGMA wal_autocheckpoint=0;"
@@ -104,8 +104,8 @@ fn configure(
     Ok(())
 }
 
-/// Makes the empty file, for its owner only.
-pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
+/// Creates the empty file, readable by its owner only.
+pub(super) fn create_file(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -114,24 +114,26 @@ pub(super) fn make_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes the tables, together with whoever else tries to. Where two switch to the log at once,
-/// SQLite tells one of them that the store is locked without waiting; so the waiting is done here.
+/// Creates the tables; other processes may try at the same time. If two switch to the write-ahead log
+/// at once, SQLite reports a lock to one of them without waiting, so this waits instead.
 fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
         match try_create(connection, path) {
-            Err(StoreError::Locked) if begun.elapsed() < busy_timeout => thread::sleep(PAUSE),
+            Err(StoreError::Locked) if begun.elapsed() < busy_timeout => {
+                thread::sleep(RETRY_INTERVAL)
+            }
             done => return done,
         }
     }
 }
 
-/// Makes the tables. The names of the files are durable before anybody can see the tables, so no
-/// process ever acknowledges a record in a file that a power cut could take away.
+/// Creates the tables. The file names are durable before any process can see the tables, so no record
+/// is ever acknowledged in a file that a power cut could remove.
 fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        let why = "its filesystem cannot share memory between processes".to_owned();
+        let why = "its filesystem does not support shared memory".to_owned();
         return Err(StoreError::Unwritable(why));
     }
     let transaction =
@@ -142,13 +144,27 @@ fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
         }
         transaction.execute_batch(STEPS.first().copied().unwrap_or_default())?;
         transaction.pragma_update(None, "user_version", 1)?;
+        transaction.pragma_update(None, "application_id", fingerprint())?;
     }
     transaction.commit()?;
-    bring_up(connection, &STEPS)
+    upgrade(connection, &STEPS)
 }
 
-/// Takes the steps that are missing, each in a transaction of its own.
-fn bring_up(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
+/// A number that changes with the text of the schema. It is fixed with the first release.
+fn fingerprint() -> i32 {
+    let hash = xxhash_rust::xxh3::xxh3_64(STEPS.concat().as_bytes());
+    let [low, middle, high, ..] = hash.to_le_bytes();
+    i32::from_le_bytes([low, middle, high, b'M'])
+}
+
+/// Refuses a store that another unreleased build made.
+fn check_fingerprint(connection: &Connection) -> Result<(), StoreError> {
+    let found: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if found == fingerprint() { Ok(()) } else { Err(StoreError::EarlierBuild) }
+}
+
+/// Applies the missing upgrades, each in a transaction of its own.
+fn upgrade(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
     loop {
         let transaction =
             rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -164,34 +180,54 @@ fn bring_up(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rusqlite::Connection;
 
-    use super::{STEPS, VERSION, bring_up, version};
+    use super::{Durability, STEPS, StoreError, VERSION, upgrade, version};
 
     #[test]
-    fn there_is_a_step_for_every_version() {
+    fn every_version_has_an_upgrade() {
         assert_eq!(STEPS.len(), usize::try_from(VERSION).unwrap());
     }
 
     #[test]
-    fn missing_steps_are_taken_in_order_and_once() {
+    fn missing_upgrades_are_applied_in_order_and_once() {
         let connection = Connection::open_in_memory().unwrap();
         let steps = ["CREATE TABLE a(x)", "ALTER TABLE a ADD COLUMN y", "CREATE TABLE b(z)"];
-        bring_up(&connection, &steps[..1]).unwrap();
+        upgrade(&connection, &steps[..1]).unwrap();
         connection.execute("INSERT INTO a VALUES (7)", []).unwrap();
-        bring_up(&connection, &steps).unwrap();
-        bring_up(&connection, &steps).unwrap();
+        upgrade(&connection, &steps).unwrap();
+        upgrade(&connection, &steps).unwrap();
         assert_eq!(version(&connection).unwrap(), 3);
         let kept: i64 = connection.query_row("SELECT x FROM a", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 7);
     }
 
     #[test]
-    fn a_failed_step_changes_nothing() {
+    fn a_failed_upgrade_changes_nothing() {
         let connection = Connection::open_in_memory().unwrap();
         let steps = ["CREATE TABLE a(x)", "CREATE TABLE b(y); CREATE TABLE a(x)"];
-        bring_up(&connection, &steps).unwrap_err();
+        upgrade(&connection, &steps).unwrap_err();
         assert_eq!(version(&connection).unwrap(), 1);
         connection.prepare("SELECT * FROM b").unwrap_err();
+    }
+
+    #[test]
+    fn a_store_of_an_earlier_build_is_refused_with_one_clear_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let open = || super::open(&path, Durability::Full, Duration::from_secs(5));
+        drop(open().unwrap());
+        drop(open().unwrap());
+        let other = Connection::open(&path).unwrap();
+        other.pragma_update(None, "application_id", 0).unwrap();
+        drop(other);
+        let error = open().unwrap_err();
+        assert_eq!(error, StoreError::EarlierBuild);
+        assert_eq!(error.to_string().lines().count(), 1);
+        assert!(error.hint().contains("MIDCOURSE_HOME"));
+        let error = super::open_read_only(&path, Duration::from_secs(5)).unwrap_err();
+        assert_eq!(error, StoreError::EarlierBuild);
     }
 }

@@ -1,7 +1,7 @@
-//! Searching the texts of all records, through an index beside the store.
+//! Full-text search over all records, through an index in a file of its own.
 //!
-//! The index is a database of its own and is filled by whoever searches, never by a hook. It can
-//! be deleted at any time and is made again.
+//! The process that searches brings the index up to date; hooks never do. It can be deleted at any
+//! time and is then built again.
 
 use std::path::Path;
 
@@ -13,25 +13,25 @@ use super::error::StoreError;
 use super::read;
 use super::{Store, body};
 
-/// The index's form; another one is thrown away.
+/// The version of the index format; an index of another version is deleted and built again.
 const VERSION: u32 = 1;
 
 /// Records indexed per transaction.
 const PAGE: i64 = 500;
 
-/// Of each text, as much as this is searchable.
-const TEXT_MAX: usize = 64 * 1024;
+/// The searchable part of each text, in bytes from its start.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// A record that holds the words.
+/// A record that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// Its run.
+    /// The run.
     pub run_id: RunId,
-    /// Its place there.
+    /// The record's position in the run.
     pub seq: u64,
-    /// What kind it is.
+    /// The kind of its payload.
     pub kind: String,
-    /// The words where they stand.
+    /// The matching line, shortened.
     pub excerpt: String,
 }
 
@@ -41,12 +41,12 @@ pub struct SearchIndex {
 }
 
 impl SearchIndex {
-    /// Opens the index of a store, or begins a new one.
+    /// Opens the index of a store, or creates it.
     pub fn open(store: &Store) -> Result<Self, StoreError> {
         let file = store.data_dir().search_file();
         match Self::try_open(&file) {
             Ok(index) => Ok(index),
-            // It is only a cache: one that is damaged or of another form is made again.
+            // The index is only a cache: if it is damaged or of another version, it is built again.
             Err(StoreError::Damaged(_) | StoreError::Newer { .. }) => {
                 remove(&file)?;
                 Self::try_open(&file)
@@ -56,7 +56,7 @@ impl SearchIndex {
     }
 
     fn try_open(file: &Path) -> Result<Self, StoreError> {
-        super::schema::make_file(file)?;
+        super::schema::create_file(file)?;
         let connection = Connection::open(file)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         match super::schema::version(&connection)? {
@@ -72,8 +72,8 @@ impl SearchIndex {
         Ok(Self { connection })
     }
 
-    /// Takes in what was recorded since the last time, calling `progress` with how many records
-    /// are left.
+    /// Indexes the records that are new since the last call. Calls `progress` with the number of
+    /// records that are left.
     pub fn catch_up(
         &mut self,
         store: &Store,
@@ -88,8 +88,8 @@ impl SearchIndex {
         let mut upto = upto.unwrap_or(0);
         while upto < last {
             progress(u64::try_from(last.saturating_sub(upto)).unwrap_or_default());
-            match self.take_in_page(store, upto)? {
-                // What was left has been removed meanwhile.
+            match self.index_page(store, upto)? {
+                // The remaining records were removed meanwhile.
                 done if done == upto => break,
                 done => upto = done,
             }
@@ -98,7 +98,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    fn take_in_page(&mut self, store: &Store, upto: i64) -> Result<i64, StoreError> {
+    fn index_page(&mut self, store: &Store, upto: i64) -> Result<i64, StoreError> {
         let mut find = store.connection.prepare_cached(
             "SELECT id, run, seq FROM records WHERE id > ?1 ORDER BY id LIMIT ?2",
         )?;
@@ -108,7 +108,7 @@ impl SearchIndex {
         let transaction = self.connection.transaction()?;
         let mut done = upto;
         for (id, run, seq) in places {
-            // What cannot be read cannot be searched; verify tells.
+            // An unreadable record cannot be searched; `verify` reports it.
             if let Ok(Some(record)) = read::record(&store.connection, run, seq) {
                 transaction
                     .prepare_cached("INSERT OR REPLACE INTO texts (rowid, text) VALUES (?1, ?2)")?
@@ -121,9 +121,9 @@ impl SearchIndex {
         Ok(done)
     }
 
-    /// The latest records that hold all the words, newest first. The words are plain words, not
-    /// the index's query language; what has no letter or digit is no word. A record is found by
-    /// what was told first about its fact.
+    /// The latest records that contain all the words, newest first. Words are taken literally, not as a
+    /// query language; those without a letter or digit are ignored. Fields that a further report added
+    /// to a record are not searched.
     pub fn search(
         &self,
         store: &Store,
@@ -153,7 +153,7 @@ impl SearchIndex {
     }
 }
 
-/// Throws the index away.
+/// Deletes the index.
 pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     for end in ["", "-wal", "-shm"] {
         let mut name = file.as_os_str().to_owned();
@@ -179,17 +179,17 @@ fn hit(store: &Store, id: i64, words: &str) -> Result<Option<SearchHit>, StoreEr
     Ok(Some(SearchHit { run_id, seq, kind, excerpt }))
 }
 
-/// All texts of a payload, one a line.
+/// All texts of a payload, one per line.
 fn searchable(mut value: Value) -> String {
     let mut all = String::new();
     body::each_text(&mut value, &mut |_, text| {
-        all.push_str(text.get(..text.floor_char_boundary(TEXT_MAX)).unwrap_or_default());
+        all.push_str(text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default());
         all.push('\n');
     });
     all
 }
 
-/// The line where the first of the words stands, with a little around it.
+/// The line that contains the first word, shortened.
 fn excerpt(text: &str, words: &str) -> String {
     const WIDTH: usize = 120;
     let word = words.split_whitespace().next().unwrap_or_default().to_lowercase();

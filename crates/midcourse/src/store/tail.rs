@@ -1,4 +1,4 @@
-//! The latest records of all runs, and what comes after them.
+//! Following the latest records of one run or of all runs.
 
 use midcourse_core::RunId;
 use rusqlite::params;
@@ -7,12 +7,12 @@ use super::error::StoreError;
 use super::read::{self, StoredRecord};
 use super::{Store, append};
 
-/// A place in the order in which records were stored, whatever their run.
+/// A position in the order in which records were stored, across all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(i64);
 
 impl Store {
-    /// The place before the latest `count` records, of one run or of all.
+    /// The position before the latest `count` records of one run, or of all runs.
     pub fn cursor(&self, run_id: Option<&RunId>, count: usize) -> Result<Cursor, StoreError> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let last = "coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM records))";
@@ -34,7 +34,7 @@ impl Store {
         Ok(Cursor(cursor))
     }
 
-    /// Some records after a place, of one run or of all, and the place after them.
+    /// Up to `count` records after a position, of one run or of all, and the position after them.
     pub fn records_after(
         &self,
         cursor: Cursor,
@@ -64,8 +64,8 @@ impl Store {
         Ok((records, after))
     }
 
-    /// Changes whenever another process has changed the store.
-    pub fn version_of_data(&self) -> Result<i64, StoreError> {
+    /// A number that changes whenever another process changes the store.
+    pub fn data_version(&self) -> Result<i64, StoreError> {
         Ok(self.connection.query_row("PRAGMA data_version", [], |row| row.get(0))?)
     }
 

@@ -1,8 +1,8 @@
-//! A store shared within one process: one thread writes, and commits for all that wait.
+//! A store that is shared within one process: one thread writes and commits for all callers.
 //!
-//! Callers queue events and are acknowledged after the commit that holds theirs. The queue is
-//! bounded: when it is full, callers wait for room, asynchronous ones without blocking their
-//! runtime. Events that arrive while a commit is under way share the next one.
+//! Callers queue events and are acknowledged after the commit that contains theirs. The queue is
+//! bounded: when it is full, callers wait without blocking their runtime. Events that arrive during a
+//! commit share the next one.
 
 use std::thread::{self, JoinHandle};
 
@@ -14,10 +14,10 @@ use crate::data_dir::DataDir;
 use crate::event::Event;
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
-/// Events that may wait for the writer.
+/// The capacity of the queue.
 const QUEUE: usize = 1024;
 
-/// Events that share one commit.
+/// Events that share one commit, at most.
 const BATCH: usize = 256;
 
 struct Job {
@@ -27,17 +27,17 @@ struct Job {
 
 /// A store for the tasks and threads of one process.
 ///
-/// Dropping it waits until what is queued is written.
+/// Dropping it waits until all queued events are written.
 pub struct StoreWriter {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl StoreWriter {
-    /// Opens the store of a data_dir and starts its writer.
+    /// Opens the store in a data directory and starts its writer thread.
     pub fn open(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
         let mut store = Store::open(data_dir, settings.clone())?;
-        // What is wrong with the spill folder is no reason not to record.
+        // A broken spill folder must not prevent recording.
         while store.ingest_spilled().is_ok_and(|taken| taken > 0) {}
         let (jobs, queue) = mpsc::channel(QUEUE);
         let data_dir = data_dir.clone();
@@ -52,10 +52,10 @@ impl TrajectorySink for StoreWriter {
     fn record(&self, event: Event) -> Recording<'_> {
         Box::pin(async move {
             let gone = || TrajectoryError::Io("the store's writer has stopped".to_owned());
-            let (reply, answer) = oneshot::channel();
+            let (reply, done) = oneshot::channel();
             let jobs = self.jobs.as_ref().ok_or_else(gone)?;
             jobs.send(Job { event, reply }).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())?
+            done.await.map_err(|_| gone())?
         })
     }
 }
@@ -64,17 +64,16 @@ impl Drop for StoreWriter {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has told its callers by dropping their replies.
+            // If the writer panicked, its callers got an error when their reply was dropped.
             let _ = thread.join();
         }
     }
 }
 
-/// Writes batches until nobody can queue any more, and leaves an empty log behind.
+/// Writes batches until the last sender is gone, and then truncates the write-ahead log.
 ///
-/// After a failure the same connection goes on: what it could not sync it writes over with the
-/// next batch, where a new one would take it for committed. Only a store that is damaged, or has
-/// gone, is opened anew.
+/// After a failure the same connection is kept: it overwrites what it could not sync with the next
+/// batch, where a new connection would take it for committed. Only a damaged store is opened again.
 fn write(
     mut queue: mpsc::Receiver<Job>,
     store: Store,
@@ -100,7 +99,7 @@ fn write(
         match written {
             Ok(recorded) => {
                 for (reply, recorded) in replies.into_iter().zip(recorded) {
-                    // A caller that gave up waiting has its record all the same.
+                    // A caller that stopped waiting still has its record.
                     let _ = reply.send(recorded.map_err(TrajectoryError::from));
                 }
             }
