@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod monitor;
+mod tidy;
