@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use clark_agent::{TrajectoryError as ClarkError, TrajectoryRecord as ClarkRecord};
-use midcourse::{Event, Source, TrajectoryError, TrajectorySink};
+use midcourse::{Channel, Event, Source, TrajectoryError, TrajectorySink};
 use midcourse::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use tokio::sync::Mutex;
 
@@ -51,7 +51,7 @@ struct Known {
 impl DurableTrajectorySink {
     /// Takes records into this sink.
     pub fn new(sink: Arc<dyn TrajectorySink>) -> Self {
-        let source = Source::new("clark-agent", "recorder");
+        let source = Source::new("clark-agent", Channel::Library);
         Self { sink, source, state: Mutex::default() }
     }
 

@@ -162,7 +162,7 @@ fn event(number: u64) -> String {
 /// Stores a run of this length, with its checkpoint.
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
-    let source = Source::new("claude-code", "hook");
+    let source = Source::new("claude-code", midcourse::Channel::Hook);
     let mut store = Store::open(&DataDir::at(home), StoreSettings::default()).unwrap();
     let mut watch = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
     let start = Timestamp::from_unix_ms(1_790_000_000_000);

@@ -74,7 +74,7 @@ fn store(home: &Path, tasks: usize, events: usize) -> Duration {
     let sink: Arc<dyn TrajectorySink> = Arc::new(sink);
     spread(tasks, events, |call| {
         let run = RunIdentity::root(call.split('-').next().unwrap());
-        let source = Source::new("bench", "task");
+        let source = Source::new("bench", midcourse::Channel::Library);
         sink.record_blocking(Event::new(run, source, now(), payload(&call))).unwrap();
     })
 }
@@ -94,7 +94,7 @@ fn list() {
     let folder = tempfile::tempdir().unwrap();
     let home = DataDir::at(folder.path());
     let mut store = Store::open(&home, StoreSettings::default()).unwrap();
-    let source = Source::new("bench", "task");
+    let source = Source::new("bench", midcourse::Channel::Library);
     for batch in 0..20_u64 {
         let events = (0..5_000).map(|n| {
             let n = batch * 5_000 + n;

@@ -19,8 +19,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use midcourse::{
-    DecisionPoint, Delivery, DeliveryPolicy, Event, GuidanceSelection, RunIdentity, Source,
-    Timestamp, TrajectoryPayload,
+    Channel, DecisionPoint, Delivery, DeliveryPolicy, Event, GuidanceSelection, RunIdentity,
+    Source, Timestamp, TrajectoryPayload,
 };
 
 pub(crate) use reply::ReplyEvent;
@@ -197,7 +197,7 @@ impl Host {
     /// may be installed twice.
     fn event(
         self,
-        channel: &str,
+        channel: Channel,
         run: RunIdentity,
         at: Timestamp,
         payload: TrajectoryPayload,
@@ -212,7 +212,8 @@ impl Host {
             || RunIdentity::root(format!("{}.unread", self.name())),
             RunIdentity::root,
         );
-        let event = Event::unread(run, Source::new(self.name(), "hook"), at, bytes).deduped();
+        let event =
+            Event::unread(run, Source::new(self.name(), Channel::Hook), at, bytes).deduped();
         Decoded { events: vec![event], ..Decoded::nothing() }
     }
 }

@@ -17,7 +17,6 @@ use midcourse::{Budget, DataDir, DeliveryPolicy, Engine, Mode, Timestamp};
 
 use crate::config::{self, Config, ConfigError, Layer, Overrides};
 
-pub(crate) use events::SETTINGS_CHANNEL;
 pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder};
 
 #[derive(Debug, Clone, PartialEq)]

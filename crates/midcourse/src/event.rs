@@ -128,37 +128,82 @@ pub struct ForeignRecord {
     pub events: Vec<Event>,
 }
 
-/// Where an event comes from: the host, and the channel by which it reached us
-/// (`claude-code/hook`).
+/// Where an event comes from: the host, and the channel by which it reached us. Provenance only:
+/// nothing is decided by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Source(CompactString);
+pub struct Source {
+    host: CompactString,
+    channel: Channel,
+}
 
 impl Source {
-    /// A host and the channel its events come by.
-    pub fn new(host: &str, way: &str) -> Self {
-        Self(compact_str::format_compact!("{host}/{way}"))
+    /// A host, such as `claude-code`, and the channel its event came by.
+    pub fn new(host: &str, channel: Channel) -> Self {
+        Self { host: host.into(), channel }
     }
 
-    /// The host.
+    /// The program we are plugged into, or the model API behind the proxy.
     pub fn host(&self) -> &str {
-        self.0.split('/').next().unwrap_or_default()
+        &self.host
     }
 
-    /// The channel.
-    pub fn way(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, way)| way)
-    }
-
-    /// The source as stored.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// How the event reached us.
+    pub const fn channel(&self) -> Channel {
+        self.channel
     }
 }
 
-impl From<&str> for Source {
-    fn from(source: &str) -> Self {
-        Self(source.into())
+/// How an event reached us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// A hook of a coding agent.
+    Hook,
+    /// The transcript that a coding agent keeps, read by a hook.
+    Transcript,
+    /// The proxy between an agent and its model.
+    Proxy,
+    /// A program that embeds this crate, or pipes its events into `midcourse record`.
+    Library,
+    /// A file that was imported.
+    Import,
+    /// The settings of a run: its configuration and its deadline.
+    Settings,
+    /// The engine: deliveries and outcomes.
+    Engine,
+    /// The store: records that keep a run whole, such as gap markers.
+    Store,
+}
+
+impl Channel {
+    const ALL: [Self; 8] = [
+        Self::Hook,
+        Self::Transcript,
+        Self::Proxy,
+        Self::Library,
+        Self::Import,
+        Self::Settings,
+        Self::Engine,
+        Self::Store,
+    ];
+
+    /// The stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Transcript => "transcript",
+            Self::Proxy => "proxy",
+            Self::Library => "library",
+            Self::Import => "import",
+            Self::Settings => "settings",
+            Self::Engine => "engine",
+            Self::Store => "store",
+        }
+    }
+
+    /// The channel with this stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|channel| channel.as_str() == name)
     }
 }
 
@@ -199,11 +244,11 @@ impl<T: AsRef<str>> From<T> for FactKey {
 mod tests {
     use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload};
 
-    use super::{Event, Source};
+    use super::{Channel, Event, Source};
 
     #[test]
     fn bytes_that_are_not_utf8_are_kept_as_escapes() {
-        let source = Source::new("codex", "hook");
+        let source = Source::new("codex", Channel::Hook);
         let event = Event::unread(
             RunIdentity::root("r"),
             source,
@@ -212,5 +257,13 @@ mod tests {
         );
         let TrajectoryPayload::Unread { host, raw } = event.payload else { unreachable!() };
         assert_eq!((host.as_str(), raw.as_str()), ("codex", "a\0\\xff\\xfez\\xc3"));
+    }
+
+    #[test]
+    fn channels_read_back_by_their_names() {
+        for channel in Channel::ALL {
+            assert_eq!(Channel::from_name(channel.as_str()), Some(channel));
+        }
+        assert_eq!(Channel::from_name("pigeon"), None);
     }
 }

@@ -56,7 +56,7 @@ mod store;
 pub use clock::now;
 pub use data_dir::{DATA_DIR_VARIABLE, DataDir, NoDataDir, sync_folder};
 pub use dedupe::RecordStatus;
-pub use event::{Event, FactKey, ForeignRecord, Source};
+pub use event::{Channel, Event, FactKey, ForeignRecord, Source};
 pub use monitor::{BlockingRun, Monitor, MonitoredRun, Report};
 pub use recorder::{OnFailure, RecordOutcome, TrajectoryRecorder};
 pub use redact::{InvalidPrefix, Redacted, Redaction, SecretKind, SecretKinds};

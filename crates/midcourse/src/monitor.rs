@@ -19,7 +19,7 @@ use compact_str::CompactString;
 use midcourse_core::{Budget, Engine, RunId, RunIdentity};
 
 use crate::data_dir::DataDir;
-use crate::event::Source;
+use crate::event::{Channel, Source};
 use crate::recorder::{OnFailure, TrajectoryRecorder};
 use crate::sink::{InMemoryTrajectorySink, TrajectoryError, TrajectorySink};
 use crate::store::{Store, StoreError, StoreSettings, StoreWriter, SyncedEngine};
@@ -133,7 +133,7 @@ impl Monitor {
 
     fn monitored(&self, engine: Option<Engine>) -> MonitoredRun {
         let sink = Arc::new(EvaluatingSink::new(Arc::clone(&self.sink), engine));
-        let source = Source::new(&self.host, "library");
+        let source = Source::new(&self.host, Channel::Library);
         let recorder = TrajectoryRecorder::new(Arc::<EvaluatingSink>::clone(&sink), source);
         MonitoredRun::new(recorder.on_failure(self.on_failure), sink)
     }

@@ -99,7 +99,7 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
     assert_eq!(kinds(&records).last(), Some(&"outcome"));
     let opinions = shelf.store().records("r", 0, usize::MAX).unwrap();
     let source = &opinions[place].source;
-    assert_eq!(source, "midcourse/engine");
+    assert_eq!(source.channel(), midcourse::Channel::Engine);
 }
 
 #[tokio::test]

@@ -156,7 +156,7 @@ fn import_file(
 fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
     let defaults = LineDefaults {
         run_id: None,
-        source: Source::new("import", "records"),
+        source: Source::new("import", midcourse::Channel::Import),
         at,
         // Records from before versions were recorded.
         schema_version: 0,

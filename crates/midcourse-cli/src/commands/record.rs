@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Parses a line into events. An invalid line becomes an unread event if `--run` names its run.
 fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
-    let source = Source::new(&arguments.host, "record");
+    let source = Source::new(&arguments.host, midcourse::Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
     let defaults = LineDefaults {
         run_id: run_id.clone(),

@@ -10,15 +10,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use midcourse::{
-    DecisionPoint, DeliveryPolicy, Engine, OutcomeVerdict, Step, TrajectoryPayload,
+    Channel, DecisionPoint, DeliveryPolicy, Engine, OutcomeVerdict, Step, TrajectoryPayload,
     TrajectoryRecord,
 };
 use serde_json::json;
 
 use super::step_json::{Position, step_lines};
-use crate::apis::Api;
 use crate::hosts::Host;
-use crate::run_settings::{RunSettings, SETTINGS_CHANNEL};
+use crate::run_settings::RunSettings;
 use crate::terminal::warn;
 use input::InputRecord;
 
@@ -109,7 +108,7 @@ struct Replay {
 impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
-        let is_proxied = sources.clone().any(|source| Api::has_name(source.host()));
+        let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
         // A host's limits exist because it keeps what hooks deliver; what a proxy delivers is in
         // one request only.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
@@ -122,7 +121,7 @@ impl Replay {
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
         let InputRecord { record, source, decision_point } = input;
         // Other programs record configurations too, which mean nothing to this engine.
-        let is_ours = source.as_ref().is_some_and(|source| source.way() == SETTINGS_CHANNEL);
+        let is_ours = source.as_ref().is_some_and(|source| source.channel() == Channel::Settings);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
             // The new configuration applies from here on; the session goes on.

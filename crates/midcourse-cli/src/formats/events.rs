@@ -60,7 +60,8 @@ impl ParsedRun {
     /// Converts the run to records for a store. Their keys (call id or position) make a second
     /// import find them again.
     pub fn into_records(self) -> Vec<ForeignRecord> {
-        let source = Source::new(self.source.as_deref().unwrap_or("import"), "events");
+        let source =
+            Source::new(self.source.as_deref().unwrap_or("import"), midcourse::Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
             let mut event = Event::new(self.identity.clone(), source.clone(), at, payload);
             event.fact.get_or_insert_with(|| key.into());

@@ -3,7 +3,7 @@
 //! Only the payload is required; everything else has a default. A payload of an unknown kind is
 //! kept unread, with its bytes.
 
-use midcourse::{DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse::{Channel, DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -41,7 +41,8 @@ struct LineWire {
     depth: usize,
     recorded_at_unix_ms: Option<Timestamp>,
     payload: Value,
-    source: Option<Source>,
+    host: Option<String>,
+    channel: Option<Channel>,
     fact: Option<FactKey>,
     /// `null` means that nothing can be delivered.
     #[serde(default, deserialize_with = "present")]
@@ -61,7 +62,13 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Decision
 pub fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
     let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;
-    let source = wire.source.unwrap_or_else(|| defaults.source.clone());
+    let source = match (wire.host, wire.channel) {
+        (None, None) => defaults.source.clone(),
+        (host, channel) => Source::new(
+            host.as_deref().unwrap_or_else(|| defaults.source.host()),
+            channel.unwrap_or_else(|| defaults.source.channel()),
+        ),
+    };
     let at = wire.recorded_at_unix_ms.unwrap_or(defaults.at);
     let mut run = RunIdentity::root(run_id.as_str());
     run.parent_run_id = wire.parent_run_id;
@@ -116,7 +123,7 @@ mod tests {
     fn defaults() -> LineDefaults {
         LineDefaults {
             run_id: None,
-            source: "x/y".into(),
+            source: midcourse::Source::new("x", midcourse::Channel::Library),
             at: Timestamp::from_unix_ms(9),
             schema_version: 1,
             decision_point: Some(DecisionPoint::PreToolSelection),

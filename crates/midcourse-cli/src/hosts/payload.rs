@@ -62,7 +62,7 @@ pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Ve
     let older = responses.len().saturating_sub(MAX_RESPONSES);
     let usage_event = |(response, usage): (String, Usage)| {
         let payload = TrajectoryPayload::UsageReported { usage };
-        let source = Source::new(event.source.host(), "transcript");
+        let source = Source::new(event.source.host(), midcourse::Channel::Transcript);
         Event::new(event.run.clone(), source, event.at, payload)
             .with_fact(format!("usage:{response}"))
     };

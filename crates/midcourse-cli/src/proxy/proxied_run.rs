@@ -377,7 +377,7 @@ impl InsertionPoints {
 
 /// The source of everything the proxy reports.
 pub(super) fn source(api: Api) -> Source {
-    Source::new(api.name(), "proxy")
+    Source::new(api.name(), midcourse::Channel::Proxy)
 }
 
 fn first_new_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {

@@ -1,12 +1,9 @@
 //! Recording the settings: the configuration and the deadline become events of the run, so that a
 //! replay needs nothing but the records.
 
-use midcourse::{Event, Source, TrajectoryPayload};
+use midcourse::{Channel, Event, Source, TrajectoryPayload};
 
 use super::RunSettings;
-
-/// The channel of the events that record settings.
-pub(crate) const SETTINGS_CHANNEL: &str = "launch";
 
 impl RunSettings {
     /// Adds the settings to the events of a host, where one of them begins a run, resumes it or
@@ -42,7 +39,7 @@ impl RunSettings {
         if self.deadline.is_some() || is_resumed {
             payloads.push(TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline });
         }
-        let source = Source::new(opening.source.host(), SETTINGS_CHANNEL);
+        let source = Source::new(opening.source.host(), Channel::Settings);
         let event = |payload| {
             let event = Event::new(opening.run.clone(), source.clone(), opening.at, payload);
             match self.launch_key() {
@@ -66,7 +63,7 @@ mod tests {
     use super::RunSettings;
 
     fn recorded(settings: &RunSettings, payload: TrajectoryPayload) -> Vec<Event> {
-        let source = Source::new("codex", "hook");
+        let source = Source::new("codex", midcourse::Channel::Hook);
         let event = Event::new(RunIdentity::root("r"), source, Timestamp::default(), payload);
         let mut events = vec![event];
         settings.clone().record_in(&mut events);

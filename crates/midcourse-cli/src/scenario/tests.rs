@@ -85,7 +85,8 @@ fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     for (event, record, decision_point) in records(scenario) {
         let mut engine = SyncedEngine::new(engine()).unwrap();
         let (run, at) = (RunIdentity::root(scenario.name.as_str()), record.at());
-        let mut reported = Event::new(run, Source::new("test", "hook"), at, record.payload);
+        let mut reported =
+            Event::new(run, Source::new("test", midcourse::Channel::Hook), at, record.payload);
         reported.decision_point = decision_point;
         let (_, step) = store.step(reported, &mut engine).unwrap();
         add_messages(&mut messages, event, &step.deliveries);

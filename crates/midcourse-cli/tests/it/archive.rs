@@ -64,7 +64,7 @@ pub(crate) fn everything(store: &mut Store) {
     store.append(ended("r", "too long", &"0123456789".repeat(200_000))).unwrap();
     store.append(ended("r", "secret", &format!("AKIA{}", "ABCDEFGHIJKLMNOP"))).unwrap();
     let mut filled = ended("r", "long", "");
-    filled.source = Source::new("test", "proxy");
+    filled.source = Source::new("test", midcourse::Channel::Proxy);
     filled.payload = TrajectoryPayload::ToolEnded {
         tool_call_id: "long".into(),
         tool_name: "bash".into(),

@@ -56,7 +56,7 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
         // The start of the same call is another fact.
         assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
         let mut other = ended("r", "c", "the proxy saw more");
-        other.source = Source::new("test", "proxy");
+        other.source = Source::new("test", midcourse::Channel::Proxy);
         assert_eq!(status(&sink, other.clone()), RecordStatus::Duplicate, "the first source wins");
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
@@ -95,7 +95,7 @@ fn a_source_is_compared_with_its_own_first_report() {
         let first = ended("r", "c", "out");
         assert_eq!(status(&sink, first.clone()), RecordStatus::New);
         let mut other = first.clone();
-        other.source = Source::new("test", "proxy");
+        other.source = Source::new("test", midcourse::Channel::Proxy);
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
             unreachable!()
         };
@@ -117,7 +117,7 @@ fn a_call_has_one_end() {
             tool_name: "bash".into(),
             reason: Some("not allowed".into()),
         };
-        Event::new(root("r"), Source::new("test", "batch"), at(0), payload)
+        Event::new(root("r"), Source::new("test", midcourse::Channel::Transcript), at(0), payload)
     };
     check_all(|subject| {
         let sink = subject.sink();
@@ -148,7 +148,7 @@ fn consecutive_events_are_deduplicated_where_the_event_allows_it() {
         assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
         assert_eq!(status(&sink, go_on()), RecordStatus::New, "another event came between");
         let mut other = go_on();
-        other.source = Source::new("test", "proxy");
+        other.source = Source::new("test", midcourse::Channel::Proxy);
         assert_eq!(status(&sink, other), RecordStatus::New, "the source is another one");
     });
 }

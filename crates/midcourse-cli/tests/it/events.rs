@@ -19,7 +19,7 @@ pub(crate) fn at(seconds: u64) -> Timestamp {
 }
 
 pub(crate) fn hook() -> Source {
-    Source::new("test", "hook")
+    Source::new("test", midcourse::Channel::Hook)
 }
 
 pub(crate) fn root(run: &str) -> RunIdentity {

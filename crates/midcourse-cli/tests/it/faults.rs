@@ -289,8 +289,10 @@ fn recorder_loop() {
         StoreSettings { busy_timeout: Duration::from_millis(50), ..StoreSettings::default() };
     assert_eq!(settings.durability, Durability::Full);
     let sink = Arc::new(StoreWriter::open(&DataDir::at(root.join("home")), settings).unwrap());
-    let recorder =
-        TrajectoryRecorder::new(sink as Arc<dyn TrajectorySink>, Source::new("test", "loop"));
+    let recorder = TrajectoryRecorder::new(
+        sink as Arc<dyn TrajectorySink>,
+        Source::new("test", midcourse::Channel::Library),
+    );
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     for _ in std::io::stdin().lines() {
         let recorded = recorder.record_blocking(TrajectoryPayload::TurnStarted).unwrap();

@@ -37,7 +37,10 @@ impl TrajectorySink for FailingSink {
 }
 
 fn recorder(sink: &Arc<FailingSink>) -> TrajectoryRecorder {
-    TrajectoryRecorder::new(sink.clone() as Arc<dyn TrajectorySink>, Source::new("test", "loop"))
+    TrajectoryRecorder::new(
+        sink.clone() as Arc<dyn TrajectorySink>,
+        Source::new("test", midcourse::Channel::Library),
+    )
 }
 
 fn kinds(sink: &FailingSink) -> Vec<String> {

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use midcourse::{
-    AgentMessage, Budget, DataDir, DecisionPoint, Engine, Event, RecordStatus, RunIdentity, Source,
-    Store, SyncedEngine, ToolResult, TrajectoryPayload, spill_event,
+    AgentMessage, Budget, Channel, DataDir, DecisionPoint, Engine, Event, RecordStatus,
+    RunIdentity, Source, Store, SyncedEngine, ToolResult, TrajectoryPayload, spill_event,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
     key: Option<String>,
-    source: String,
+    source: Source,
     /// The first report, before other sources filled in missing fields.
     first: Value,
     payload: Value,
@@ -82,7 +82,7 @@ impl Model {
             self.0.entry(parent.to_string()).or_insert_with(|| {
                 vec![Fact {
                     key: Some("run".into()),
-                    source: "midcourse/store".into(),
+                    source: Source::new("midcourse", Channel::Store),
                     first: Value::Null,
                     payload: json!({"kind": "run_started", "identity": identity}),
                 }]
@@ -95,11 +95,11 @@ impl Model {
             key.is_some() && fact.key == key && fact.payload["kind"] == payload["kind"]
         });
         let Some((index, known)) = known else {
-            let (source, first) = (event.source.as_str().into(), payload.clone());
+            let (source, first) = (event.source.clone(), payload.clone());
             run.push(Fact { key, source, first, payload });
             return (RecordStatus::New, run.len() as u64 - 1);
         };
-        let status = if known.source == event.source.as_str() {
+        let status = if known.source == event.source {
             if known.first == payload { RecordStatus::Duplicate } else { RecordStatus::Conflict }
         } else if known.payload["result"]["narration"].is_null()
             && !payload["result"]["narration"].is_null()
@@ -127,13 +127,13 @@ fn call(run: u8, call: u8, n: u8, source: u8, narrated: bool) -> Event {
         result,
         is_error: n == 1,
     };
-    let source = Source::new("test", if source == 0 { "hook" } else { "proxy" });
+    let source = Source::new("test", if source == 0 { Channel::Hook } else { Channel::Proxy });
     Event::new(RunIdentity::root(run.to_string()), source, at(u64::from(n)), payload)
 }
 
 fn message(run: RunIdentity, n: u8) -> Event {
     let payload = TrajectoryPayload::MessageAppended { message: AgentMessage::user(text(n)) };
-    Event::new(run, Source::new("test", "hook"), at(u64::from(n)), payload)
+    Event::new(run, Source::new("test", Channel::Hook), at(u64::from(n)), payload)
 }
 
 struct Comparison {
@@ -198,7 +198,7 @@ impl Comparison {
             prop_assert_eq!(records.len(), conclusions);
             self.model.0.get_mut(run_id).unwrap().extend(records.into_iter().map(|stored| Fact {
                 key: None,
-                source: "midcourse/engine".into(),
+                source: Source::new("midcourse", Channel::Engine),
                 first: Value::Null,
                 payload: stored.value,
             }));

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use midcourse::{
-    Budget, Engine, Event, RecordStatus, Redaction, RunOutcome, SearchIndex, SecretKind, Source,
-    Store, StoreError, StoreSettings, StoreWriter, SyncedEngine, Timestamp, TrajectoryPayload,
-    TrajectorySink, ingest,
+    Budget, Channel, Engine, Event, RecordStatus, Redaction, RunOutcome, SearchIndex, SecretKind,
+    Source, Store, StoreError, StoreSettings, StoreWriter, SyncedEngine, Timestamp,
+    TrajectoryPayload, TrajectorySink, ingest,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -404,8 +404,8 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
         };
         *is_error = true;
         // Two sources report the same event: installed hooks and those of a wrapper.
-        for source in ["hook", "wrapper"] {
-            event.source = Source::new("test", source);
+        for channel in [Channel::Hook, Channel::Proxy] {
+            event.source = Source::new("test", channel);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
             let ingested =
                 ingest(&data_dir, &quick(), event.clone(), &mut synced_engine()).unwrap();

@@ -14,7 +14,7 @@ use midcourse_core::{
 };
 
 use crate::dedupe::RecordStatus;
-use crate::event::{Event, Source};
+use crate::event::{Channel, Event, Source};
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
 pub(super) struct EvaluatingSink {
@@ -138,7 +138,7 @@ impl EvaluatingSink {
     /// Stores a delivery or an outcome. A message whose delivery cannot be stored is not delivered.
     async fn record_conclusion(&self, run: &RunIdentity, conclusion: TrajectoryRecord) {
         let expected = conclusion.seq;
-        let source = Source::new("midcourse", "engine");
+        let source = Source::new("midcourse", Channel::Engine);
         let event = Event::new(run.clone(), source, conclusion.at(), conclusion.payload);
         match self.record_guarded(event).await {
             Ok(recorded) if recorded.record.seq == expected => {}

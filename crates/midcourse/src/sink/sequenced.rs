@@ -66,7 +66,7 @@ mod tests {
     use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
 
     use super::{RecordWriter, SequencedSink, Writing};
-    use crate::event::{Event, Source};
+    use crate::event::{Channel, Event, Source};
     use crate::sink::{TrajectoryError, TrajectorySink as _};
 
     /// Writes to a list, and fails as often as it is told.
@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn turn(run: RunIdentity) -> Event {
-        let source = Source::new("test", "library");
+        let source = Source::new("test", Channel::Library);
         Event::new(run, source, Timestamp::default(), TrajectoryPayload::TurnStarted)
     }
 

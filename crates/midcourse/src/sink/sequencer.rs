@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Recorded, TrajectoryError};
 use crate::dedupe::{Comparison, RecordStatus, compare, merge, other_end};
-use crate::event::{Event, FactKey, Source};
+use crate::event::{Channel, Event, FactKey, Source};
 
 /// The records of all runs.
 #[derive(Debug, Default)]
@@ -124,7 +124,7 @@ impl Sequencer {
         identity.depth = event.run.depth.saturating_sub(1);
         identity.conversation_id = event.run.conversation_id.clone();
         let started = TrajectoryPayload::RunStarted { identity: identity.clone() };
-        let source = Source::new("midcourse", "store");
+        let source = Source::new("midcourse", Channel::Store);
         let entry = Entry::new(Event::new(identity, source, event.at, started), 0);
         undo.push((parent_id.clone(), None));
         undo.push((event.run.run_id.clone(), self.runs.get(&event.run.run_id).cloned()));

@@ -126,17 +126,19 @@ fn earlier_record(
     }
     // Settings stay in force until others replace them, so they are compared with the latest of
     // their kind, however long ago. They all have fact keys, which keeps this query short.
-    let latest_of_kind = "SELECT seq, source = ?3 FROM records WHERE run = ?1 AND kind = ?2 AND \
+    let latest_of_kind = "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
                           fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
     // Records that are no events of the host may lie between an event and its duplicate.
-    let latest_event = "SELECT seq, kind = ?2 AND source = ?3 FROM records WHERE run = ?1 AND \
+    let latest_event = "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
+                        WHERE run = ?1 AND \
                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
                         'config_applied', 'deadline_set', 'usage_reported', \
                         'cost_reported', 'proxy_attached') \
                         ORDER BY seq DESC LIMIT 1";
+    let source = &event.prepared.source;
     let latest: Option<(i64, bool)> = connection
         .prepare_cached(if is_setting(payload) { latest_of_kind } else { latest_event })?
-        .query_row(params![run, payload.kind(), event.prepared.source.as_str()], |row| {
+        .query_row(params![run, payload.kind(), source.host(), source.channel().as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
@@ -180,9 +182,9 @@ pub(super) fn insert(
     let payload = &prepared.record.payload;
     connection
         .prepare_cached(
-            "INSERT INTO records (run, seq, at, kind, fact, source, decision_point, \
+            "INSERT INTO records (run, seq, at, kind, fact, host, channel, decision_point, \
              schema_version, redactions, payload, link) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             run.id,
@@ -190,7 +192,8 @@ pub(super) fn insert(
             prepared.at_ms,
             payload.kind(),
             prepared.fact.as_ref().map(|fact| fact.as_str()),
-            prepared.source.as_str(),
+            prepared.source.host(),
+            prepared.source.channel().as_str(),
             prepared.decision_point.map(DecisionPoint::as_str),
             prepared.record.schema_version,
             prepared.redactions,

@@ -24,7 +24,7 @@ use super::settings::StoreSettings;
 use super::spill;
 use super::synced_engine::SyncedEngine;
 use crate::data_dir::DataDir;
-use crate::event::{Event, Source};
+use crate::event::{Channel, Event, Source};
 use crate::sink::Recorded;
 
 /// Events of one run, with what the engine concluded from them.
@@ -364,7 +364,7 @@ impl Evaluation<'_> {
         batch.entries.push(Entry::Event(event, Some(self.next_seq)));
         self.next_seq = self.next_seq.saturating_add(1);
         for record in std::mem::take(&mut step.records) {
-            let source = Source::new("midcourse", "engine");
+            let source = Source::new("midcourse", Channel::Engine);
             let prepared = PreparedRecord::new(record, source, self.settings)?;
             batch.entries.push(Entry::Conclusion(Box::new(prepared)));
             self.next_seq = self.next_seq.saturating_add(1);

@@ -49,7 +49,8 @@ pub(super) struct RecordFields<'a> {
     pub(super) at: u64,
     pub(super) kind: &'a str,
     pub(super) fact: Option<&'a str>,
-    pub(super) source: &'a str,
+    pub(super) host: &'a str,
+    pub(super) channel: &'a str,
     pub(super) decision_point: Option<&'a str>,
     pub(super) schema_version: u32,
     pub(super) redactions: u32,
@@ -74,7 +75,8 @@ pub(super) fn record_link<'a>(
     // An empty fact key differs from none.
     fields.push(if record.fact.is_some() { b"fact" } else { b"" });
     fields.push(record.fact.unwrap_or_default().as_bytes());
-    fields.push(record.source.as_bytes());
+    fields.push(record.host.as_bytes());
+    fields.push(record.channel.as_bytes());
     fields.push(record.decision_point.unwrap_or_default().as_bytes());
     fields.push(record.payload.as_bytes());
     let mut bodies: Vec<_> = bodies.collect();
@@ -91,7 +93,8 @@ pub(super) fn report_link(
     head: &Link,
     seq: u64,
     at: u64,
-    source: &str,
+    host: &str,
+    channel: &str,
     status: &str,
     hash: &[u8],
 ) -> Link {
@@ -99,7 +102,8 @@ pub(super) fn report_link(
         b"report",
         seq.to_string().as_bytes(),
         at.to_string().as_bytes(),
-        source.as_bytes(),
+        host.as_bytes(),
+        channel.as_bytes(),
         status.as_bytes(),
         hash,
     ])

@@ -97,7 +97,7 @@ fn is_stored_at(
     let Ok(seq) = i64::try_from(seq) else { return Ok(false) };
     let Some(record) = read::record(connection, run.id, seq)? else { return Ok(false) };
     let prepared = &event.prepared;
-    Ok(record.value == prepared.value()? && record.source == prepared.source.as_str())
+    Ok(record.value == prepared.value()? && record.source == prepared.source)
 }
 
 fn next_seq(connection: &Connection, event: &PreparedEvent) -> Result<u64, StoreError> {

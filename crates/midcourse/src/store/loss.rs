@@ -13,7 +13,7 @@ use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload
 
 use crate::clock::now;
 use crate::data_dir::DataDir;
-use crate::event::{Event, Source};
+use crate::event::{Channel, Event, Source};
 
 const SLOTS: usize = 128;
 const SLOT: usize = 32;
@@ -89,7 +89,7 @@ impl LossNote {
     /// The gap marker. Its key makes a second one a duplicate.
     pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };
-        Event::new(run.clone(), Source::new("midcourse", "store"), at, gap)
+        Event::new(run.clone(), Source::new("midcourse", Channel::Store), at, gap)
             .with_fact(format!("lost:{}:{}", self.slot.since, self.slot.lost))
     }
 

@@ -13,7 +13,7 @@ use super::chain::Link;
 use super::error::StoreError;
 use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
-use crate::event::{FactKey, Source};
+use crate::event::{Channel, FactKey, Source};
 
 /// Ancestors that are followed before the line is taken for a cycle.
 const MAX_ANCESTORS: usize = 64;
@@ -94,7 +94,7 @@ fn ensure_parent(
     let started = TrajectoryPayload::RunStarted { identity: identity.clone() };
     let fact = FactKey::of(&started);
     let record = TrajectoryRecord::new(0, at, started).in_run(&identity);
-    let source = Source::new("midcourse", "store");
+    let source = Source::new("midcourse", Channel::Store);
     let mut prepared = PreparedRecord::new(record, source, &StoreSettings::default())?;
     prepared.fact = fact;
     append::insert(connection, &mut run, &prepared)?;

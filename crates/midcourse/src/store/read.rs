@@ -12,6 +12,7 @@ use super::body;
 use super::chain::{Link, RecordFields, record_link, report_link};
 use super::error::StoreError;
 use crate::dedupe::merge;
+use crate::event::{Channel, Source};
 
 /// A row of the `records` table.
 #[derive(Debug, Clone)]
@@ -21,7 +22,8 @@ pub(super) struct Row {
     pub(super) at: u64,
     pub(super) kind: String,
     pub(super) fact: Option<String>,
-    pub(super) source: String,
+    pub(super) host: String,
+    pub(super) channel: String,
     pub(super) decision_point: Option<String>,
     pub(super) schema_version: u32,
     pub(super) redactions: u32,
@@ -46,7 +48,8 @@ pub(super) struct ReportRow {
     pub(super) seq: u64,
     pub(super) after: u64,
     pub(super) at: u64,
-    pub(super) source: String,
+    pub(super) host: String,
+    pub(super) channel: String,
     pub(super) status: String,
     pub(super) hash: Vec<u8>,
     pub(super) link: Link,
@@ -64,7 +67,7 @@ pub struct StoredRecord {
     /// The schema version of the payload.
     pub schema_version: u32,
     /// Where the first report came from.
-    pub source: String,
+    pub source: Source,
     /// Where a message about it could be delivered when it was recorded; `None` if nowhere.
     pub decision_point: Option<DecisionPoint>,
     /// Its fact key.
@@ -103,7 +106,8 @@ impl Row {
                 at: self.at,
                 kind: &self.kind,
                 fact: self.fact.as_deref(),
-                source: &self.source,
+                host: &self.host,
+                channel: &self.channel,
                 decision_point: self.decision_point.as_deref(),
                 schema_version: self.schema_version,
                 redactions: self.redactions,
@@ -130,7 +134,7 @@ impl Row {
 impl ReportRow {
     /// The link of this report if it follows `head` and is about the record at `seq`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
-        report_link(head, seq, self.at, &self.source, &self.status, &self.hash)
+        report_link(head, seq, self.at, &self.host, &self.channel, &self.status, &self.hash)
     }
 }
 
@@ -138,7 +142,7 @@ impl StoredRecord {
     /// The record as the engine reads it. A payload kind of a newer release becomes `Unread`.
     pub fn into_record(self) -> TrajectoryRecord {
         let payload = TrajectoryPayload::deserialize(&self.value).unwrap_or_else(|_| {
-            let host = self.source.split('/').next().unwrap_or_default().to_owned();
+            let host = self.source.host().to_owned();
             TrajectoryPayload::Unread { host, raw: self.value.to_string() }
         });
         TrajectoryRecord {
@@ -162,7 +166,8 @@ impl StoredRecord {
             "depth": self.run.depth,
             "recorded_at_unix_ms": self.at,
             "payload": self.value,
-            "source": self.source,
+            "host": self.source.host(),
+            "channel": self.source.channel(),
             "fact": self.fact,
             "decision_point": self.decision_point,
         });
@@ -179,22 +184,23 @@ impl StoredRecord {
     }
 }
 
-const COLUMNS: &str = "id, seq, at, kind, fact, source, decision_point, schema_version, redactions, \
+const COLUMNS: &str = "id, seq, at, kind, fact, host, channel, decision_point, schema_version, redactions, \
                        payload, link";
 
 fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    let link: [u8; 32] = row.get(10)?;
+    let link: [u8; 32] = row.get(11)?;
     Ok(Row {
         id: row.get(0)?,
         seq: unsigned(row, 1)?,
         at: unsigned(row, 2)?,
         kind: row.get(3)?,
         fact: row.get(4)?,
-        source: row.get(5)?,
-        decision_point: row.get(6)?,
-        schema_version: row.get(7)?,
-        redactions: row.get(8)?,
-        payload: row.get(9)?,
+        host: row.get(5)?,
+        channel: row.get(6)?,
+        decision_point: row.get(7)?,
+        schema_version: row.get(8)?,
+        redactions: row.get(9)?,
+        payload: row.get(10)?,
         link: link.into(),
         bodies: Vec::new(),
     })
@@ -250,19 +256,20 @@ pub(super) fn rows(
 /// The reports about a run's records, in the order of their arrival.
 pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow>, StoreError> {
     let mut find = connection.prepare_cached(
-        "SELECT id, seq, after, at, source, status, hash, link FROM reports \
+        "SELECT id, seq, after, at, host, channel, status, hash, link FROM reports \
          WHERE run = ?1 ORDER BY after, id",
     )?;
     let found = find.query_map([run], |row| {
-        let link: [u8; 32] = row.get(7)?;
+        let link: [u8; 32] = row.get(8)?;
         Ok(ReportRow {
             id: row.get(0)?,
             seq: unsigned(row, 1)?,
             after: unsigned(row, 2)?,
             at: unsigned(row, 3)?,
-            source: row.get(4)?,
-            status: row.get(5)?,
-            hash: row.get(6)?,
+            host: row.get(4)?,
+            channel: row.get(5)?,
+            status: row.get(6)?,
+            hash: row.get(7)?,
             link: link.into(),
         })
     })?;
@@ -347,7 +354,8 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         value: row.value()?,
         // This release delivers nothing at a decision point that it does not know.
         decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
-        source: row.source,
+        // A channel of a newer release is only provenance; the record counts as imported.
+        source: Source::new(&row.host, Channel::from_name(&row.channel).unwrap_or(Channel::Import)),
         fact: row.fact,
         redactions: row.redactions,
         first_reported: None,

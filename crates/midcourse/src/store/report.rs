@@ -21,7 +21,7 @@ pub(super) fn add(
     report: &PreparedRecord,
 ) -> Result<Appended, StoreError> {
     let reported = report.value()?;
-    let same_source = stored.source == report.source.as_str();
+    let same_source = stored.source == report.source;
     // A source is compared with what it reported itself, not with what others added.
     let known = stored.first_reported.as_ref().filter(|_| same_source).unwrap_or(&stored.value);
     let (status, payload) = match compare(known, &reported, same_source) {
@@ -56,19 +56,21 @@ fn insert(
 ) -> Result<(), StoreError> {
     let text = payload.to_string();
     let hash = *blake3::hash(text.as_bytes()).as_bytes();
-    let (at, source) = (report.record.at().unix_ms(), report.source.as_str());
-    let link = report_link(&run.link, seq, at, source, status.as_str(), &hash);
+    let (host, channel) = (report.source.host(), report.source.channel().as_str());
+    let at = report.record.at().unix_ms();
+    let link = report_link(&run.link, seq, at, host, channel, status.as_str(), &hash);
     connection
         .prepare_cached(
-            "INSERT INTO reports (run, seq, after, at, source, status, hash, zstd, link) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO reports (run, seq, after, at, host, channel, status, hash, zstd, link) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             run.id,
             i64::try_from(seq).unwrap_or(i64::MAX),
             run.next_seq,
             report.at_ms,
-            source,
+            host,
+            channel,
             status.as_str(),
             hash,
             body::pack(&text)?,

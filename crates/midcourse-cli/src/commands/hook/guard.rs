@@ -136,7 +136,12 @@ mod tests {
 
     fn begin(pending: &Pending) {
         let run = RunIdentity::root("r");
-        let event = Event::new(run, Source::new("test", "hook"), now(), TrajectoryPayload::Resumed);
+        let event = Event::new(
+            run,
+            Source::new("test", midcourse::Channel::Hook),
+            now(),
+            TrajectoryPayload::Resumed,
+        );
         set_pending(pending, vec![event]);
     }
 

@@ -15,6 +15,7 @@ use crate::commands::open;
 pub(super) struct InputRecord {
     #[serde(flatten)]
     pub(super) record: TrajectoryRecord,
+    #[serde(flatten)]
     pub(super) source: Option<Source>,
     pub(super) decision_point: Option<DecisionPoint>,
 }
@@ -25,7 +26,7 @@ pub(super) fn read_stored(run: &str) -> Result<Vec<InputRecord>> {
     let run = open::find_run(&store, run)?;
     let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
     let records = records.into_iter().map(|stored| {
-        let source = Some(Source::from(stored.source.as_str()));
+        let source = Some(stored.source.clone());
         let decision_point = stored.decision_point;
         InputRecord { record: stored.into_record(), source, decision_point }
     });

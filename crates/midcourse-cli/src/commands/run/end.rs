@@ -7,7 +7,7 @@ use midcourse::{
 
 use super::child::Ended;
 use crate::apis::Api;
-use crate::run_settings::{RunSettings, SETTINGS_CHANNEL};
+use crate::run_settings::RunSettings;
 
 /// Records the end of the launch's runs that have none and were reported by a proxy alone.
 pub(super) fn record(
@@ -35,7 +35,7 @@ pub(super) fn record(
         };
         let outcome = outcome.clone();
         let run_ended = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
-        let source = Source::new(&run.host, SETTINGS_CHANNEL);
+        let source = Source::new(&run.host, midcourse::Channel::Settings);
         store.append(Event::new(identity, source, now(), run_ended))?;
     }
     Ok(())

@@ -211,7 +211,7 @@ impl Decoder {
     }
 
     fn event(&self, payload: TrajectoryPayload) -> Event {
-        self.host.event("hook", self.run.clone(), self.at, payload)
+        self.host.event(midcourse::Channel::Hook, self.run.clone(), self.at, payload)
     }
 }
 

@@ -113,7 +113,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
         "PreCompact" | "PermissionRequest" => return Some(Decoded::nothing()),
         _ => return None,
     };
-    let event = HOST.event("hook", run, at, payload);
+    let event = HOST.event(midcourse::Channel::Hook, run, at, payload);
     Some(Decoded { transcript, cwd, ..Decoded::one(event, reply) })
 }
 
@@ -151,7 +151,7 @@ fn add_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {
         return decoded;
     }
     let (run, at) = (event.run.clone(), event.at);
-    let event = |payload| HOST.event("transcript", run.clone(), at, payload);
+    let event = |payload| HOST.event(midcourse::Channel::Transcript, run.clone(), at, payload);
     let mut events = Vec::new();
     for call in rollout.unreported_calls() {
         let mut result = tool_result(call.output);

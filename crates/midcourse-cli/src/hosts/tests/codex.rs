@@ -78,7 +78,7 @@ fn the_rollout_adds_exit_codes_and_calls_that_no_hook_reports() {
                 }
                 _ => String::new(),
             };
-            let channel = event.source.way();
+            let channel = event.source.channel().as_str();
             let _ = writeln!(shown, "  {channel} {} {call} {rest}", event.payload.kind());
         }
     }

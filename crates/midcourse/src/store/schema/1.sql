@@ -26,7 +26,8 @@ CREATE TABLE records (
     at INTEGER NOT NULL,
     kind TEXT NOT NULL,
     fact TEXT,                             -- identifies the fact among those of its kind in the run
-    source TEXT NOT NULL,
+    host TEXT NOT NULL,
+    channel TEXT NOT NULL,                 -- how it reached us: hook, proxy, import, library, …
     decision_point TEXT,                   -- where a message about it could be delivered; NULL: nowhere
     schema_version INTEGER NOT NULL,
     redactions INTEGER NOT NULL,           -- secrets redacted before storing
@@ -43,7 +44,8 @@ CREATE TABLE reports (
     seq INTEGER NOT NULL,                  -- seq of the record it is about
     after INTEGER NOT NULL,                -- records in the run when it arrived
     at INTEGER NOT NULL,
-    source TEXT NOT NULL,
+    host TEXT NOT NULL,
+    channel TEXT NOT NULL,
     status TEXT NOT NULL,                  -- merged or conflict
     hash BLOB NOT NULL,                    -- BLAKE3 of the content
     zstd BLOB NOT NULL,                    -- merged: {pointer: value}; conflict: the other payload
