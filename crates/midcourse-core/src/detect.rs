@@ -26,6 +26,8 @@ mod write_thrash;
 pub use builder::TrajectoryBuilder;
 pub use doom_loop::MAX_CYCLE_LEN;
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
@@ -129,6 +131,16 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
+    /// The cycle that the latest calls repeat, with thresholds other than those of the analysis.
+    fn cycle(
+        &self,
+        trajectory: &TrajectoryAnalysis,
+        threshold: NonZeroU32,
+        min_len: NonZeroU32,
+    ) -> Option<TrajectoryPattern> {
+        self.doom_loop.cycle(trajectory, threshold, min_len)
+    }
+
     pub(crate) const COUNT: usize = 14;
 
     pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {

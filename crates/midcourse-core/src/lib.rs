@@ -12,7 +12,7 @@
 
 mod analysis;
 mod cause;
-mod classify;
+pub mod classifiers;
 mod confidence;
 mod detect;
 mod digest;
@@ -26,6 +26,7 @@ mod money;
 mod notation;
 pub mod observers;
 mod prompt;
+pub mod providers;
 mod record;
 mod session;
 mod text;
@@ -38,8 +39,10 @@ pub use analysis::{
     ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, WindowSize,
 };
 pub use cause::{Cause, MAX_EVIDENCE_SEQS, Rung, Why};
-pub use classify::{
-    AllOf, AnyOf, Classifier, DoomLoopClassifier, ErrorStreakClassifier, HighToolCountClassifier,
+pub use classifiers::Classifier;
+#[doc(hidden)]
+pub use classifiers::{
+    AllOf, AnyOf, DoomLoopClassifier, ErrorStreakClassifier, HighToolCountClassifier,
     LargeOutputClassifier, Not, ProgressStallClassifier, SensitiveContentClassifier,
     SequentialWhenParallelClassifier, SingleToolRepeatedClassifier, Threshold, all_of, any_of, not,
     threshold,
@@ -54,14 +57,8 @@ pub use engine::{
     ProviderSettings, Step, labelled, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
-pub use feedback::{
-    Budget, BudgetFeedback, DeadlineFeedback, DriftDetector, ErrorCascadeDetector, InvalidBudget,
-    StallDetector, StaticFeedback, collect_feedback,
-};
-pub use guidance::{
-    ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
-    DoomLoopDetector, ParallelToolReminder, collect_guidance,
-};
+pub use feedback::{Budget, BudgetFeedback, DeadlineFeedback, InvalidBudget, collect_feedback};
+pub use guidance::{CourseCorrection, DeadlineNotice, collect_guidance};
 pub use ledger::{Ledger, LedgerPolicy, MAX_CAUSES, MAX_REMEMBERED_TEXTS};
 pub use message::{
     ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
@@ -81,6 +78,11 @@ pub use prompt::{
     FeedbackProviderConfig, FeedbackTrigger, Filesystem, GuidanceContext, GuidanceLimits,
     GuidanceProvider, GuidanceProviderConfig, GuidanceSelection, InvalidPrompt, InvalidTrigger,
     MissingResource, Prompt, PromptResources, PromptTemplate, RenderedPrompt,
+};
+#[doc(hidden)]
+pub use providers::{
+    ConsultationPromptProvider, DiagnosticSignalProvider, DoomLoopDetector, DriftDetector,
+    ErrorCascadeDetector, ParallelToolReminder, StallDetector, StaticFeedback,
 };
 pub use record::{
     AgentMessage, AssistantBlock, AssistantContent, CallId, GapReason, ImageContent,

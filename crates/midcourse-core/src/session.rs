@@ -1,8 +1,8 @@
 //! The session: the bounded state of one run.
 //!
 //! It consists of the analysis, the deliveries and their outcomes, the ledger of causes, the
-//! deadline and created files. [`Session::apply`] (a record) and [`Session::dispatch`] (an event
-//! without a record) are the only ways to change it. It keeps a bounded number of items; totals are
+//! deadline and created files. [`Session::apply`] (a record), [`Session::dispatch`] (an event
+//! without a record) and [`Session::set_prompt`] are the only ways to change it. It keeps a bounded number of items; totals are
 //! counters and stay exact. Slices are scoped to the prompt that the run works on.
 
 mod cadence;
@@ -19,6 +19,8 @@ pub(crate) use launch::UsageBefore;
 pub use slice::{SessionEvent, Slice, SliceItem};
 use state::State;
 pub use state::{DeliveryTotals, MAX_CREATED_FILES, MAX_PROMPTS};
+
+use std::num::NonZeroU32;
 
 use crate::analysis::{
     ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
@@ -274,6 +276,15 @@ impl Session {
     pub(crate) fn last_feedback_call(&self, prompt_name: &str) -> u64 {
         let prompt = self.state.known_prompt(prompt_name);
         prompt.map_or(0, |prompt| self.state.cadence.last_feedback_call(prompt))
+    }
+
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times.
+    pub(crate) fn cycle(
+        &self,
+        threshold: NonZeroU32,
+        min_len: NonZeroU32,
+    ) -> Option<TrajectoryPattern> {
+        self.builder.cycle(threshold, min_len)
     }
 
     /// How often a guidance provider has delivered.

@@ -2,6 +2,7 @@
 //!
 //! A detector is known by its number: its position in the list of built-in, then custom detectors.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{BuiltIn, Detection, PatternDetector, SavedDetector};
@@ -63,6 +64,16 @@ impl TrajectoryBuilder {
     /// The analysis so far.
     pub const fn analysis(&self) -> &TrajectoryAnalysis {
         &self.analysis
+    }
+
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times,
+    /// also where the analysis needs more repetitions or longer cycles for a pattern.
+    pub(crate) fn cycle(
+        &self,
+        threshold: NonZeroU32,
+        min_len: NonZeroU32,
+    ) -> Option<TrajectoryPattern> {
+        self.built_in.cycle(&self.analysis, threshold, min_len)
     }
 
     pub(crate) fn analysis_mut(&mut self) -> &mut TrajectoryAnalysis {

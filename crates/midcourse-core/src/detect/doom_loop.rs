@@ -8,6 +8,8 @@
 //! A call that keeps recurring between other calls, with one result and no change since, is a loop,
 //! too. A recurring failure is a `repeated_error`.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector, repeated_error};
@@ -90,7 +92,8 @@ impl PatternDetector for DoomLoop {
                 None => Lag::default(),
             };
         }
-        let cycle = self.shortest_cycle(trajectory);
+        let config = trajectory.config();
+        let cycle = self.cycle(trajectory, config.cycle_threshold, config.shortest_cycle);
         cycle.or_else(|| recurring_call(trajectory, call)).into()
     }
 
@@ -100,14 +103,18 @@ impl PatternDetector for DoomLoop {
 }
 
 impl DoomLoop {
-    fn shortest_cycle(&self, trajectory: &TrajectoryAnalysis) -> Option<TrajectoryPattern> {
-        let config = trajectory.config();
-        let shortest = config.shortest_cycle.get();
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times.
+    pub(super) fn cycle(
+        &self,
+        trajectory: &TrajectoryAnalysis,
+        threshold: NonZeroU32,
+        min_len: NonZeroU32,
+    ) -> Option<TrajectoryPattern> {
         let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
         let is_requested = trajectory.user_asked_to_repeat()
             && trajectory.latest_call().is_some_and(|call| !call.is_error());
         let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::prints_clock);
-        (1..).zip(&self.lags).filter(|(length, _)| *length >= shortest).find_map(
+        (1..).zip(&self.lags).filter(|(length, _)| *length >= min_len.get()).find_map(
             |(length, lag): (u32, &Lag)| {
                 let repetitions = lag.matched / length + 1;
                 let min_repeats = if is_requested {
@@ -119,7 +126,7 @@ impl DoomLoop {
                 } else {
                     0
                 };
-                let threshold = config.cycle_threshold.get().max(min_repeats);
+                let threshold = threshold.get().max(min_repeats);
                 let rounds_left = threshold.saturating_sub(repetitions);
                 let is_clear_early = length >= LONG_CYCLE_LEN
                     && rounds_left == 1

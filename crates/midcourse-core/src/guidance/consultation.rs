@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::diagnostic::{ToolMention, error_streak};
-use crate::classify::{Classifier, ErrorStreakClassifier};
+use crate::classifiers::{Classifier, ErrorStreakClassifier};
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};

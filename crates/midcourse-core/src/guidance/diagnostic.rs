@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::cause::{Cause, Why};
-use crate::classify::{Classifier, ErrorStreakClassifier};
+use crate::classifiers::{Classifier, ErrorStreakClassifier};
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};

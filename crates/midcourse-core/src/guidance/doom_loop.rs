@@ -2,8 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::analysis::PatternType;
-use crate::classify::{Classifier, DoomLoopClassifier};
+use crate::classifiers::{Classifier, DoomLoopClassifier};
 use crate::confidence::Confidence;
 use crate::detect::MAX_CYCLE_LEN;
 use crate::fault::ProviderError;
@@ -37,7 +36,9 @@ impl DoomLoopDetector {
     /// Reports a sequence of up to `window_size` calls that was made `max_repetitions` times, with
     /// repetitions that are at least `similarity_threshold` alike.
     ///
-    /// Calls that are less alike than the analysis requires
+    /// `max_repetitions` can be lower than the analysis requires for a pattern
+    /// ([`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold)), but calls that are
+    /// less alike than it requires
     /// ([`similarity`](crate::TrajectoryAnalysisConfig::similarity)) never count as a repetition.
     pub fn new(
         similarity_threshold: f64,
@@ -102,8 +103,8 @@ impl GuidanceProvider for DoomLoopDetector {
     }
 
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
-        let pattern = context.trajectory().pattern(&PatternType::DoomLoop).ok_or("no loop")?;
-        let why = context.why(pattern);
+        let (pattern, ..) = self.classifier.find(context).ok_or("no loop")?;
+        let why = context.why(&pattern);
         // Another provider may have delivered the first message about this cause, in other words,
         // so the later ones do not refer to it.
         let text = match why.rung.0 {

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use crate::cause::Cause;
-use crate::classify::{Classifier, SequentialWhenParallelClassifier};
+use crate::classifiers::{Classifier, SequentialWhenParallelClassifier};
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};

@@ -1,7 +1,8 @@
 //! Classifiers: small pure functions that decide whether guidance applies.
 //!
-//! Each looks at the analysis and takes well under a microsecond, because classifiers run at every
-//! decision point. [`all_of`], [`any_of`], [`not`] and [`threshold`] combine them.
+//! A guidance provider may use them to implement [`classify`](crate::GuidanceProvider::classify).
+//! Each looks at the analysis and takes well under a microsecond, because it runs at every decision
+//! point. [`all_of`], [`any_of`], [`not`] and [`threshold`] combine them.
 
 mod built_in;
 mod compose;

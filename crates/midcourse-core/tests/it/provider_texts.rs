@@ -1,4 +1,6 @@
-//! What is said, to the byte.
+//! The exact texts of the built-in providers, and when the agent gets them.
+
+use std::collections::BTreeSet;
 
 use midcourse_core::{
     Budget, ConsultationPromptProvider, DeadlineFeedback, DeadlineObserver, DecisionPoint,
@@ -17,8 +19,8 @@ fn template() -> PromptTemplate {
     PromptTemplate::new("agent", "main").unwrap()
 }
 
-/// What one observer says with this many seconds left.
-fn observed(seconds_left: f64) -> String {
+/// The assessment of the deadline observer with this many seconds left.
+fn deadline_assessment(seconds_left: f64) -> String {
     let start = Timestamp::from_unix_ms(1_000_000);
     let left = std::time::Duration::from_secs_f64(seconds_left);
     let mut session = Session::new(TrajectoryAnalysisConfig::default(), "agent:main");
@@ -38,29 +40,29 @@ fn observed(seconds_left: f64) -> String {
 }
 
 #[test]
-fn the_time_that_is_left() {
+fn the_deadline_observer_reports_the_remaining_time() {
     assert_eq!(
-        observed(480.0),
+        deadline_assessment(480.0),
         "[Trajectory Assessment - Deadline]\n\nYou have 8 minutes remaining."
     );
     assert_eq!(
-        observed(90.0),
+        deadline_assessment(90.0),
         "[Trajectory Assessment - Deadline]\n\n\
          You have 90 seconds remaining.\n\n\
          → Prioritize completing critical remaining work.\n\
          → Consider summarizing progress and remaining tasks."
     );
     assert_eq!(
-        observed(0.0),
+        deadline_assessment(0.0),
         "[Trajectory Assessment - Deadline]\n\n\
          You have reached the time deadline.\n\n\
          → Wrap up immediately."
     );
-    assert!(observed(1.0).contains("You have 1 second remaining."));
+    assert!(deadline_assessment(1.0).contains("You have 1 second remaining."));
 }
 
-/// What a feedback provider says about a trajectory, call by call.
-fn fed_back(
+/// The feedback of one provider on a trajectory, each with its number of calls.
+fn feedback_on(
     provider: impl FeedbackProvider + 'static,
     trigger: FeedbackTrigger,
     config: TrajectoryAnalysisConfig,
@@ -69,8 +71,8 @@ fn fed_back(
     let template =
         template().with_feedback_provider(FeedbackProviderConfig::new(provider, trigger)).unwrap();
     let mut engine = Engine::new(Prompt::new(template), config);
-    let said = replay(&mut engine, &parse_notation(notation).unwrap());
-    said.iter().map(|said| format!("call {}: {}", said.call, said.text)).collect()
+    let messages = replay(&mut engine, &parse_notation(notation).unwrap());
+    messages.iter().map(|message| format!("call {}: {}", message.call, message.text)).collect()
 }
 
 fn every_call() -> FeedbackTrigger {
@@ -78,27 +80,24 @@ fn every_call() -> FeedbackTrigger {
 }
 
 #[test]
-fn feedback_has_its_own_heading() {
+fn feedback_about_the_deadline_is_repeated_only_with_a_new_text() {
     let half_minute = FeedbackTrigger::every_n_seconds(30.0).unwrap();
-    let said = fed_back(
+    let messages = feedback_on(
         DeadlineFeedback::new(120.0).unwrap(),
         half_minute,
         TrajectoryAnalysisConfig::default(),
         "deadline 9m\n+20s bash a -> x\n+20s bash b -> x\n+20s bash c -> x",
     );
     assert_eq!(
-        said,
-        [
-            "call 1: [Feedback - Deadline]\n\nYou have 8 minutes remaining.",
-            // Thirty seconds have not passed at the second call, and at the third the words
-            // would be the same as before: eight minutes.
-        ]
+        messages,
+        // At the second call, 30 seconds have not passed; at the third, the text is the same.
+        ["call 1: [Feedback - Deadline]\n\nYou have 8 minutes remaining."]
     );
 }
 
 #[test]
-fn a_fixed_text_when_a_file_appears() {
-    let said = fed_back(
+fn a_fixed_text_is_delivered_once_for_each_new_file() {
+    let messages = feedback_on(
         StaticFeedback::new("Report", "The report exists. Please check its numbers.").unwrap(),
         FeedbackTrigger::on_file_created("report.md").unwrap(),
         TrajectoryAnalysisConfig::default(),
@@ -116,26 +115,13 @@ fn a_fixed_text_when_a_file_appears() {
         ",
     );
     let text = "[Feedback - Report]\n\nThe report exists. Please check its numbers.";
-    // Right behind the latest call, once for each file.
-    assert_eq!(said, [format!("call 2: {text}"), format!("call 5: {text}")]);
+    // It goes with the result of the latest call.
+    assert_eq!(messages, [format!("call 2: {text}"), format!("call 5: {text}")]);
 }
 
 #[test]
-fn another_prompt_has_a_cadence_and_counts_of_its_own() {
-    let said = fed_back(
-        StaticFeedback::new("Two", "Two calls.").unwrap(),
-        FeedbackTrigger::every_n_calls(2).unwrap(),
-        TrajectoryAnalysisConfig::default(),
-        "3x bash a -> x\nprompt second\n2x bash a -> x\nprompt agent:main\nbash a -> x",
-    );
-    let calls: Vec<_> = said.iter().map(|said| said.split(':').next().unwrap()).collect();
-    // Two on the first prompt, two on the second, and the first one's next after its fourth.
-    assert_eq!(calls, ["call 2", "call 5", "call 6"]);
-}
-
-#[test]
-fn the_detectors_that_give_feedback() {
-    let stall = fed_back(
+fn the_detectors_of_the_observers_seed_report_stalls_failures_and_drift() {
+    let stall = feedback_on(
         StallDetector,
         every_call(),
         TrajectoryAnalysisConfig::shipped(),
@@ -148,7 +134,7 @@ fn the_detectors_that_give_feedback() {
           • Repetition: the same call 3 times, with the same result\n\n\
           → Consider a different approach to the current step."]
     );
-    let cascade = fed_back(
+    let cascade = feedback_on(
         ErrorCascadeDetector::default(),
         every_call(),
         TrajectoryAnalysisConfig::default(),
@@ -166,7 +152,7 @@ fn the_detectors_that_give_feedback() {
             format!("read {}/f{n} -> text {n} of this file\n", if n < 10 { "src" } else { "doc" })
         })
         .collect();
-    let drift = fed_back(
+    let drift = feedback_on(
         DriftDetector,
         every_call(),
         TrajectoryAnalysisConfig { watch_drift: true, ..TrajectoryAnalysisConfig::shipped() },
@@ -181,16 +167,16 @@ fn the_detectors_that_give_feedback() {
 }
 
 #[test]
-fn a_budget_is_told_at_its_steps() {
+fn a_budget_is_reported_at_50_80_95_and_100_percent() {
     let goals = Budget::default().with_calls(20).unwrap();
     let calls: String =
         (0..22).map(|n| format!("read f{n}.rs -> the text of file {n}, long\n")).collect();
-    let said = replay(&mut Engine::shipped(goals), &parse_notation(&calls).unwrap());
-    let summary = |said: &crate::replay::Said| {
-        format!("{}: {}", said.call, said.text.lines().nth(2).unwrap_or_default())
+    let messages = replay(&mut Engine::shipped(goals), &parse_notation(&calls).unwrap());
+    let summary = |message: &crate::replay::Said| {
+        format!("{}: {}", message.call, message.text.lines().nth(2).unwrap_or_default())
     };
     assert_eq!(
-        said.iter().map(summary).collect::<Vec<_>>(),
+        messages.iter().map(summary).collect::<Vec<_>>(),
         [
             "10: You have used 10 of 20 tool calls.",
             "16: You have used 16 of 20 tool calls.",
@@ -200,31 +186,37 @@ fn a_budget_is_told_at_its_steps() {
     );
 }
 
-/// What a guidance provider says about a trajectory.
-fn guided(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
+/// The guidance of one provider on a trajectory, each with its number of calls.
+fn guidance_on(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
     let template =
         template().with_guidance_provider(GuidanceProviderConfig::new(provider)).unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
-    let said = replay(&mut engine, &parse_notation(notation).unwrap());
-    said.iter().map(|said| format!("call {}: {}", said.call, said.text)).collect()
+    let messages = replay(&mut engine, &parse_notation(notation).unwrap());
+    messages.iter().map(|message| format!("call {}: {}", message.call, message.text)).collect()
 }
 
 #[test]
-fn errors_in_a_row() {
+fn three_consecutive_errors_bring_the_diagnostic_signal() {
     let three = "bash a !! error: one\nbash b !! error: two\nbash c !! error: three";
     assert_eq!(
-        guided(DiagnosticSignalProvider::new(3).unwrap().with_log_tool_name("view_logs"), three),
+        guidance_on(
+            DiagnosticSignalProvider::new(3).unwrap().with_log_tool_name("view_logs"),
+            three
+        ),
         [
             "call 3: Found 3 new console errors. Use the view_logs tool to examine before continuing."
         ]
     );
-    // A tool that nobody configured and nobody has is not named.
+    // A tool that is not configured is only named if the run has used it.
     assert_eq!(
-        guided(DiagnosticSignalProvider::default(), three),
+        guidance_on(DiagnosticSignalProvider::default(), three),
         ["call 3: Found 3 new console errors. Examine them before continuing."]
     );
     assert_eq!(
-        guided(DiagnosticSignalProvider::default(), &format!("view_logs -> all quiet\n{three}")),
+        guidance_on(
+            DiagnosticSignalProvider::default(),
+            &format!("view_logs -> all quiet\n{three}")
+        ),
         [
             "call 4: Found 3 new console errors. Use the view_logs tool to examine before continuing."
         ]
@@ -232,40 +224,40 @@ fn errors_in_a_row() {
 }
 
 #[test]
-fn a_circle() {
+fn three_rounds_of_a_cycle_bring_the_doom_loop_message() {
     let text = "Detected repeated unsuccessful pattern. Consider a different approach or consult \
                 the planning tool to reassess strategy.";
-    let circle = "3x {\nread a -> the text of file a\nread b -> the text of file b\n}";
-    assert_eq!(guided(DoomLoopDetector::default(), circle), [format!("call 6: {text}")]);
-    // By default a cycle has two calls or more; one call six times is such a cycle.
+    let cycle = "3x {\nread a -> the text of file a\nread b -> the text of file b\n}";
+    assert_eq!(guidance_on(DoomLoopDetector::default(), cycle), [format!("call 6: {text}")]);
+    // By default a cycle has at least two calls; the same call six times is such a cycle.
     let single = "6x read a -> the text of file a";
-    assert_eq!(guided(DoomLoopDetector::default(), single), [format!("call 6: {text}")]);
+    assert_eq!(guidance_on(DoomLoopDetector::default(), single), [format!("call 6: {text}")]);
 }
 
 #[test]
-fn a_fresh_perspective() {
+fn five_consecutive_failures_bring_the_consultation_prompt() {
     let five: String = (0..5).map(|n| format!("bash a{n} !! error: number {n}\n")).collect();
     let provider =
         ConsultationPromptProvider::new(5).unwrap().with_consultation_tool("request_review");
     assert_eq!(
-        guided(provider, &five),
+        guidance_on(provider, &five),
         ["call 5: Multiple attempts unsuccessful. Consider using request_review to get fresh \
           perspective from specialized agent."]
     );
 }
 
 #[test]
-fn one_look_at_a_time() {
-    let looks = "read a -> text a\nread b -> text b\nread c -> text c\nread d -> text d";
+fn three_turns_with_a_single_read_bring_the_parallel_reminder() {
+    let reads = "read a -> text a\nread b -> text b\nread c -> text c\nread d -> text d";
     let text = "Multiple independent operations detected. Consider executing tools in parallel for \
                 efficiency.";
-    assert_eq!(guided(ParallelToolReminder::default(), looks), [format!("call 3: {text}")]);
+    assert_eq!(guidance_on(ParallelToolReminder::default(), reads), [format!("call 3: {text}")]);
     let together = "read a -> text a\n& read b -> text b\nread c -> text c\n& read d -> text d";
-    assert!(guided(ParallelToolReminder::default(), together).is_empty());
+    assert!(guidance_on(ParallelToolReminder::default(), together).is_empty());
 }
 
 #[test]
-fn whoever_notices_it_a_cause_has_one_ladder() {
+fn all_providers_share_one_ladder_per_cause() {
     let template = template()
         .with_feedback_provider(FeedbackProviderConfig::new(
             ErrorCascadeDetector::default(),
@@ -278,20 +270,18 @@ fn whoever_notices_it_a_cause_has_one_ladder() {
         .unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
     let records = parse_notation("12x bash make !! error: missing separator").unwrap();
-    let said = replay(&mut engine, &records);
-    let rungs: Vec<_> = said.iter().map(|said| (said.call, said.why.clone().unwrap().1)).collect();
+    let messages = replay(&mut engine, &records);
+    let (causes, rungs): (BTreeSet<String>, Vec<(u64, u8)>) = messages
+        .iter()
+        .map(|message| (message.call, message.why.clone().unwrap()))
+        .map(|(call, (cause, rung))| (cause, (call, rung)))
+        .unzip();
     assert_eq!(rungs, [(3, 1), (6, 2), (12, 3)]);
-    assert_eq!(
-        said.iter()
-            .map(|said| said.why.clone().unwrap().0)
-            .collect::<std::collections::BTreeSet<_>>()
-            .len(),
-        1
-    );
+    assert_eq!(causes.len(), 1);
 }
 
 #[test]
-fn where_guidance_goes() {
+fn each_decision_point_has_a_name_and_an_injection_position() {
     let positions = DecisionPoint::ALL.map(DecisionPoint::injection_position);
     assert_eq!(
         positions,
@@ -317,9 +307,50 @@ fn where_guidance_goes() {
 }
 
 #[test]
-fn guidance_in_words() {
-    let piece = |text: &str| midcourse_core::GuidanceInjection::new("k", text).unwrap();
-    let (one, two) = (piece("First."), piece("Second."));
+fn guidance_is_formatted_under_one_heading() {
+    let injection = |text: &str| midcourse_core::GuidanceInjection::new("k", text).unwrap();
+    let (one, two) = (injection("First."), injection("Second."));
     assert_eq!(midcourse_core::format_guidance([&one, &two]), "[Guidance]\n\nFirst.\n\nSecond.");
     assert_eq!(midcourse_core::format_guidance([]), "");
+}
+
+#[test]
+fn a_doom_loop_detector_can_need_fewer_repetitions_than_the_analysis() {
+    let text = "Detected repeated unsuccessful pattern. Consider a different approach or consult \
+                the planning tool to reassess strategy.";
+    let cycle = "3x {\nread a -> the text of file a\nread b -> the text of file b\n}";
+    let twice = DoomLoopDetector::new(0.85, 5, 2).unwrap();
+    assert_eq!(TrajectoryAnalysisConfig::default().cycle_threshold.get(), 3);
+    assert_eq!(guidance_on(twice, cycle), [format!("call 4: {text}")]);
+    let single = DoomLoopDetector::default().with_shortest_cycle(1).unwrap();
+    assert_eq!(guidance_on(single, "3x read a -> the text of file a"), [format!("call 3: {text}")]);
+}
+
+#[test]
+fn a_later_message_does_not_refer_to_one_that_another_provider_delivered() {
+    // The template of the guidance seed, and ten identical failures.
+    let diagnostic = GuidanceProviderConfig::new(DiagnosticSignalProvider::new(3).unwrap());
+    let doom_loop = DoomLoopDetector::default().with_window_size(5).unwrap();
+    let template = template()
+        .with_guidance_provider(diagnostic.with_max_per_turn(1).unwrap())
+        .unwrap()
+        .with_guidance_provider(
+            GuidanceProviderConfig::new(doom_loop).with_min_confidence(0.7).unwrap(),
+        )
+        .unwrap();
+    let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
+    let records = parse_notation("10x bash make !! error: missing separator").unwrap();
+    let messages = replay(&mut engine, &records);
+    let texts: Vec<_> = messages.iter().map(|message| (message.call, &*message.text)).collect();
+    assert_eq!(
+        texts,
+        [
+            (3, "Found 3 new console errors. Examine them before continuing."),
+            (
+                6,
+                "You keep making the same calls with the same results. List what you tried, what \
+                 each attempt showed, and what you have not checked yet."
+            ),
+        ]
+    );
 }

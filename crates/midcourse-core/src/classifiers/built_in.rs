@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::Classifier;
-use crate::analysis::{PatternDetail, PatternType};
+use crate::analysis::{PatternDetail, PatternType, TrajectoryPattern};
 use crate::confidence::Confidence;
 use crate::fault::ProviderError;
 use crate::message::ClassificationResult;
@@ -45,18 +45,36 @@ impl Default for DoomLoopClassifier {
     }
 }
 
-impl Classifier for DoomLoopClassifier {
-    fn name(&self) -> &str {
-        "doom_loop"
+impl DoomLoopClassifier {
+    /// The loop that it applies to, with the length of its sequence and the number of repetitions.
+    pub(crate) fn find(
+        &self,
+        context: &GuidanceContext<'_>,
+    ) -> Option<(TrajectoryPattern, u32, u32)> {
+        let config = context.trajectory().config();
+        let detected = context.trajectory().pattern(&PatternType::DoomLoop);
+        let found = detected.and_then(|pattern| self.measure(pattern));
+        // The analysis may need more repetitions, or longer sequences, than this classifier.
+        let needs_less = self.repetitions < config.cycle_threshold
+            || self.shortest_cycle < config.shortest_cycle;
+        match (detected, found) {
+            (Some(pattern), Some((length, rounds))) => Some((pattern.clone(), length, rounds)),
+            _ if needs_less => {
+                let pattern = context.session().cycle(self.repetitions, self.shortest_cycle)?;
+                let (length, rounds) = self.measure(&pattern)?;
+                Some((pattern, length, rounds))
+            }
+            _ => None,
+        }
     }
 
-    fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
-        let pattern = context.trajectory().pattern(&PatternType::DoomLoop);
-        let Some(pattern) = pattern else { return Ok(ClassificationResult::no()) };
+    /// The length of a loop's sequence and the number of its repetitions, if the loop is long, often
+    /// and alike enough.
+    fn measure(&self, pattern: &TrajectoryPattern) -> Option<(u32, u32)> {
         let PatternDetail::DoomLoop { cycle_length, repetitions, similarity, .. } =
             pattern.detail()
         else {
-            return Ok(ClassificationResult::no());
+            return None;
         };
         // The same call six times is also a sequence of two calls three times.
         let multiple = self.shortest_cycle.get().div_ceil(*cycle_length);
@@ -64,9 +82,19 @@ impl Classifier for DoomLoopClassifier {
         let is_loop = rounds >= self.repetitions.get()
             && length <= self.longest_cycle.get()
             && *similarity >= self.similarity;
-        if !is_loop {
+        is_loop.then_some((length, rounds))
+    }
+}
+
+impl Classifier for DoomLoopClassifier {
+    fn name(&self) -> &str {
+        "doom_loop"
+    }
+
+    fn classify(&self, context: &GuidanceContext<'_>) -> Classified {
+        let Some((pattern, length, rounds)) = self.find(context) else {
             return Ok(ClassificationResult::no());
-        }
+        };
         Ok(ClassificationResult::maybe(pattern.confidence())
             .with_reason(format!("{length} calls, {rounds} times"))
             .with_metadata("cycle_length", length)
