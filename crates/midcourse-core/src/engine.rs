@@ -8,7 +8,7 @@ mod delivery;
 mod settings;
 mod step;
 
-pub use delivery::{Delivery, LABEL, labelled};
+pub use delivery::{Delivery, LABEL};
 pub use settings::{
     FeedbackSetting, GuidanceSetting, MessageSettings, ProviderSettings, shipped_template,
 };
@@ -19,8 +19,10 @@ use crate::detect::PatternDetector;
 use crate::feedback::{Budget, collect_feedback};
 use crate::guidance::collect_guidance;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
-use crate::prompt::{Collected, FeedbackContext, GuidanceContext, Prompt, RenderedPrompt};
-use crate::record::{TrajectoryPayload, TrajectoryRecord};
+use crate::prompt::{
+    Collected, FeedbackContext, GuidanceContext, InvalidPrompt, Prompt, RenderedPrompt,
+};
+use crate::record::TrajectoryRecord;
 use crate::session::{Changes, Checkpoint, CheckpointError, Session};
 use crate::time::Timestamp;
 
@@ -124,78 +126,45 @@ impl Engine {
         self.session.checkpoint()
     }
 
-    /// Takes one record in, whatever its kind. The record of something that was delivered counts
-    /// as its confirmation.
-    pub fn take_in(&mut self, record: &TrajectoryRecord) -> Changes {
+    /// Applies a stored record without recording anything: the deliveries and outcomes that followed
+    /// from it are stored records themselves. Folding all records of a run restores its session.
+    pub fn fold(&mut self, record: &TrajectoryRecord) {
+        self.apply(record);
+    }
+
+    fn apply(&mut self, record: &TrajectoryRecord) -> Changes {
         let changes = self.session.apply(record);
         self.follow_session_prompt();
         changes
     }
 
-    /// Takes in a stored record without concluding anything from it: the deliveries and outcomes that
-    /// it led to are stored records themselves. This brings an engine to where a stored run is.
-    pub fn fold(&mut self, record: &TrajectoryRecord) {
-        self.take_in(record);
-    }
-
-    /// What is to be said after the latest tool call; nothing once something new has begun.
-    pub fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
+    /// Feedback after the latest tool call; none once the run has moved on.
+    fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
         if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
             return Collected::default();
         }
-        let context = FeedbackContext::new(&self.session, &self.prompt, now);
-        collect_feedback(&context)
+        collect_feedback(&FeedbackContext::new(&self.session, &self.prompt, now))
     }
 
-    /// What is to be said at a decision point.
-    pub fn guidance(&self, point: DecisionPoint, now: Timestamp) -> Collected<GuidanceDelivered> {
-        self.guidance_with(self.context(point, now))
-    }
-
-    /// The same, where the caller knows the rendered prompt or the whole of the last response.
-    pub fn guidance_with(&self, context: GuidanceContext<'_>) -> Collected<GuidanceDelivered> {
+    fn guidance(&self, point: DecisionPoint, now: Timestamp) -> Collected<GuidanceDelivered> {
         if self.has_reached_limit() {
             return Collected::default();
         }
-        collect_guidance(&context)
+        collect_guidance(&GuidanceContext::new(&self.session, &self.prompt, point, now))
     }
 
-    /// The view of the run at a decision point.
-    pub const fn context(&self, point: DecisionPoint, now: Timestamp) -> GuidanceContext<'_> {
-        GuidanceContext::new(&self.session, &self.prompt, point, now)
-    }
-
-    /// The prompt with the guidance of the point before rendering, and what was said in it.
-    pub fn render(
-        &self,
-        now: Timestamp,
-    ) -> Result<(RenderedPrompt, Collected<GuidanceDelivered>), crate::prompt::InvalidPrompt> {
-        let asked = self.guidance(DecisionPoint::PreRender, now);
-        let pieces: Vec<_> =
-            asked.messages.iter().map(|message| message.injection.clone()).collect();
-        Ok((self.prompt.render(&pieces)?, asked))
-    }
-
-    /// The fact that something was delivered, to be recorded.
-    pub fn delivered(&self, delivery: impl Into<Delivery>) -> TrajectoryPayload {
-        delivery.into().into_payload(self.mode == Mode::Shadow)
-    }
-
-    /// Confirms a delivery where no store gives records their number: the record is made here,
-    /// taken in and returned.
-    pub fn confirm(
-        &mut self,
-        delivery: impl Into<Delivery>,
-        seq: u64,
-        at: Timestamp,
-    ) -> TrajectoryRecord {
-        let record = TrajectoryRecord::new(seq, at, self.delivered(delivery));
-        let record = match self.session.identity() {
-            Some(identity) => record.in_run(identity),
-            None => record,
-        };
-        self.take_in(&record);
-        record
+    /// Renders the prompt with the guidance among these deliveries that is for
+    /// [`DecisionPoint::PreRender`].
+    pub fn render(&self, deliveries: &[Delivery]) -> Result<RenderedPrompt, InvalidPrompt> {
+        let guidance = deliveries.iter().filter_map(|delivery| match delivery {
+            Delivery::Guidance(guidance) => Some(guidance),
+            Delivery::Feedback { .. } => None,
+        });
+        let before_rendering =
+            guidance.filter(|guidance| guidance.decision_point == DecisionPoint::PreRender);
+        let injections: Vec<_> =
+            before_rendering.map(|guidance| guidance.injection.clone()).collect();
+        self.prompt.render(&injections)
     }
 
     /// Whether the run has received as many messages as the prompt allows.

@@ -54,7 +54,7 @@ pub use detect::{
 pub use digest::Digest;
 pub use engine::{
     Delivery, Engine, FeedbackSetting, GuidanceSetting, LABEL, MessageSettings, Mode,
-    ProviderSettings, Step, labelled, shipped_template,
+    ProviderSettings, Step, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{Budget, BudgetFeedback, DeadlineFeedback, InvalidBudget, collect_feedback};

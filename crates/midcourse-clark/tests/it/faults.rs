@@ -120,7 +120,7 @@ async fn what_is_missing_is_said_where_it_is_missing() {
 
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_said() {
-    let sink = Flaky::new(|_, event| event.payload.is_opinion());
+    let sink = Flaky::new(|_, event| event.payload.is_conclusion());
     assert!(!check_unharmed(&Arc::new(Midcourse::new(Arc::new(sink)))).await);
 }
 

@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
     for input in &records {
         // The engine's own records are its conclusions, which the replay draws again.
-        if input.record.payload.is_opinion() {
+        if input.record.payload.is_conclusion() {
             recorded.extend(message_of(&input.record.payload));
             continue;
         }

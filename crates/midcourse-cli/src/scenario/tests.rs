@@ -99,7 +99,7 @@ fn replayed_from_the_store(scenario: &Scenario, store: &Store) -> Vec<Message> {
     let (mut engine, mut messages) = (engine(), Vec::new());
     let stored = store.records(&scenario.name, 0, usize::MAX).unwrap();
     let stored = stored.into_iter().map(|stored| (stored.decision_point, stored.into_record()));
-    let stored = stored.filter(|(_, record)| !record.payload.is_opinion());
+    let stored = stored.filter(|(_, record)| !record.payload.is_conclusion());
     for ((decision_point, record), (event, ..)) in stored.zip(records(scenario)) {
         add_messages(&mut messages, event, &engine.step(&record, decision_point).deliveries);
     }

@@ -7,11 +7,6 @@ use crate::record::{CallId, TrajectoryPayload};
 /// First line of every text that a host receives, so that the agent knows where it comes from.
 pub const LABEL: &str = "[midcourse run monitor]";
 
-/// A text with the label in front, as a host receives it.
-pub fn labelled(text: &str) -> String {
-    format!("{LABEL}\n{text}")
-}
-
 /// A message for the agent, delivered at a decision point.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delivery {
@@ -80,7 +75,7 @@ impl Delivery {
         if !guidance.is_empty() {
             blocks.push(format_guidance(guidance));
         }
-        (!blocks.is_empty()).then(|| labelled(&blocks.join("\n\n")))
+        (!blocks.is_empty()).then(|| format!("{LABEL}\n{}", blocks.join("\n\n")))
     }
 
     pub(super) fn into_payload(self, shadow: bool) -> TrajectoryPayload {

@@ -3,10 +3,11 @@
 //! A delivery is counted before the next provider is evaluated, so that feedback and guidance of
 //! one step are never about the same cause.
 
-use super::{Delivery, Engine};
+use super::{Delivery, Engine, Mode};
 use crate::analysis::TrajectoryPattern;
 use crate::fault::Fault;
 use crate::message::{DecisionPoint, Outcome};
+use crate::prompt::Collected;
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::Changes;
 
@@ -40,8 +41,7 @@ impl Engine {
     /// record is applied and outcomes are recorded, but no provider is evaluated. Every delivery in
     /// the returned [`Step`] is already counted as delivered.
     ///
-    /// To restore a session from a store, step through its records with `None` and drop the
-    /// results: the engine's own records are among the stored ones.
+    /// To restore a session from stored records, use [`Self::fold`].
     ///
     /// ```
     /// use midcourse_core::{DecisionPoint, Engine, Budget, parse_notation};
@@ -65,45 +65,53 @@ impl Engine {
         record: &TrajectoryRecord,
         decision_point: Option<DecisionPoint>,
     ) -> Step {
-        let Changes { patterns, mut outcomes, faults } = self.take_in(record);
-        if record.payload.is_opinion() {
-            // A stored delivery or outcome: whatever followed from it is stored behind it.
-            outcomes.clear();
-        }
-        let mut step = Step { patterns, outcomes, faults, ..Step::default() };
-        for outcome in step.outcomes.clone() {
-            let Outcome { delivery_seq, verdict, after_calls } = outcome;
+        let Changes { patterns, outcomes, faults } = self.apply(record);
+        let mut step = Step { patterns, faults, ..Step::default() };
+        for outcome in &outcomes {
+            let Outcome { delivery_seq, verdict, after_calls } = *outcome;
             let payload = TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls };
-            self.follow(record, payload, &mut step);
+            self.conclude(record, payload, &mut step);
         }
+        step.outcomes = outcomes;
         if let Some(point) = decision_point {
-            self.deliver(record, point, &mut step);
+            self.deliver_feedback(record, &mut step);
+            self.deliver_guidance(record, point, &mut step);
         }
         step
     }
 
-    fn deliver(&mut self, record: &TrajectoryRecord, point: DecisionPoint, step: &mut Step) {
-        let now = record.at();
-        let feedback = self.feedback(now);
-        step.faults.extend(feedback.faults);
+    fn deliver_feedback(&mut self, record: &TrajectoryRecord, step: &mut Step) {
+        let Collected { messages, faults } = self.feedback(record.at());
+        step.faults.extend(faults);
         let call = record.payload.call_id().or_else(|| self.trajectory().call_awaiting_feedback());
-        let call = call.cloned();
-        for feedback in feedback.messages {
-            let delivery = Delivery::Feedback { feedback, tool_call_id: call.clone() };
-            self.follow(record, self.delivered(delivery.clone()), step);
-            step.deliveries.push(delivery);
-        }
-        let guidance = self.guidance(point, now);
-        step.faults.extend(guidance.faults);
-        for guidance in guidance.messages {
-            let delivery = Delivery::Guidance(guidance);
-            self.follow(record, self.delivered(delivery.clone()), step);
-            step.deliveries.push(delivery);
+        let tool_call_id = call.cloned();
+        for feedback in messages {
+            let tool_call_id = tool_call_id.clone();
+            self.deliver(record, Delivery::Feedback { feedback, tool_call_id }, step);
         }
     }
 
-    /// Records a conclusion of the engine directly after `record` and applies it.
-    fn follow(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
+    fn deliver_guidance(
+        &mut self,
+        record: &TrajectoryRecord,
+        point: DecisionPoint,
+        step: &mut Step,
+    ) {
+        let Collected { messages, faults } = self.guidance(point, record.at());
+        step.faults.extend(faults);
+        for guidance in messages {
+            self.deliver(record, Delivery::Guidance(guidance), step);
+        }
+    }
+
+    fn deliver(&mut self, record: &TrajectoryRecord, delivery: Delivery, step: &mut Step) {
+        let payload = delivery.clone().into_payload(self.mode == Mode::Shadow);
+        self.conclude(record, payload, step);
+        step.deliveries.push(delivery);
+    }
+
+    /// Applies and records a conclusion of the engine, directly after `record`.
+    fn conclude(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
         let place = u64::try_from(step.records.len()).unwrap_or(u64::MAX).saturating_add(1);
         let conclusion = TrajectoryRecord {
             schema_version: record.schema_version,
@@ -114,8 +122,8 @@ impl Engine {
             recorded_at_unix_ms: record.at(),
             payload,
         };
-        // Only a delivery after the end of the run would have an outcome at once; it gets none.
-        let Changes { patterns, faults, .. } = self.take_in(&conclusion);
+        // Only a delivery after the end of the run has an outcome at once. It is not recorded.
+        let Changes { patterns, faults, .. } = self.apply(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);
         step.records.push(conclusion);

@@ -304,7 +304,7 @@ impl TrajectoryPayload {
     }
 
     /// Whether the payload is a conclusion of the engine, which a replay drops and recomputes.
-    pub const fn is_opinion(&self) -> bool {
+    pub const fn is_conclusion(&self) -> bool {
         matches!(
             self,
             Self::FeedbackDelivered { .. } | Self::GuidanceDelivered { .. } | Self::Outcome { .. }

@@ -90,10 +90,8 @@ fn a_step_and_a_fold_of_its_records_leave_the_same_checkpoint() {
     let mut folded = Engine::shipped(Budget::default());
     for record in records("deadline 2h\n7x bash make !! error: missing separator\nuser: stop") {
         let step = live.step(&record, POINT);
-        folded.step(&record, None);
-        for record in &step.records {
-            folded.step(record, None);
-        }
+        folded.fold(&record);
+        step.records.iter().for_each(|record| folded.fold(record));
         assert_eq!(live.checkpoint().unwrap(), folded.checkpoint().unwrap());
     }
 }

@@ -182,7 +182,7 @@ fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
         entries.iter().find(is_end)
     });
     ended.or_else(|| {
-        let latest = entries.iter().rev().find(|entry| !entry.record.payload.is_opinion())?;
+        let latest = entries.iter().rev().find(|entry| !entry.record.payload.is_conclusion())?;
         let is_equal = event.dedupe_consecutive
             && latest.source == event.source
             && latest.first_reported == event.payload;
