@@ -1,6 +1,6 @@
-//! A loop of clark-agent that is recorded durably and watched: `cargo run --example durable`.
+//! Records and monitors a loop of clark-agent: `cargo run --example durable`.
 //!
-//! The model here is a stand-in that says one thing; put your transport in its place.
+//! The model here is a stub with one response; replace it with your transport.
 
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
-//! Never break the agent: panics in our code, or in what is plugged into it, end here.
+//! Never break the agent: catches panics of this crate and of custom providers and callbacks.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs work that may panic; nothing, if it did. What it left half-done is the caller's to drop.
+/// Runs work that may panic. Returns `None` if it did; the caller must drop its partial results.
 pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// The same for work that waits.
+/// The same for async work.
 pub(crate) async fn guard_all<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match guard(|| work.as_mut().poll(context)) {
@@ -25,7 +25,7 @@ mod tests {
     use super::guard_all;
 
     #[tokio::test]
-    async fn a_panic_after_waiting_is_nothing() {
+    async fn a_panic_after_an_await_returns_none() {
         let work = async |fails: bool| {
             tokio::task::yield_now().await;
             assert!(!fails, "on purpose");

@@ -1,7 +1,7 @@
 //! midcourse in the loop of [`clark_agent`]: durable trajectories, feedback and guidance.
 //!
-//! [`Midcourse`] is a plugin. It records every run of the loop into a store, watches it, puts
-//! feedback behind the result of a tool, and guidance behind the last message of one request:
+//! [`Midcourse`] is a plugin. It records and analyses every run of the loop, adds feedback to the
+//! result of a tool, and adds guidance to the last message of one request:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -25,24 +25,25 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - **Attach it last.** It sees results and messages as the plugins before it left them, and the
-//!   ones behind it could drop its words.
-//! - **Give runs an identity.** One without is recorded under a name of its own. A deadline in the
-//!   identity is one the agent is told about.
-//! - **A child run needs a plugin of its own**: [`Midcourse::child`], attached to the builder that
-//!   `child_builder` gives. The loop's hooks do not say whose they are, so nothing is inherited.
-//! - **The agent comes first.** Errors and panics leave results and messages as they were. An event
-//!   that the store does not take is dropped and counted (see [`midcourse::OnFailure`]).
+//! - **Attach it last.** It sees results and messages as the plugins before it left them; a plugin
+//!   after it could remove its messages.
+//! - **Give runs an identity.** A run without one gets a generated id. If the identity has a deadline,
+//!   the agent is told how much time is left.
+//! - **Give each child run its own plugin**: attach [`Midcourse::child`] to the builder that
+//!   `child_builder` returns. The loop's hooks do not say which run they belong to, so a child
+//!   inherits nothing.
+//! - **The agent comes first.** Errors and panics leave results and messages unchanged. An event that
+//!   the store does not take is dropped and counted (see [`midcourse::OnFailure`]).
 //!
-//! Whoever keeps clark-agent's own recorder hands it a [`DurableTrajectorySink`] and changes nothing
-//! else. Stored runs read with the types of either side; [`to_clark`] and [`from_clark`] convert in
-//! memory.
+//! To keep clark-agent's own recorder, give it a [`DurableTrajectorySink`]. Stored runs can be read
+//! with the types of either crate; [`to_clark`] and [`from_clark`] convert in memory.
 
 mod calls;
 mod convert;
 mod guard;
 mod plugin;
 mod run;
+mod setup;
 mod sink;
 mod trouble;
 

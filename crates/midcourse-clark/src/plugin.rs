@@ -21,24 +21,11 @@ use midcourse::{
 use crate::convert::{identity, payload_of};
 use crate::guard::{guard, guard_all};
 use crate::run::Run;
+use crate::setup::Setup;
 use crate::trouble::Trouble;
 
 /// Runs whose gap markers are still to be written; beyond it the oldest is given up.
 const MAX_UNFLUSHED_RUNS: usize = 64;
-
-/// What the plugins of a run and its children share.
-#[derive(Clone)]
-pub(crate) struct Setup {
-    pub(crate) monitor: Monitor,
-    on_trouble: Arc<dyn Fn(&Trouble) + Send + Sync>,
-}
-
-impl Setup {
-    pub(crate) fn report(&self, trouble: &Trouble) {
-        // If the callback itself panics there is nobody left to tell.
-        let _ = guard(|| (self.on_trouble)(trouble));
-    }
-}
 
 /// Records the runs of a loop and adds messages to its tool results and requests.
 pub struct Midcourse {

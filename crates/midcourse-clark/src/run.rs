@@ -15,7 +15,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::calls::Calls;
 use crate::convert::tool_result;
-use crate::plugin::Setup;
+use crate::setup::Setup;
 use crate::trouble::Trouble;
 
 /// A run that is recorded and analysed.

@@ -11,5 +11,6 @@ mod retries;
 mod runs;
 mod script;
 mod sink;
+mod tidy;
 mod wire;
 mod words;
