@@ -50,7 +50,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a small agent that loops, gets a message and recovers.
+    /// Run a demo agent that loops, then recovers.
     ///
     /// The agent runs real commands in a temporary directory and gets its messages through hooks.
     /// The demo needs no network, key or setup. Its run is stored like any other.
@@ -72,7 +72,7 @@ enum Command {
     Tail(tail::Arguments),
     /// Find records by the words in them.
     Search(search::Arguments),
-    /// Export a run as JSON lines, one record per line.
+    /// Export a run as JSON lines.
     Export(export::Arguments),
     /// Import runs from files.
     ///
@@ -80,7 +80,7 @@ enum Command {
     /// line. `--format events` reads runs of any other agent. Importing a file again changes
     /// nothing.
     Import(import::Arguments),
-    /// Check that stored runs are complete and unchanged.
+    /// Check stored runs for missing or changed records.
     ///
     /// Checks the hash chain of every run. The exit code is 1 if there are problems.
     Verify(verify::Arguments),
@@ -91,10 +91,10 @@ enum Command {
     /// Shows the file first. The approval is for this path and exactly these bytes; after any change
     /// the file has to be approved again. A file that is not approved has no effect.
     Trust(trust::Arguments),
-    /// Record events from standard input and print messages for the agent.
+    /// Record events from standard input.
     ///
     /// Reads trajectory records, one JSON object per line, and prints a JSON reply for each line
-    /// once it is on disk. The reply contains the messages to give to the agent. A line can name its
+    /// once it is on disk. The reply contains the messages for the agent. A line can name its
     /// `decision_point`; the default is `pre_tool_selection`.
     Record(record::Arguments),
     Hook(hook::Arguments),
@@ -110,7 +110,7 @@ enum Command {
     /// events, or none (see docs/scenarios.md). Messages about deadlines and budgets do not count.
     /// The exit code is 1 if a required threshold is missed.
     Eval(eval::Arguments),
-    /// Replay one run and show what midcourse says about it.
+    /// Replay one run and show its messages.
     ///
     /// Replays a stored run (`--run`), or a file: records as JSON lines, or notation such as
     /// `bash make !! error: no rule` (see docs/judging.md). A stored run is replayed with its

@@ -21,13 +21,13 @@ use summary::Summary;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Read runs from these files, or from the `.jsonl` files in these directories.
+    /// Read these files or directories (`*.jsonl`).
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Use this configuration instead of the defaults.
+    /// Use this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Compare with this second configuration.
+    /// Compare with a second configuration file.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// Print JSON lines instead of a table.

@@ -19,25 +19,25 @@ use score::Score;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Read scenarios from these files, or from the `.txt` files in these directories.
+    /// Read these files or directories (`*.txt`).
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Use this configuration instead of the defaults.
+    /// Use this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// List all scenarios, not only the unexpected results.
+    /// List all scenarios, not only unexpected results.
     #[arg(long)]
     all: bool,
     /// Print JSON lines: each scenario, then a summary.
     #[arg(long)]
     json: bool,
-    /// Fail if a smaller share of the expected messages comes in time.
+    /// Fail if fewer expected messages come in time.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_caught: Option<f64>,
     /// Fail if more messages than this come too early.
     #[arg(long, value_name = "N")]
     max_early: Option<usize>,
-    /// Fail if a larger share of the quiet scenarios gets a message.
+    /// Fail if more quiet scenarios get a message.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     max_false_alarms: Option<f64>,
 }

@@ -15,7 +15,7 @@ const PAGE: usize = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Export this run: its id, the start of its id, or `latest`.
+    /// Export this run (id, start of id, or `latest`).
     run: String,
     /// Export its child runs too, at any depth.
     #[arg(long)]

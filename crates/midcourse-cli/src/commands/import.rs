@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     /// Import these files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Read this format.
+    /// Read files of this format.
     #[arg(long, value_enum, default_value = "records")]
     format: Format,
     /// Print the counts as JSON.

@@ -16,7 +16,7 @@ const MAX_SHOWN_RUNS: usize = 20;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Remove runs that ended longer ago than this, such as `30d` or `12h`.
+    /// Remove runs older than this, such as `30d` or `12h`.
     ///
     /// The age of a run is that of its latest record. A run and its child runs are removed
     /// together.

@@ -22,10 +22,10 @@ pub(super) struct Arguments {
     /// Use this run for events without a `run_id`.
     #[arg(long, value_name = "ID")]
     run: Option<String>,
-    /// Record this name as the host of the run.
+    /// Record this name as the host.
     #[arg(long, value_name = "NAME", default_value = "custom")]
     host: String,
-    /// Spill an event if the store is locked for this long.
+    /// Spill an event if the store is locked this long.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 500)]
     busy_timeout: u64,
 }

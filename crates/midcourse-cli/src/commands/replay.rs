@@ -23,10 +23,10 @@ use input::InputRecord;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Read the run from this file; `-` or nothing for standard input.
+    /// Read the run from this file; by default standard input.
     #[arg(conflicts_with = "run")]
     file: Option<PathBuf>,
-    /// Replay a stored run: its id, the start of its id, or `latest`.
+    /// Replay a stored run (id, start of id, or `latest`).
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Print JSON lines.

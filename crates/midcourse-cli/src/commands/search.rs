@@ -14,8 +14,8 @@ pub(super) struct Arguments {
     /// Find records that contain all of these words.
     #[arg(required = true)]
     words: Vec<String>,
-    /// Show at most this many records.
-    #[arg(long, short = 'n', default_value_t = 20)]
+    /// Show at most N records.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     count: usize,
     /// Print JSON lines.
     #[arg(long)]

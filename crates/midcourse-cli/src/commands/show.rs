@@ -15,7 +15,7 @@ const PAGE: usize = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Show this run: its id, the start of its id, or `latest`.
+    /// Show this run (id, start of id, or `latest`).
     run: String,
     /// Show the full text of every record.
     #[arg(long)]

@@ -17,7 +17,7 @@ const PAGE: usize = 256;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Show only this run: its id, the start of its id, or `latest`.
+    /// Show only this run (id, start of id, or `latest`).
     run: Option<String>,
     /// Start with the latest N records.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]

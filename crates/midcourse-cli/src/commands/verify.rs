@@ -11,7 +11,7 @@ use crate::display::one_line;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Check only this run: its id, the start of its id, or `latest`.
+    /// Check only this run (id, start of id, or `latest`).
     run: Option<String>,
     /// Print JSON lines: the problems, then a summary.
     #[arg(long)]
