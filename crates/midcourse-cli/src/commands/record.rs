@@ -1,21 +1,24 @@
 //! `midcourse record`: records events of any program, one JSON object per line.
 //!
-//! The reply to a line is printed once its event is on disk, with the messages for the agent. If
-//! the store is locked for too long, the event is spilled.
+//! The reply to a line is printed once its event is on disk, with the messages for the agent. The
+//! user's configuration applies as it does to hooks. If the store is locked for too long, the event
+//! is spilled.
 
+use std::collections::HashSet;
 use std::io::{BufRead as _, Write as _, stdin, stdout};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use midcourse::{
-    Budget, DecisionPoint, Engine, Event, Ingested, RunId, RunIdentity, Source, StoreError,
-    StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
+    DataDir, DecisionPoint, DeliveryPolicy, Event, Ingested, Mode, RunId, RunIdentity, Source,
+    Store, StoreError, StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
 };
 use serde_json::{Value, json};
 
 use super::open;
 use crate::formats::records::{LineDefaults, parse_line};
-use crate::terminal::sanitized;
+use crate::run_settings::{LAUNCH_VARIABLE, RunSettings, SETTINGS_CHANNEL};
+use crate::terminal::{sanitized, warn};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -31,10 +34,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let data_dir = open::data_dir()?;
-    let busy_timeout = Duration::from_millis(arguments.busy_timeout);
-    let settings = StoreSettings { busy_timeout, ..StoreSettings::default() };
-    let mut engine = SyncedEngine::new(Engine::shipped(Budget::default()))?;
+    let mut recorder = Recorder::new(arguments)?;
     let mut out = stdout().lock();
     let mut input = stdin().lock();
     let mut line = Vec::new();
@@ -51,10 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             Err(error) => {
                 vec![json!({"status": "unreadable", "error": sanitized(&error), "deliveries": []})]
             }
-            Ok(events) => events
-                .into_iter()
-                .map(|event| reply(ingest(&data_dir, &settings, event, &mut engine)))
-                .collect(),
+            Ok(events) => recorder.record(events),
         };
         for reply in replies {
             failed += u64::from(reply.get("error").is_some());
@@ -92,12 +89,81 @@ fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String
     }
 }
 
-fn reply(ingested: Result<Ingested, StoreError>) -> Value {
+struct Recorder {
+    data_dir: DataDir,
+    store: StoreSettings,
+    settings: RunSettings,
+    engine: SyncedEngine,
+    /// Budgets do not apply to subagents, so these have an engine of their own.
+    subagent_engine: SyncedEngine,
+    /// Runs that this process has seen.
+    seen_runs: HashSet<RunId>,
+}
+
+impl Recorder {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let data_dir = open::data_dir()?;
+        let busy_timeout = Duration::from_millis(arguments.busy_timeout);
+        let launch_id = std::env::var(LAUNCH_VARIABLE).ok().filter(|id| !id.is_empty());
+        let cwd = std::env::current_dir().ok();
+        let settings =
+            RunSettings::for_event(Some(&data_dir), launch_id.as_deref(), cwd.as_deref());
+        settings.warnings.iter().for_each(|warning| warn(warning));
+        let engine = |is_subagent| {
+            SyncedEngine::new(settings.engine(DeliveryPolicy::default(), is_subagent))
+        };
+        Ok(Self {
+            engine: engine(false)?,
+            subagent_engine: engine(true)?,
+            data_dir,
+            store: StoreSettings { busy_timeout, ..StoreSettings::default() },
+            settings,
+            seen_runs: HashSet::new(),
+        })
+    }
+
+    /// Records the events of one line and returns a reply for each.
+    fn record(&mut self, mut events: Vec<Event>) -> Vec<Value> {
+        self.add_settings(&mut events);
+        let mut replies = Vec::new();
+        for event in events {
+            let is_settings = event.source.way() == SETTINGS_CHANNEL;
+            let is_subagent = event.run.parent_run_id.is_some();
+            let engine = if is_subagent { &mut self.subagent_engine } else { &mut self.engine };
+            let ingested = ingest(&self.data_dir, &self.store, event, engine);
+            if !is_settings {
+                replies.push(reply(ingested, self.settings.mode()));
+            }
+        }
+        replies
+    }
+
+    /// Adds the settings where they have to be recorded, so that a replay uses them too.
+    fn add_settings(&mut self, events: &mut Vec<Event>) {
+        let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else { return };
+        if self.seen_runs.insert(run_id.clone()) && !is_stored(&self.data_dir, &run_id) {
+            self.settings.clone().record_in_new_run(events);
+        } else if events.iter().any(Event::begins_something) {
+            self.settings.clone().record_in(events);
+        }
+    }
+}
+
+/// Whether the store has the run. One that cannot be opened now may have it.
+fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
+    match Store::open_read_only(data_dir) {
+        Ok(Some(store)) => store.run(run_id.as_str()).map_or(true, |run| run.is_some()),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
+fn reply(ingested: Result<Ingested, StoreError>, mode: Mode) -> Value {
     match ingested {
         Ok(Ingested::Stored { recorded, step }) => {
-            let deliveries: Vec<Value> = step
-                .deliveries
-                .iter()
+            // In shadow mode messages are only recorded.
+            let deliveries = step.deliveries.iter().filter(|_| mode == Mode::Live);
+            let deliveries: Vec<Value> = deliveries
                 .map(|delivery| {
                     json!({"decision_point": delivery.decision_point(),
                            "provider": delivery.provider(), "text": delivery.text()})

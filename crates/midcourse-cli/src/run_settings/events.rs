@@ -13,11 +13,22 @@ impl RunSettings {
         let Some(place) = events.iter().position(Event::begins_something) else {
             return Vec::new();
         };
-        let Some(opening) = events.get(place) else { return Vec::new() };
+        self.insert_at(place, events, false);
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Adds the settings to the first events of a run, for programs that do not report its start.
+    pub(crate) fn record_in_new_run(&mut self, events: &mut Vec<Event>) {
+        let place = events.iter().position(Event::begins_something).unwrap_or_default();
+        self.insert_at(place, events, true);
+    }
+
+    fn insert_at(&mut self, place: usize, events: &mut Vec<Event>, is_new_run: bool) {
+        let Some(opening) = events.get(place) else { return };
         let starts_run = matches!(opening.payload, TrajectoryPayload::RunStarted { .. });
         let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
         // A deadline in a file counts from the start of the session, unless `run` has set one.
-        if starts_run && opening.run.parent_run_id.is_none() {
+        if (starts_run || is_new_run) && opening.run.parent_run_id.is_none() {
             let (start, length) = (opening.at, self.config.deadline);
             self.deadline = self.deadline.or_else(|| Some(start.after(length?)));
         }
@@ -29,7 +40,6 @@ impl RunSettings {
             let place = place.saturating_add(usize::from(starts_run));
             events.splice(place..place, settings);
         }
-        std::mem::take(&mut self.warnings)
     }
 
     fn events(&self, opening: &Event, is_resumed: bool) -> Vec<Event> {
@@ -125,5 +135,20 @@ mod tests {
         assert_eq!(begun[2].payload, deadline);
         let prompt = kinds(&found, message(AgentMessage::user("go")));
         assert_eq!(prompt, ["config_applied", "message_appended"]);
+    }
+
+    #[test]
+    fn a_new_run_without_a_start_has_its_settings_before_its_first_event() {
+        let found = RunSettings::from_text("[budget]\ndeadline = '2h'\n");
+        let in_new_run = |payload| {
+            let source = Source::new("custom", "record");
+            let at = Timestamp::default();
+            let mut events = vec![Event::new(RunIdentity::root("r"), source, at, payload)];
+            found.clone().record_in_new_run(&mut events);
+            events.iter().map(|event| event.payload.kind()).collect::<Vec<_>>()
+        };
+        let turn = in_new_run(TrajectoryPayload::TurnStarted);
+        assert_eq!(turn, ["config_applied", "deadline_set", "turn_started"]);
+        assert_eq!(in_new_run(started()), ["run_started", "config_applied", "deadline_set"]);
     }
 }
