@@ -16,8 +16,8 @@ pub(crate) fn sanitized(message: &str) -> String {
     crate::display::escape_control_chars(message).into_owned()
 }
 
-/// Prints a line to standard error. Unlike `eprintln!` it does not panic if standard error is
-/// closed.
+/// Prints a line to standard error. A closed standard error is ignored, where the macro of the
+/// standard library would panic.
 pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -141,7 +141,7 @@ fn an_export_imports_into_another_store_unchanged() {
     let path = file.path().to_str().unwrap();
     let counts = other.output(&["import", path]);
     assert!(counts.starts_with("Imported 13 records; 0 were already stored.\n"), "{counts}");
-    assert_eq!(other.output(&["export", "r", "--tree"]), exported);
+    assert!(other.output(&["export", "r", "--tree"]) == exported, "the export is the same");
     assert!(
         other
             .output(&["import", path])
@@ -320,4 +320,96 @@ fn record_keeps_lines_that_it_cannot_read() {
     assert_eq!(kinds, ["turn_started", "unread", "unread"]);
     assert_eq!(lines[1]["payload"]["raw"], "\\xff\\xfe no json");
     assert_eq!(user.lines(&["list", "--json"])[0]["host"], "shell");
+}
+
+/// Records lines and returns the replies.
+fn record(user: &User, lines: &str) -> Vec<Value> {
+    let mut child = user
+        .command(&["record", "--run", "r"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let replies = String::from_utf8(output.stdout).unwrap();
+    replies.lines().map(|reply| serde_json::from_str(reply).unwrap()).collect()
+}
+
+/// The end of a failing call, with further fields of the line.
+fn failed_call(call: usize, fields: &str) -> String {
+    format!(
+        "{{{fields}\"payload\":{{\"kind\":\"tool_ended\",\"tool_call_id\":\"{call}\",\
+         \"tool_name\":\"bash\",\"result\":{{\"content\":[{{\"type\":\"text\",\
+         \"text\":\"error: no rule\"}}]}},\"is_error\":true}}}}\n"
+    )
+}
+
+/// The number of deliveries in some replies.
+fn deliveries(replies: &[Value]) -> usize {
+    replies.iter().map(|reply| reply["deliveries"].as_array().unwrap().len()).sum()
+}
+
+#[test]
+fn record_stamps_the_current_schema_version_unless_the_line_has_one() {
+    let user = User::new();
+    let lines = [failed_call(0, ""), failed_call(1, "\"schema_version\":0,")].concat();
+    let replies = record(&user, &lines);
+    assert_eq!(replies[0]["status"], "new");
+    let versions: Vec<_> =
+        user.lines(&["export", "r"]).iter().map(|line| line["schema_version"].clone()).collect();
+    assert_eq!(versions, [Value::from(midcourse::TRAJECTORY_SCHEMA_VERSION), 0.into()]);
+}
+
+#[test]
+fn record_delivers_at_the_decision_point_of_the_line() {
+    let calls = |fields: &str| (0..4).map(|call| failed_call(call, fields)).collect::<String>();
+    let replies = record(&User::new(), &calls(""));
+    assert_eq!(deliveries(&replies), 1);
+    assert_eq!(replies[2]["deliveries"][0]["decision_point"], "pre_tool_selection");
+    let replies = record(&User::new(), &calls("\"decision_point\":\"post_tool_result\","));
+    assert_eq!(replies[2]["deliveries"][0]["decision_point"], "post_tool_result");
+    assert_eq!(deliveries(&record(&User::new(), &calls("\"decision_point\":null,"))), 0);
+}
+
+#[test]
+fn record_applies_the_configuration_of_the_user() {
+    let calls: String = (0..4).map(|call| failed_call(call, "")).collect();
+    for (config, recorded) in
+        [("mode = \"shadow\"\n", 1), ("[providers.course_correction]\nenabled = false\n", 0)]
+    {
+        let user = User::new();
+        std::fs::create_dir_all(user.home().path()).unwrap();
+        std::fs::write(user.home().config_file(), config).unwrap();
+        let replies = record(&user, &calls);
+        assert_eq!((replies.len(), deliveries(&replies)), (4, 0), "{config}");
+        let kinds: Vec<_> =
+            user.lines(&["export", "r"]).iter().map(|line| line["payload"].clone()).collect();
+        assert_eq!(kinds[0]["kind"], "config_applied");
+        let guidance = kinds.iter().filter(|payload| payload["kind"] == "guidance_delivered");
+        assert_eq!(guidance.filter(|payload| payload["shadow"] == true).count(), recorded);
+        let replayed = user.lines(&["replay", "--run", "r", "--json"]);
+        assert_eq!(replayed.last().unwrap()["matches_recorded"], true, "{config}");
+    }
+}
+
+#[test]
+fn record_applies_a_budget_of_the_user_to_every_run_of_the_process() {
+    let user = User::new();
+    std::fs::create_dir_all(user.home().path()).unwrap();
+    std::fs::write(user.home().config_file(), "[budget]\ncalls = 4\n").unwrap();
+    let calls = |run: &str| {
+        let field = format!("\"run_id\":\"{run}\",");
+        (0..4).map(move |call| failed_call(call, &field)).collect::<String>()
+    };
+    let replies = record(&user, &(calls("a") + &calls("b")));
+    for run in ["a", "b"] {
+        let of_run = replies.iter().filter(|reply| reply["run_id"] == run);
+        let providers: Vec<_> = of_run
+            .flat_map(|reply| reply["deliveries"].as_array().unwrap())
+            .map(|delivery| delivery["provider"].as_str().unwrap())
+            .collect();
+        assert!(providers.contains(&"Budget"), "{run}: {providers:?}");
+    }
 }
