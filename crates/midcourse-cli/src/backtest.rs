@@ -14,30 +14,30 @@ use crate::formats::events::ParsedRun;
 
 /// What followed from one record; only steps in which something happened are kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BacktestStep {
+pub(crate) struct BacktestStep {
     /// Position of the event in its run, from 1.
-    pub event: usize,
+    pub(crate) event: usize,
     /// Tool calls that had ended by then.
-    pub call: u64,
-    pub seq: u64,
-    pub at: Timestamp,
-    pub step: Step,
+    pub(crate) call: u64,
+    pub(crate) seq: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) step: Step,
 }
 
 /// A message that would have been delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BacktestDelivery<'a> {
+pub(crate) struct BacktestDelivery<'a> {
     /// Position of the event that it would have followed, from 1.
-    pub event: usize,
+    pub(crate) event: usize,
     /// Tool calls that had ended by then.
-    pub call: u64,
-    pub at: Timestamp,
-    pub delivery: &'a Delivery,
+    pub(crate) call: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) delivery: &'a Delivery,
 }
 
 impl<'a> BacktestDelivery<'a> {
     /// The kind of the cause, such as `doom_loop`; the provider for a message without a cause.
-    pub fn cause_name(self) -> &'a str {
+    pub(crate) fn cause_name(self) -> &'a str {
         self.delivery.why().map_or_else(|| self.delivery.provider(), |why| why.cause.kind())
     }
 }
@@ -52,42 +52,42 @@ pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = Backtes
 
 /// The result of one run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BacktestReport {
-    pub run_id: String,
+pub(crate) struct BacktestReport {
+    pub(crate) run_id: String,
     /// The dataset or agent that the run comes from.
-    pub source: String,
+    pub(crate) source: String,
     /// Whether the agent solved its task, if the file says so.
-    pub success: Option<bool>,
-    pub events: usize,
+    pub(crate) success: Option<bool>,
+    pub(crate) events: usize,
     /// Events that could not be parsed.
-    pub skipped_events: usize,
+    pub(crate) skipped_events: usize,
     /// Why parsing stopped before the end of the line.
-    pub parse_error: Option<String>,
-    pub calls: u64,
-    pub errors: u64,
-    pub duration: Duration,
-    pub ended_at: Timestamp,
-    pub steps: Vec<BacktestStep>,
+    pub(crate) parse_error: Option<String>,
+    pub(crate) calls: u64,
+    pub(crate) errors: u64,
+    pub(crate) duration: Duration,
+    pub(crate) ended_at: Timestamp,
+    pub(crate) steps: Vec<BacktestStep>,
 }
 
 impl BacktestReport {
-    pub fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
+    pub(crate) fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
         deliveries(&self.steps)
     }
 
-    pub fn first_delivery(&self) -> Option<BacktestDelivery<'_>> {
+    pub(crate) fn first_delivery(&self) -> Option<BacktestDelivery<'_>> {
         self.deliveries().next()
     }
 
     /// Tool calls and time between the first delivery and the end of the run.
-    pub fn after_first_delivery(&self) -> Option<(u64, Duration)> {
+    pub(crate) fn after_first_delivery(&self) -> Option<(u64, Duration)> {
         let first = self.first_delivery()?;
         Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
     }
 }
 
 /// Replays a run through a new engine.
-pub fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
+pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
         run;
     let ended_at = events.iter().map(|event| event.at).fold(started_at, Timestamp::max);

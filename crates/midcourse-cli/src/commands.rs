@@ -119,7 +119,7 @@ enum Command {
 }
 
 /// Runs the command line and returns the exit code.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     // Before the other commands are parsed: a wrong command line must not exit with code 2 here,
     // because that would block the agent.
     let mut words = std::env::args_os().skip(1);

@@ -5,12 +5,12 @@ use std::time::Duration;
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Parses a duration above zero and up to 365 days; `None` for anything else.
-pub fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     parse_age(text).filter(|duration| !duration.is_zero() && *duration <= MAX_DURATION)
 }
 
 /// Parses a duration of any length, zero included. A day has 24 hours.
-pub fn parse_age(text: &str) -> Option<Duration> {
+pub(crate) fn parse_age(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     let duration = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
     Duration::try_from(duration).ok()

@@ -2,5 +2,5 @@
 //!
 //! A format knows nothing of hosts, stores or configuration.
 
-pub mod events;
-pub mod records;
+pub(crate) mod events;
+pub(crate) mod records;

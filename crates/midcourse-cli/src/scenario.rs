@@ -11,26 +11,26 @@ use std::fmt;
 
 use midcourse::{PatternType, TrajectoryRecord};
 
-pub use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
-pub use parse::{ScenarioError, parse_scenarios};
+pub(crate) use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
+pub(crate) use parse::parse_scenarios;
 
 /// A run with its expectation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// Unique among the scenarios that are evaluated together.
-    pub name: String,
+    pub(crate) name: String,
     /// Line of the file on which the scenario starts, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The reason for the expectation, for readers.
-    pub why: Option<String>,
-    pub expected: Expected,
+    pub(crate) why: Option<String>,
+    pub(crate) expected: Expected,
     /// The records of each event, in order.
-    pub events: Vec<Vec<TrajectoryRecord>>,
+    pub(crate) events: Vec<Vec<TrajectoryRecord>>,
 }
 
 /// The expectation of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// No message.
     Quiet,
     /// A message about one of the patterns, after an event from `first` to `last` (from 1).
@@ -39,7 +39,7 @@ pub enum Expected {
 
 impl Expected {
     /// Whether a message with this cause is expected.
-    pub fn includes(&self, cause: &str) -> bool {
+    pub(crate) fn includes(&self, cause: &str) -> bool {
         match self {
             Self::Quiet => false,
             Self::Message { patterns, .. } => {

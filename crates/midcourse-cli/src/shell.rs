@@ -1,7 +1,7 @@
 //! Quotes words for a POSIX shell: for commands that a host runs or a person copies.
 
 /// Quotes `word` so that the shell reads it as one literal word.
-pub fn shell_quote(word: &str) -> String {
+pub(crate) fn shell_quote(word: &str) -> String {
     let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if !word.is_empty() && word.chars().all(needs_no_quotes) {
         return word.to_owned();

@@ -9,7 +9,7 @@ use crate::formats::events::{ParsedRun, parse_run};
 use crate::formats::records::{LineDefaults, parse_line};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use midcourse::{ForeignRecord, Imported, Source, Store, Timestamp, now};
+use midcourse::{Channel, ForeignRecord, Imported, Source, Store, Timestamp, now};
 use serde_json::json;
 
 use super::input_line::read_line;
@@ -156,7 +156,7 @@ fn import_file(
 fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
     let defaults = LineDefaults {
         run_id: None,
-        source: Source::new("import", midcourse::Channel::Import),
+        source: Source::new("import", Channel::Import),
         at,
         // Records from before versions were recorded.
         schema_version: 0,

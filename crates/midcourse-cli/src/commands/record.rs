@@ -6,18 +6,19 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, Write as _, stdin, stdout};
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use midcourse::{
-    DataDir, DecisionPoint, DeliveryPolicy, Event, Ingested, Mode, RunId, RunIdentity, Source,
-    Store, StoreError, StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
+    Channel, DataDir, DecisionPoint, DeliveryPolicy, Event, Ingested, Mode, RunId, RunIdentity,
+    Source, Store, StoreError, StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
 };
 use serde_json::{Value, json};
 
 use super::open;
 use crate::formats::records::{LineDefaults, parse_line};
-use crate::run_settings::{LAUNCH_VARIABLE, RunSettings, SETTINGS_CHANNEL};
+use crate::run_settings::{LAUNCH_VARIABLE, RunSettings};
 use crate::terminal::{sanitized, warn};
 
 #[derive(clap::Args)]
@@ -67,7 +68,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Parses a line into events. An invalid line becomes an unread event if `--run` names its run.
 fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
-    let source = Source::new(&arguments.host, midcourse::Channel::Library);
+    let source = Source::new(&arguments.host, Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
     let defaults = LineDefaults {
         run_id: run_id.clone(),
@@ -124,28 +125,34 @@ impl Recorder {
 
     /// Records the events of one line and returns a reply for each.
     fn record(&mut self, mut events: Vec<Event>) -> Vec<Value> {
-        self.add_settings(&mut events);
+        let added = self.add_settings(&mut events);
         let mut replies = Vec::new();
-        for event in events {
-            let is_settings = event.source.way() == SETTINGS_CHANNEL;
+        for (index, event) in events.into_iter().enumerate() {
             let is_subagent = event.run.parent_run_id.is_some();
             let engine = if is_subagent { &mut self.subagent_engine } else { &mut self.engine };
             let ingested = ingest(&self.data_dir, &self.store, event, engine);
-            if !is_settings {
+            if !added.contains(&index) {
                 replies.push(reply(ingested, self.settings.mode()));
             }
         }
         replies
     }
 
-    /// Adds the settings where they have to be recorded, so that a replay uses them too.
-    fn add_settings(&mut self, events: &mut Vec<Event>) {
-        let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else { return };
+    /// Adds the settings where they have to be recorded, so that a replay uses them too. Returns the
+    /// indices of the added events.
+    fn add_settings(&mut self, events: &mut Vec<Event>) -> Range<usize> {
+        let reported = events.len();
+        let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else {
+            return 0..0;
+        };
         if self.seen_runs.insert(run_id.clone()) && !is_stored(&self.data_dir, &run_id) {
             self.settings.clone().record_in_new_run(events);
         } else if events.iter().any(Event::begins_something) {
             self.settings.clone().record_in(events);
         }
+        let is_settings = |event: &Event| event.source.channel() == Channel::Settings;
+        let start = events.iter().position(is_settings).unwrap_or_default();
+        start..start.saturating_add(events.len().saturating_sub(reported))
     }
 }
 

@@ -9,14 +9,12 @@ use std::borrow::Cow;
 
 use compact_str::{CompactString, ToCompactString as _};
 use midcourse::{
-    AgentMessage, RunId, RunIdentity, RunOutcome, Timestamp, ToolResult, TrajectoryPayload,
-    looks_failed,
+    AgentMessage, Channel, Event, ForeignRecord, RunId, RunIdentity, RunOutcome, Source, Timestamp,
+    ToolResult, TrajectoryPayload, looks_failed,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use midcourse::{Event, ForeignRecord, Source};
 
 mod line;
 mod text;
@@ -28,40 +26,39 @@ use time::EventTime;
 
 /// A run parsed from one line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ParsedRun {
-    pub identity: RunIdentity,
+pub(crate) struct ParsedRun {
+    pub(crate) identity: RunIdentity,
     /// The dataset or agent that the run comes from.
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
     /// Whether the agent solved its task, if the line says so.
-    pub success: Option<bool>,
-    pub started_at: Timestamp,
-    pub events: Vec<ParsedEvent>,
-    pub skipped_events: usize,
+    pub(crate) success: Option<bool>,
+    pub(crate) started_at: Timestamp,
+    pub(crate) events: Vec<ParsedEvent>,
+    pub(crate) skipped_events: usize,
     /// Why parsing stopped before the end of the line.
-    pub parse_error: Option<String>,
+    pub(crate) parse_error: Option<String>,
 }
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ParsedEvent {
+pub(crate) struct ParsedEvent {
     /// Position in the list of the line, from 1; skipped events count.
-    pub position: usize,
-    pub at: Timestamp,
+    pub(crate) position: usize,
+    pub(crate) at: Timestamp,
     /// What is recorded of the event: for a tool call its start and its end.
-    pub payloads: Vec<TrajectoryPayload>,
+    pub(crate) payloads: Vec<TrajectoryPayload>,
 }
 
 impl ParsedRun {
     /// Whether the line contained no run at all.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.parse_error.is_some()
     }
 
     /// Converts the run to records for a store. Their keys (call id or position) make a second
     /// import find them again.
-    pub fn into_records(self) -> Vec<ForeignRecord> {
-        let source =
-            Source::new(self.source.as_deref().unwrap_or("import"), midcourse::Channel::Import);
+    pub(crate) fn into_records(self) -> Vec<ForeignRecord> {
+        let source = Source::new(self.source.as_deref().unwrap_or("import"), Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
             let mut event = Event::new(self.identity.clone(), source.clone(), at, payload);
             event.fact.get_or_insert_with(|| key.into());
@@ -133,7 +130,7 @@ fn into_string(text: Option<AnyText<'_>>) -> String {
 
 /// Parses one line. `now` is the start of a run without dates; `line_number` names a run without an
 /// id.
-pub fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
+pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
     // Nearly every line is valid UTF-8, and validating is much faster than replacing.
     let line = match std::str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),

@@ -3,26 +3,27 @@
 //! Only the payload is required; everything else has a default. A payload of an unknown kind is
 //! kept unread, with its bytes.
 
-use midcourse::{Channel, DecisionPoint, RunId, RunIdentity, Timestamp, TrajectoryPayload};
+use midcourse::{
+    Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
+    TrajectoryPayload,
+};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use midcourse::{Event, FactKey, ForeignRecord, Source};
-
 /// Values for fields that a line leaves out.
 #[derive(Debug, Clone)]
-pub struct LineDefaults {
-    pub run_id: Option<RunId>,
-    pub source: Source,
-    pub at: Timestamp,
-    pub schema_version: u32,
+pub(crate) struct LineDefaults {
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) source: Source,
+    pub(crate) at: Timestamp,
+    pub(crate) schema_version: u32,
     /// `None` for records that nobody monitors while they are read.
-    pub decision_point: Option<DecisionPoint>,
+    pub(crate) decision_point: Option<DecisionPoint>,
 }
 
 /// Why a line is not a record.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
+pub(crate) enum LineError {
     /// The JSON is invalid, or a field has another type.
     #[error("not a trajectory record: {0}")]
     Json(#[from] serde_json::Error),
@@ -59,7 +60,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Decision
 }
 
 /// Parses one line.
-pub fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
+pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
     let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;
     let source = match (wire.host, wire.channel) {
@@ -116,14 +117,14 @@ fn has_unknown_kind(payload: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use midcourse::{DecisionPoint, Timestamp, TrajectoryPayload};
+    use midcourse::{Channel, DecisionPoint, Source, Timestamp, TrajectoryPayload};
 
     use super::{LineDefaults, LineError, parse_line};
 
     fn defaults() -> LineDefaults {
         LineDefaults {
             run_id: None,
-            source: midcourse::Source::new("x", midcourse::Channel::Library),
+            source: Source::new("x", Channel::Library),
             at: Timestamp::from_unix_ms(9),
             schema_version: 1,
             decision_point: Some(DecisionPoint::PreToolSelection),

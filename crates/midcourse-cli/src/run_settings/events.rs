@@ -68,7 +68,9 @@ impl RunSettings {
 
 #[cfg(test)]
 mod tests {
-    use midcourse::{AgentMessage, Event, RunIdentity, Source, Timestamp, TrajectoryPayload};
+    use midcourse::{
+        AgentMessage, Channel, Event, RunIdentity, Source, Timestamp, TrajectoryPayload,
+    };
 
     use super::RunSettings;
 
@@ -141,7 +143,7 @@ mod tests {
     fn a_new_run_without_a_start_has_its_settings_before_its_first_event() {
         let found = RunSettings::from_text("[budget]\ndeadline = '2h'\n");
         let in_new_run = |payload| {
-            let source = Source::new("custom", "record");
+            let source = Source::new("custom", Channel::Library);
             let at = Timestamp::default();
             let mut events = vec![Event::new(RunIdentity::root("r"), source, at, payload)];
             found.clone().record_in_new_run(&mut events);

@@ -10,7 +10,7 @@ use crate::backtest::{BacktestDelivery, BacktestStep, deliveries, step_events};
 
 /// How the first delivery compares with the expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScenarioVerdict {
+pub(crate) enum ScenarioVerdict {
     InTime,
     TooEarly,
     Late,
@@ -23,7 +23,7 @@ pub enum ScenarioVerdict {
 
 impl ScenarioVerdict {
     /// The stable name.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InTime => "in_time",
             Self::TooEarly => "too_early",
@@ -48,18 +48,18 @@ impl ScenarioVerdict {
 
 /// The result of one scenario.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScenarioResult {
+pub(crate) struct ScenarioResult {
     /// Compares only the time of the first delivery, not its cause.
-    pub verdict: ScenarioVerdict,
+    pub(crate) verdict: ScenarioVerdict,
     /// Whether the first delivery has an expected cause; `None` if no message came or none was
     /// expected.
-    pub cause_as_expected: Option<bool>,
+    pub(crate) cause_as_expected: Option<bool>,
     steps: Vec<BacktestStep>,
 }
 
 impl ScenarioResult {
     /// Whether both time and cause are as expected.
-    pub fn is_as_expected(&self) -> bool {
+    pub(crate) fn is_as_expected(&self) -> bool {
         match self.verdict {
             ScenarioVerdict::InTime => self.cause_as_expected == Some(true),
             ScenarioVerdict::Quiet => true,
@@ -68,13 +68,13 @@ impl ScenarioResult {
     }
 
     /// The deliveries that count, in order.
-    pub fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
+    pub(crate) fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
         deliveries(&self.steps)
     }
 }
 
 /// Replays a scenario through a new engine and compares the deliveries with the expectation.
-pub fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResult {
+pub(crate) fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResult {
     let Scenario { name, expected, events, .. } = scenario;
     let started_at = events.iter().flatten().next().map(|record| record.at()).unwrap_or_default();
     let events = (1..).zip(events.iter().map(|records| {

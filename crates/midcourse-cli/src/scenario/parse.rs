@@ -24,11 +24,11 @@ const PATTERNS: [PatternType; 13] = [
 /// A syntax error in a file of scenarios.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct ScenarioError {
+pub(crate) struct ScenarioError {
     /// From 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// What is wrong, and what to write instead.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
 fn error(line: usize, problem: impl Into<String>) -> ScenarioError {
@@ -36,7 +36,7 @@ fn error(line: usize, problem: impl Into<String>) -> ScenarioError {
 }
 
 /// Parses a file of scenarios.
-pub fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError> {
+pub(crate) fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError> {
     let mut scenarios: Vec<Scenario> = Vec::new();
     for block in blocks(text)? {
         let name = block.name;
