@@ -1,4 +1,4 @@
-//! What somebody else writes: a feedback provider, a detector and a classifier of their own.
+//! A custom feedback provider, detector, classifier and guidance provider.
 //!
 //! Run it with `cargo run -p midcourse-core --example custom`.
 
@@ -134,8 +134,7 @@ impl GuidanceProvider for TestAfterEdits {
             return Err("the pattern names no file".into());
         };
         let text = format!(
-            "{file} was edited {} times in a row. A test would tell whether it is \
-                            getting better.",
+            "You edited {file} {} times in a row. Run a test to see whether it is getting better.",
             pattern.occurrences()
         );
         Ok(GuidanceInjection::new("testing.run-one", text)?.about(context.why(pattern)))

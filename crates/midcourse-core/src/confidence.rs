@@ -28,12 +28,6 @@ impl Confidence {
     pub const fn value(self) -> f64 {
         self.0
     }
-
-    /// The confidence that the opposite is true: one minus this.
-    #[must_use]
-    pub const fn opposite(self) -> Self {
-        Self(1.0 - self.0)
-    }
 }
 
 /// A confidence is never NaN, so any two can be compared.

@@ -1,7 +1,8 @@
 //! Messages as data: feedback, guidance, and what is recorded about them.
 //!
-//! These types are stored in records, so they stand below `record` and know nothing of sessions,
-//! prompts or providers. Limits are part of the types: a text that is too long cannot be built.
+//! Records contain these types, so they do not depend on records, sessions, prompts or providers.
+//! Limits are part of the types: the texts of feedback are cut, and guidance that is too long cannot
+//! be built.
 
 mod assessment;
 mod classification;

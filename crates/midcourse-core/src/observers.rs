@@ -189,8 +189,8 @@ impl PromptTemplate {
 /// Evaluates the observers that are due, in order, and returns the assessment of the first one that
 /// has something to report.
 ///
-/// Like [`collect_feedback`](crate::collect_feedback), this changes nothing: whoever delivers the
-/// assessment dispatches it to the session.
+/// Like [`collect_feedback`](crate::collect_feedback), this changes nothing: the caller
+/// delivers the assessment and dispatches it to the session.
 pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
     observers: impl IntoIterator<Item = C>,
     context: &ObserverContext<'_>,

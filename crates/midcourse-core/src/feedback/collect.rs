@@ -8,8 +8,8 @@ use crate::prompt::{Collected, FeedbackContext, FeedbackPolicy, FeedbackProvider
 /// feedback: that of the first provider that has some, or all of it if the prompt's delivery policy
 /// is [`FeedbackPolicy::AllMatching`].
 ///
-/// This changes nothing. Whoever delivers the feedback dispatches it to the session, which restarts
-/// the provider's cadence:
+/// This changes nothing. The caller delivers the feedback and dispatches it to the session, which
+/// restarts the provider's cadence:
 ///
 /// ```
 /// # use midcourse_core::*;

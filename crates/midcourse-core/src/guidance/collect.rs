@@ -9,8 +9,8 @@ use crate::text::ProviderName;
 /// by priority: at most one message per category and cause, and no more than the prompt's delivery
 /// policy allows.
 ///
-/// This changes nothing. Whoever delivers the guidance dispatches it to the session, so that the
-/// limits of the providers take effect.
+/// This changes nothing. The caller delivers the guidance and dispatches it to the session, so that
+/// the limits of the providers take effect.
 pub fn collect_guidance(context: &GuidanceContext<'_>) -> Collected<GuidanceDelivered> {
     let mut collected = Collected::default();
     for config in context.prompt().guidance_providers() {

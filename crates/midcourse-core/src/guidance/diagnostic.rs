@@ -11,8 +11,7 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// A tool that a message may name. A tool that nobody configured is named only if this run has used
-/// it.
+/// A tool that a message may name. Unless it is configured, it is named only if this run has used it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolMention {
     name: SafeName,

@@ -1,25 +1,25 @@
-//! Where guidance can be said.
+//! Decision points: where in its turn an agent can receive guidance.
 
 use serde::{Deserialize, Serialize};
 
-/// A moment at which the agent is about to decide something.
+/// A point in an agent's turn at which it can receive guidance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionPoint {
     /// Before the prompt is rendered.
     PreRender,
-    /// Before the model chooses tools.
+    /// Before the model selects tools.
     PreToolSelection,
-    /// After the model chose, before the tools run.
+    /// After the model selected tools, before they run.
     PreToolExecution,
-    /// After a tool has returned.
+    /// After a tool has returned its result.
     PostToolResult,
     /// Before the final response.
     PreResponse,
 }
 
 impl DecisionPoint {
-    /// All of them, in the order of a turn.
+    /// All decision points, in the order of a turn.
     pub const ALL: [Self; 5] = [
         Self::PreRender,
         Self::PreToolSelection,
@@ -28,7 +28,7 @@ impl DecisionPoint {
         Self::PreResponse,
     ];
 
-    /// The stable name.
+    /// The name in storage and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PreRender => "pre_render",
@@ -39,12 +39,12 @@ impl DecisionPoint {
         }
     }
 
-    /// The point with this stable name.
+    /// The decision point with a name in storage and configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.as_str() == name)
     }
 
-    /// Where text of this point goes.
+    /// Where guidance for this decision point is injected.
     pub const fn injection_position(self) -> InjectionPosition {
         match self {
             Self::PreRender => InjectionPosition::RenderContext,
@@ -56,19 +56,19 @@ impl DecisionPoint {
     }
 }
 
-/// Where text goes.
+/// Where guidance is injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionPosition {
-    /// Into what the prompt's sections can see.
+    /// Into the variables of the prompt's sections.
     RenderContext,
-    /// Behind the last message.
+    /// After the last message.
     EndOfMessages,
-    /// In front of what the tool execution gets.
+    /// Before the context of the tool execution.
     BeforeToolExecution,
-    /// Behind the tool's result.
+    /// After the tool's result.
     EndOfToolResult,
-    /// In front of the parsing of the response.
+    /// Before the response is parsed.
     BeforeResponse,
 }
 
@@ -77,15 +77,15 @@ pub enum InjectionPosition {
 pub struct DecisionPoints(u8);
 
 impl DecisionPoints {
-    /// Every point.
+    /// Every decision point.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// These points.
+    /// The set of these decision points.
     pub fn of(points: impl IntoIterator<Item = DecisionPoint>) -> Self {
         Self(points.into_iter().fold(0, |bits, point| bits | 1 << point as u8))
     }
 
-    /// Whether a point is in the set.
+    /// Whether a decision point is in the set.
     pub const fn contains(self, point: DecisionPoint) -> bool {
         self.0 & (1 << point as u8) != 0
     }

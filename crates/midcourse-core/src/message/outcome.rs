@@ -2,25 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What followed something that was said.
+/// What followed a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeVerdict {
-    /// The trouble was gone within a few calls.
+    /// The pattern that the message was about was gone within a few calls.
     Cleared,
-    /// The trouble was still there.
+    /// The pattern was still there after a few calls.
     Ignored,
-    /// The run ended before one could tell.
+    /// The run ended before that could be decided.
     RunEnded,
 }
 
-/// What followed one delivery.
+/// The outcome of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The record of what was said.
+    /// Seq of the delivery's record.
     pub delivery_seq: u64,
     /// What followed.
     pub verdict: OutcomeVerdict,
-    /// Calls it took to tell; answers, for trouble that shows in those.
+    /// Number of tool calls until it was decided; of model responses, if the pattern shows in those.
     pub after_calls: u64,
 }

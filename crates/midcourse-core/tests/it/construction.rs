@@ -1,4 +1,4 @@
-//! Bad values are typed errors where they are made, not surprises later.
+//! Invalid values are typed errors where they are built.
 
 use midcourse_core::{
     Budget, Confidence, ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider,
@@ -26,7 +26,7 @@ fn guidance_has_one_to_five_hundred_characters_and_a_key() {
     for key in ["", "a key", "Key", "-key", ".key", "ké", &"k".repeat(65)] {
         assert!(
             matches!(GuidanceInjection::new(key, "text"), Err(InvalidGuidance::Key(_))),
-            "{key:?} was taken for a key"
+            "{key:?} was accepted as a key"
         );
     }
     for key in ["k", "0", "a.b_c-d", &"k".repeat(64)] {
@@ -35,7 +35,7 @@ fn guidance_has_one_to_five_hundred_characters_and_a_key() {
 }
 
 #[test]
-fn what_is_stored_is_held_to_the_same_limits() {
+fn the_same_limits_apply_to_guidance_read_from_json() {
     let good = serde_json::to_value(GuidanceInjection::new("key", "text").unwrap()).unwrap();
     let read = |change: fn(&mut serde_json::Value)| {
         let mut json = good.clone();
@@ -48,7 +48,7 @@ fn what_is_stored_is_held_to_the_same_limits() {
 }
 
 #[test]
-fn triggers_are_possible() {
+fn a_trigger_needs_a_positive_number_or_a_file() {
     assert_eq!(FeedbackTrigger::every_n_calls(0), Err(InvalidTrigger::ZeroCalls));
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
@@ -61,7 +61,7 @@ fn triggers_are_possible() {
 }
 
 #[test]
-fn budgets_are_more_than_nothing() {
+fn a_budget_is_more_than_zero() {
     assert_eq!(Budget::default().with_calls(0), Err(InvalidBudget::Zero));
     assert_eq!(Budget::default().with_tokens(0), Err(InvalidBudget::Zero));
     for dollars in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -70,7 +70,7 @@ fn budgets_are_more_than_nothing() {
 }
 
 #[test]
-fn windows_hold_one_call_to_two_hundred() {
+fn a_window_has_1_to_200_calls() {
     assert!(WindowSize::try_from(0).is_err());
     assert!(WindowSize::try_from(201).is_err());
     assert!(WindowSize::try_from(1).is_ok() && WindowSize::try_from(200).is_ok());

@@ -1,16 +1,15 @@
-//! The example of what somebody else writes does what it says.
+//! The example with custom providers, a detector and a classifier delivers these messages.
 
 #[expect(dead_code, reason = "the example's own main is not called here")]
 #[path = "../../examples/custom.rs"]
 mod example;
 
 #[test]
-fn a_provider_a_detector_and_a_classifier_of_ones_own() {
+fn custom_providers_a_detector_and_a_classifier_work_together() {
     assert_eq!(
         example::messages().unwrap(),
         [
-            "parser.rs was edited 4 times in a row. A test would tell whether it is \
-             getting better.",
+            "You edited parser.rs 4 times in a row. Run a test to see whether it is getting better.",
             "[Feedback - ToolUsageMonitor]\n\nYou have made 5 tool calls.\n\n→ Review progress.",
         ]
     );

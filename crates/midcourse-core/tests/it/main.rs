@@ -8,6 +8,7 @@
 )]
 
 mod checkpoint;
+mod classifiers;
 mod construction;
 mod custom;
 mod deadline;
