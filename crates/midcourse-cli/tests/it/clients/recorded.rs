@@ -45,7 +45,7 @@ impl RecordedData {
             let output = replay.env("MIDCOURSE_HOME", self.0.path()).output().unwrap();
             let lines = String::from_utf8(output.stdout).unwrap();
             let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-            assert_eq!(last["as_then"], true, "{lines}");
+            assert_eq!(last["matches_recorded"], true, "{lines}");
         }
     }
 
