@@ -1,4 +1,4 @@
-//! midcourse in the loop of [`clark_agent`]: durable trajectories, feedback and guidance.
+//! A plugin for the loop of [`clark_agent`]: durable records, feedback and guidance.
 //!
 //! [`Midcourse`] is a plugin. It records and analyses every run of the loop, adds feedback to the
 //! result of a tool, and adds guidance to the last message of one request:
@@ -7,13 +7,13 @@
 //! use std::sync::Arc;
 //!
 //! use clark_agent::{AgentBuilder, AgentContext, RunIdentity};
-//! use midcourse::{DataDir, StoreSettings, StoreWriter};
+//! use midcourse::{DataDir, Monitor};
 //! use midcourse_clark::Midcourse;
 //!
 //! # async fn wiring(transport: Arc<dyn clark_agent::StreamFn>, prompts: Vec<clark_agent::AgentMessage>)
 //! # -> Result<(), Box<dyn std::error::Error>> {
-//! let store = StoreWriter::open(&DataDir::of_user()?, StoreSettings::default())?;
-//! let midcourse = Arc::new(Midcourse::new(Arc::new(store)));
+//! let monitor = Monitor::open(&DataDir::of_user()?)?;
+//! let midcourse = Arc::new(Midcourse::with_monitor(monitor));
 //! let config = midcourse.attach(AgentBuilder::new().stream(transport)).build()?;
 //!
 //! let mut context = AgentContext::new("You fix builds.");

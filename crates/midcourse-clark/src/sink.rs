@@ -1,7 +1,7 @@
-//! Our durability for those who keep clark-agent's own recorder.
+//! A durable sink for programs that keep clark-agent's own recorder.
 //!
-//! The recorder gives each record a seq and goes on when the sink fails. The store assigns its own
-//! seqs, and what was lost in between is said in the run as soon as it can be written again.
+//! That recorder numbers its records and continues when the sink fails. The store assigns its own seqs,
+//! and a gap marker records what was lost as soon as the sink can write again.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 use crate::calls::Calls;
 use crate::convert;
 
-/// Runs that are told apart at the same time; beyond it the oldest is forgotten.
-const RUNS_MAX: usize = 64;
+/// Runs whose state is kept; beyond it the oldest is forgotten.
+const MAX_RUNS: usize = 64;
 
-/// Takes the records of clark-agent's recorder into a sink of midcourse.
+/// Stores the records of clark-agent's recorder in a sink of midcourse.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -35,13 +35,13 @@ pub struct DurableTrajectorySink {
 
 #[derive(Default)]
 struct State {
-    runs: Vec<Known>,
-    /// The run of records that say none, until one says it.
+    runs: Vec<RunState>,
+    /// A provisional run for records without a run id, until a run starts.
     unnamed: Option<RunId>,
 }
 
-/// What is known of one run.
-struct Known {
+/// The state of one run.
+struct RunState {
     run_id: RunId,
     calls: Calls,
     rejected: u64,
@@ -49,7 +49,7 @@ struct Known {
 }
 
 impl DurableTrajectorySink {
-    /// Takes records into this sink.
+    /// Stores records in this sink.
     pub fn new(sink: Arc<dyn TrajectorySink>) -> Self {
         let source = Source::new("clark-agent", Channel::Library);
         Self { sink, source, state: Mutex::default() }
@@ -59,7 +59,7 @@ impl DurableTrajectorySink {
         let mut state = self.state.lock().await;
         let State { runs, unnamed } = &mut *state;
         let mut payload = convert::payload(&record.payload);
-        // A child that begins says nothing about records that name no run.
+        // Records without a run id belong to a root run, never to a child.
         let begins = matches!(payload, TrajectoryPayload::RunStarted { .. })
             && record.parent_run_id.is_none();
         let ends = matches!(payload, TrajectoryPayload::RunEnded { .. });
@@ -87,10 +87,10 @@ impl DurableTrajectorySink {
         Ok(())
     }
 
-    /// Writes an event, and before it how many are missing there.
+    /// Writes an event, preceded by a gap marker if events are missing before it.
     async fn write(
         &self,
-        known: &mut Known,
+        known: &mut RunState,
         run: &RunIdentity,
         event: Event,
     ) -> Result<(), TrajectoryError> {
@@ -108,7 +108,7 @@ impl DurableTrajectorySink {
     }
 }
 
-/// The run that a record belongs to.
+/// The run of a record.
 fn run_of(
     record: &ClarkRecord,
     payload: &TrajectoryPayload,
@@ -128,16 +128,16 @@ fn run_of(
     }
 }
 
-/// What is known of a run, which is not much when it is new.
-fn known<'a>(runs: &'a mut Vec<Known>, run_id: &RunId) -> &'a mut Known {
+/// The state of a run, created on first use.
+fn known<'a>(runs: &'a mut Vec<RunState>, run_id: &RunId) -> &'a mut RunState {
     let place = runs.iter().position(|known| known.run_id == *run_id);
     let known = match place {
         Some(place) => runs.remove(place),
         None => {
-            Known { run_id: run_id.clone(), calls: Calls::default(), rejected: 0, unwritten: 0 }
+            RunState { run_id: run_id.clone(), calls: Calls::default(), rejected: 0, unwritten: 0 }
         }
     };
-    if runs.len() >= RUNS_MAX {
+    if runs.len() >= MAX_RUNS {
         runs.remove(0);
     }
     runs.push_mut(known)

@@ -1,13 +1,13 @@
-//! What an event of clark-agent's loop says that lasts.
+//! Which record an event of clark-agent's loop becomes.
 
 use clark_agent::AgentEvent;
 use midcourse::{RunOutcome, TrajectoryPayload};
 
-use super::inward::{identity, message, messages, tool_result};
+use super::from_clark::{identity, message, messages, tool_result};
 
-/// The fact in an event of the loop; nothing, if it only streams or only marks the beginning.
+/// The payload of an event; `None` for streaming events and for the start of the loop.
 ///
-/// The loop ends with an event only where it ends well, so that end is a completed run.
+/// The loop emits its end event only if it succeeds, so that event is a completed run.
 pub fn payload_of(event: &AgentEvent) -> Option<TrajectoryPayload> {
     Some(match event {
         AgentEvent::AgentStart

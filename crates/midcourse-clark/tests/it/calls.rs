@@ -1,4 +1,4 @@
-//! Calls: one record each, whatever way they go.
+//! Tool calls: each is one record, however it ends.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use midcourse::{
 use serde_json::json;
 
 use crate::script::{
-    Model, Shelf, builder, calls, identity, kinds, run, says, without_words, words,
+    Model, Shelf, builder, calls, identity, kinds, message_text, run, says, without_messages,
 };
 
-/// The calls that ended: id and whether it failed, in the order of the records.
+/// The ended calls in order: id, and whether it failed.
 fn ended(records: &[TrajectoryRecord]) -> Vec<(String, bool)> {
     let ended = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::ToolEnded { tool_call_id, is_error, .. } => {
@@ -30,8 +30,8 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     kinds(records).iter().filter(|it| **it == kind).count()
 }
 
-/// An engine that speaks after every call.
-fn talkative() -> Engine {
+/// An engine that gives feedback after every call.
+fn engine_with_feedback_after_every_call() -> Engine {
     let provider = StaticFeedback::new("Static", "Mind the tests.").unwrap();
     let trigger = FeedbackTrigger::every_n_calls(1).unwrap();
     let template = PromptTemplate::new("test", "run")
@@ -42,7 +42,7 @@ fn talkative() -> Engine {
 }
 
 #[tokio::test]
-async fn calls_in_parallel_are_recorded_as_they_return() {
+async fn parallel_calls_are_recorded_as_they_return() {
     let batch = || {
         calls([
             ("a", "read", json!({"wait_ms": 120})),
@@ -52,7 +52,7 @@ async fn calls_in_parallel_are_recorded_as_they_return() {
         ])
     };
     let (shelf, model) = (Shelf::new(), Model::new([batch(), says("done")]));
-    let plugin = Arc::new(shelf.plugin().with_engine(|_| talkative()));
+    let plugin = Arc::new(shelf.plugin().with_engine(|_| engine_with_feedback_after_every_call()));
     run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
 
     let records = shelf.records("r");
@@ -61,21 +61,21 @@ async fn calls_in_parallel_are_recorded_as_they_return() {
     order.sort();
     assert_eq!(order, [("c".into(), false), ("d".into(), true)]);
     assert_eq!(count(&records, "tool_started"), 4);
-    // Each call was answered, and each answer stands right behind its call.
+    // Each call got feedback, directly after its own record.
     for pair in records.windows(2) {
         if pair[0].payload.kind() == "tool_ended" {
             assert_eq!(pair[1].payload.kind(), "feedback_delivered");
         }
     }
     let request = &model.requests()[1];
-    assert_eq!(request[2..].iter().filter_map(words).count(), 4);
+    assert_eq!(request[2..].iter().filter_map(message_text).count(), 4);
     let bare = Model::new([batch(), says("done")]);
     run(builder(&bare), identity("r")).await.unwrap();
-    assert_eq!(without_words(request), bare.requests()[1]);
+    assert_eq!(without_messages(request), bare.requests()[1]);
 }
 
 #[tokio::test]
-async fn one_after_the_other_looks_the_same() {
+async fn sequential_calls_are_recorded_alike() {
     let batch = calls([("a", "read", json!({})), ("b", "break", json!({}))]);
     let (shelf, model) = (Shelf::new(), Model::new([batch, says("done")]));
     let plugin = Arc::new(shelf.plugin());
@@ -114,14 +114,14 @@ impl BeforeToolCall for NoMake {
 }
 
 #[tokio::test]
-async fn calls_that_never_run_end_all_the_same() {
+async fn calls_that_never_run_are_recorded_as_ended() {
     let batch = calls([
         ("blocked", "make", json!({})),
         ("unknown", "no_such_tool", json!({})),
         ("fine", "read", json!({})),
     ]);
     let (shelf, model) = (Shelf::new(), Model::new([batch, says("done")]));
-    let plugin = Arc::new(shelf.plugin().with_engine(|_| talkative()));
+    let plugin = Arc::new(shelf.plugin().with_engine(|_| engine_with_feedback_after_every_call()));
     let builder = builder(&model).before_tool_call(NoMake);
     run(plugin.attach(builder), identity("r")).await.unwrap();
     let records = shelf.records("r");
@@ -130,7 +130,7 @@ async fn calls_that_never_run_end_all_the_same() {
         [("blocked".into(), true), ("unknown".into(), true), ("fine".into(), false)]
     );
     assert_eq!(count(&records, "tool_started"), 1);
-    assert_eq!(model.requests()[1][2..].iter().filter_map(words).count(), 3);
+    assert_eq!(model.requests()[1][2..].iter().filter_map(message_text).count(), 3);
     let blocked = records.iter().find_map(|record| match &record.payload {
         TrajectoryPayload::ToolEnded { tool_call_id, result, .. }
             if tool_call_id.as_str() == "blocked" =>
@@ -154,7 +154,7 @@ async fn an_observer_alone_records_each_call_from_its_event() {
 }
 
 #[tokio::test]
-async fn a_model_that_uses_its_ids_again_loses_no_call() {
+async fn repeated_call_ids_lose_no_call() {
     let call = |path: &str| calls([("0", "read", json!({"path": path}))]);
     let replies = [call("a"), call("b"), call("c"), says("done")];
     let (shelf, model) = (Shelf::new(), Model::new(replies));

@@ -1,4 +1,4 @@
-//! A run that starts another.
+//! A run that starts a child run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,9 +10,11 @@ use midcourse_clark::Midcourse;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::script::{Model, Shelf, builder, calls, circle, identity, kinds, says, tools, user};
+use crate::script::{
+    Model, Shelf, builder, calls, failing_loop, identity, kinds, says, tools, user,
+};
 
-/// Asks another agent.
+/// A tool that runs another agent.
 struct Delegate {
     parent: Arc<OnceLock<LoopConfig>>,
     plugin: Arc<Midcourse>,
@@ -63,8 +65,8 @@ async fn children_have_their_own_records_and_their_own_engine() {
         ("b", "delegate", json!({"id": "second"})),
     ]);
     let model = Model::new([two, says("done")]);
-    // Both children ask one model, so each answer is a failing call of either.
-    let circles = Model::new(circle(4));
+    // Both children use one model, so each response is a failing call of one of them.
+    let circles = Model::new(failing_loop(4));
     let parent = Arc::<OnceLock<LoopConfig>>::default();
     let delegate = Delegate {
         parent: Arc::clone(&parent),

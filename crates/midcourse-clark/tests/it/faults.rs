@@ -1,4 +1,4 @@
-//! Whatever fails, the agent's run is the same as without us.
+//! Faults: whatever fails, the agent's run is the same as without the plugin.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,12 +17,13 @@ use midcourse::{
 use midcourse_clark::{Midcourse, Trouble};
 
 use crate::script::{
-    Model, Shelf, builder, circle, identity, kinds, run, without_times, without_words, words,
+    Model, Shelf, builder, failing_loop, identity, kinds, message_text, run, without_messages,
+    without_times,
 };
 
 type Fails = Box<dyn Fn(u64, &Event) -> bool + Send + Sync>;
 
-/// A sink that fails with some events, by their number or by what they are.
+/// A sink that fails for some events, by their number or content.
 struct Flaky {
     memory: InMemoryTrajectorySink,
     fails: Fails,
@@ -36,7 +37,7 @@ impl Flaky {
         Self { memory, fails: Box::new(fails), asked: AtomicU64::new(0), panics: false }
     }
 
-    /// Fails from one event up to another.
+    /// Fails for a range of events.
     fn during(numbers: Range<u64>) -> Self {
         Self::new(move |number, _| numbers.contains(&number))
     }
@@ -59,20 +60,20 @@ impl TrajectorySink for Flaky {
     }
 }
 
-/// Runs four failing calls with a plugin and without; but for words, all has to be the same.
-/// Returns whether there were words.
+/// Runs four failing calls with the plugin and without it. Apart from our messages, both have to be
+/// equal. Returns whether there were messages.
 async fn check_unharmed(plugin: &Arc<Midcourse>) -> bool {
-    let (model, bare) = (Model::new(circle(4)), Model::new(circle(4)));
+    let (model, bare) = (Model::new(failing_loop(4)), Model::new(failing_loop(4)));
     let told = run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
     let alone = run(builder(&bare), identity("r")).await.unwrap();
-    assert_eq!(without_words(&without_times(&told.messages)), without_times(&alone.messages));
+    assert_eq!(without_messages(&without_times(&told.messages)), without_times(&alone.messages));
     let requests = model.requests();
-    assert_eq!(requests.iter().map(|it| without_words(it)).collect::<Vec<_>>(), bare.requests());
-    requests.iter().flatten().any(|message| words(message).is_some())
+    assert_eq!(requests.iter().map(|it| without_messages(it)).collect::<Vec<_>>(), bare.requests());
+    requests.iter().flatten().any(|message| message_text(message).is_some())
 }
 
 #[tokio::test]
-async fn a_sink_that_fails_for_a_while_leaves_a_marker() {
+async fn a_sink_that_fails_for_a_while_leaves_a_gap_marker() {
     for panics in [false, true] {
         let sink = Arc::new(Flaky { panics, ..Flaky::during(3..16) });
         let plugin = Arc::new(Midcourse::new(Arc::<Flaky>::clone(&sink)));
@@ -85,10 +86,10 @@ async fn a_sink_that_fails_for_a_while_leaves_a_marker() {
 }
 
 #[tokio::test]
-async fn a_run_whose_beginning_failed_begins_late_and_knows_its_deadline() {
+async fn a_run_whose_start_was_dropped_starts_late_and_knows_its_deadline() {
     let sink = Arc::new(Flaky::during(0..5));
     let plugin = Arc::new(Midcourse::new(Arc::<Flaky>::clone(&sink)));
-    let model = Model::new(circle(3));
+    let model = Model::new(failing_loop(3));
     let due = identity("r").with_deadline_unix_ms(midcourse::now().unix_ms() + 3_600_000);
     run(plugin.attach(builder(&model)), due).await.unwrap();
     let records = sink.records("r");
@@ -97,7 +98,7 @@ async fn a_run_whose_beginning_failed_begins_late_and_knows_its_deadline() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said_where_it_is_missing() {
+async fn gap_markers_are_where_events_are_missing() {
     let is_full = Arc::new(AtomicBool::new(false));
     let disk = Arc::clone(&is_full);
     let sink = Arc::new(Flaky::new(move |_, _| disk.load(Ordering::Relaxed)));
@@ -125,7 +126,7 @@ async fn what_cannot_be_recorded_is_not_said() {
 }
 
 #[tokio::test]
-async fn failures_that_escalate_are_told() {
+async fn escalated_failures_reach_the_callback() {
     let troubles = Arc::<Mutex<Vec<Trouble>>>::default();
     let told = Arc::clone(&troubles);
     let plugin = Midcourse::new(Arc::new(Flaky::during(3..5)))
@@ -137,7 +138,7 @@ async fn failures_that_escalate_are_told() {
 }
 
 #[tokio::test]
-async fn an_engine_that_cannot_be_made() {
+async fn an_engine_that_cannot_be_made_leaves_the_agent_unharmed() {
     let shelf = Shelf::new();
     let plugin = Arc::new(shelf.plugin().with_engine(|_| panic!("on purpose")));
     check_unharmed(&plugin).await;
@@ -193,7 +194,7 @@ impl PatternDetector for Panics {
 }
 
 #[tokio::test]
-async fn providers_and_detectors_that_panic() {
+async fn panicking_providers_and_detectors_leave_the_agent_unharmed() {
     let shelf = Shelf::new();
     let troubles = Arc::<Mutex<Vec<String>>>::default();
     let told = Arc::clone(&troubles);

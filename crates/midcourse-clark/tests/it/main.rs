@@ -6,6 +6,7 @@
 mod calls;
 mod child;
 mod faults;
+mod messages;
 mod records;
 mod retries;
 mod runs;
@@ -13,4 +14,3 @@ mod script;
 mod sink;
 mod tidy;
 mod wire;
-mod words;

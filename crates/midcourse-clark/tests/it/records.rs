@@ -1,4 +1,4 @@
-//! What is stored is what the loop did, in its order.
+//! The stored records are what the loop did, in order.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn work() -> [Reply; 3] {
 }
 
 #[tokio::test]
-async fn a_run_is_stored_whole_and_in_order() {
+async fn a_run_is_stored_completely_and_in_order() {
     let (shelf, heard, model) = (Shelf::new(), Arc::<Heard>::default(), Model::new(work()));
     let plugin = Arc::new(shelf.plugin());
     let builder = plugin.attach(builder(&model).event_sink(Arc::<Heard>::clone(&heard)));
@@ -50,7 +50,7 @@ async fn a_run_is_stored_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn memory_holds_the_same_as_the_store() {
+async fn the_memory_sink_has_the_same_records_as_the_store() {
     let (shelf, memory) = (Shelf::new(), Arc::new(InMemoryTrajectorySink::new()));
     let stored = Arc::new(shelf.plugin());
     run(stored.attach(builder(&Model::new(work()))), identity("r")).await.unwrap();
@@ -60,7 +60,7 @@ async fn memory_holds_the_same_as_the_store() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_ends_as_its_host_says() {
+async fn a_failed_run_has_the_outcome_that_the_host_reports() {
     let shelf = Shelf::new();
     let plugin = Arc::new(shelf.plugin());
     let model = Model::new([calls([("a", "ruin", json!({}))])]);
@@ -81,7 +81,7 @@ async fn a_run_that_fails_ends_as_its_host_says() {
 }
 
 #[tokio::test]
-async fn what_the_plugin_claims_is_what_it_does() {
+async fn the_plugin_declares_its_capabilities() {
     let plugin = Arc::new(Shelf::new().plugin());
     let expected = PluginCapabilities {
         after_tool_call: true,

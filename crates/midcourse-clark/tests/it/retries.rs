@@ -1,4 +1,4 @@
-//! Attempts at one request: the same words in each, counted once.
+//! Retries of one request: each attempt has the same text, which is recorded once.
 
 use std::sync::Arc;
 
@@ -6,13 +6,15 @@ use async_trait::async_trait;
 use clark_agent::stream::StreamErrorKind;
 use clark_agent::{AgentMessage, ContextOverflowRecovery, TransformContext};
 
-use crate::script::{Model, Reply, Shelf, builder, circle, cut_off, identity, kinds, run, words};
+use crate::script::{
+    Model, Reply, Shelf, builder, cut_off, failing_loop, identity, kinds, message_text, run,
+};
 
 fn said(model: &Model) -> Vec<Option<String>> {
-    model.requests().iter().map(|request| request.last().and_then(words)).collect()
+    model.requests().iter().map(|request| request.last().and_then(message_text)).collect()
 }
 
-/// Checks that of six requests the fourth and its repetition, and no other, carry the same words.
+/// Checks that of six requests only the fourth and its retry have a message, and the same one.
 fn check(model: &Model, shelf: &Shelf) {
     let said = said(model);
     assert_eq!(said.len(), 6);
@@ -23,15 +25,15 @@ fn check(model: &Model, shelf: &Shelf) {
     assert_eq!(kinds(&records).iter().filter(|kind| **kind == "guidance_delivered").count(), 1);
 }
 
-fn circle_with(at: usize, reply: Reply) -> Vec<Reply> {
-    let mut replies = circle(4);
+fn failing_loop_with(at: usize, reply: Reply) -> Vec<Reply> {
+    let mut replies = failing_loop(4);
     replies.insert(at, reply);
     replies
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off() {
-    let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, cut_off("Let me"))));
+async fn a_truncated_response_is_retried_with_the_same_text() {
+    let (shelf, model) = (Shelf::new(), Model::new(failing_loop_with(3, cut_off("Let me"))));
     let plugin = Arc::new(shelf.plugin());
     let builder = plugin.attach(builder(&model).max_output_tokens(16));
     run(builder, identity("r")).await.unwrap();
@@ -39,7 +41,7 @@ async fn an_answer_that_was_cut_off() {
     assert!(kinds(&shelf.records("r")).contains(&"output_tokens_escalation"));
 }
 
-/// Leaves out the oldest answer and its results.
+/// Drops the oldest response and its results.
 struct Shorten;
 
 #[async_trait]
@@ -55,9 +57,9 @@ impl ContextOverflowRecovery for Shorten {
 }
 
 #[tokio::test]
-async fn a_context_that_was_too_long() {
+async fn an_overlong_context_is_retried_with_the_same_text() {
     let overflow = Reply::Fails(StreamErrorKind::ContextOverflow);
-    let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, overflow)));
+    let (shelf, model) = (Shelf::new(), Model::new(failing_loop_with(3, overflow)));
     let plugin = Arc::new(shelf.plugin());
     let builder = plugin.attach(builder(&model).overflow_recovery(Shorten));
     run(builder, identity("r")).await.unwrap();
@@ -65,9 +67,9 @@ async fn a_context_that_was_too_long() {
 }
 
 #[tokio::test]
-async fn a_provider_that_failed_for_a_moment() {
+async fn a_transient_provider_error_is_retried_with_the_same_text() {
     for kind in [StreamErrorKind::Transient, StreamErrorKind::ZeroOutputTransport] {
-        let (shelf, model) = (Shelf::new(), Model::new(circle_with(3, Reply::Fails(kind))));
+        let (shelf, model) = (Shelf::new(), Model::new(failing_loop_with(3, Reply::Fails(kind))));
         let plugin = Arc::new(shelf.plugin());
         run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
         check(&model, &shelf);

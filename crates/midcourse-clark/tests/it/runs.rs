@@ -1,4 +1,4 @@
-//! Runs on one plugin after each other, and runs that go on.
+//! Several runs on one plugin, and runs that continue.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,24 +7,24 @@ use midcourse::{Budget, Engine, TrajectoryPayload};
 use tokio_util::sync::CancellationToken;
 
 use crate::script::{
-    Model, Shelf, builder, circle, identity, kinds, payloads, run, says, user, words,
+    Model, Shelf, builder, failing_loop, identity, kinds, message_text, payloads, run, says, user,
 };
 
 #[tokio::test]
-async fn runs_after_each_other_know_nothing_of_each_other() {
+async fn consecutive_runs_share_no_state() {
     let shelf = Shelf::new();
     let plugin = Arc::new(shelf.plugin());
     for id in ["one", "two"] {
-        let model = Model::new(circle(2));
+        let model = Model::new(failing_loop(2));
         run(plugin.attach(builder(&model)), identity(id)).await.unwrap();
-        // The third failure in a row would be spoken of.
-        assert!(model.requests().iter().flatten().all(|message| words(message).is_none()));
+        // A third failure in a row would bring a message.
+        assert!(model.requests().iter().flatten().all(|message| message_text(message).is_none()));
     }
     assert_eq!(kinds(&shelf.records("one")), kinds(&shelf.records("two")));
 }
 
 #[tokio::test]
-async fn a_run_without_identity_has_a_place_of_its_own() {
+async fn a_run_without_identity_gets_a_generated_id() {
     let shelf = Shelf::new();
     let plugin = Arc::new(shelf.plugin());
     for identity in [Some(identity("named")), None, None] {
@@ -40,8 +40,12 @@ async fn a_run_without_identity_has_a_place_of_its_own() {
     }
 }
 
-/// Runs a loop on a run that is there already, with another question.
-async fn go_on(plugin: &Arc<midcourse_clark::Midcourse>, model: &Arc<Model>, run: RunIdentity) {
+/// Continues an existing run with another prompt.
+async fn continue_run(
+    plugin: &Arc<midcourse_clark::Midcourse>,
+    model: &Arc<Model>,
+    run: RunIdentity,
+) {
     let config = plugin.attach(builder(model)).build().unwrap();
     let mut context = AgentContext::new("You fix builds.");
     context.messages.push(user("Go on."));
@@ -50,7 +54,7 @@ async fn go_on(plugin: &Arc<midcourse_clark::Midcourse>, model: &Arc<Model>, run
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_is_one_run() {
+async fn a_continued_run_is_one_run() {
     let shelf = Shelf::new();
     let made = Arc::new(Mutex::new(0));
     let count = Arc::clone(&made);
@@ -58,12 +62,12 @@ async fn a_run_that_goes_on_is_one_run() {
         *count.lock().unwrap() += 1;
         Engine::shipped(Budget::default())
     }));
-    run(plugin.attach(builder(&Model::new(circle(1)))), identity("r")).await.unwrap();
+    run(plugin.attach(builder(&Model::new(failing_loop(1)))), identity("r")).await.unwrap();
     let before = shelf.records("r").len();
     let deadline = midcourse::now().after(std::time::Duration::from_secs(3600));
     let again = identity("r").with_deadline_unix_ms(deadline.unix_ms());
-    // The same ids come once more, and are other calls.
-    go_on(&plugin, &Model::new(circle(1)), again).await;
+    // The same ids are used again, for other calls.
+    continue_run(&plugin, &Model::new(failing_loop(1)), again).await;
 
     assert_eq!(*made.lock().unwrap(), 1);
     let records = shelf.records("r");
@@ -79,10 +83,10 @@ async fn a_run_that_goes_on_is_one_run() {
 }
 
 #[tokio::test]
-async fn another_process_can_show_the_engine_what_was() {
+async fn another_process_can_restore_the_engine_from_the_records() {
     let shelf = Shelf::new();
     let first = Arc::new(shelf.plugin());
-    run(first.attach(builder(&Model::new(circle(2)))), identity("r")).await.unwrap();
+    run(first.attach(builder(&Model::new(failing_loop(2)))), identity("r")).await.unwrap();
 
     let home = midcourse::DataDir::at(shelf.folder.path());
     let second = Arc::new(shelf.plugin().with_engine(move |run| {
@@ -94,7 +98,7 @@ async fn another_process_can_show_the_engine_what_was() {
         assert_eq!(engine.trajectory().tool_call_count(), 2);
         engine
     }));
-    go_on(&second, &Model::new([says("done")]), identity("r")).await;
+    continue_run(&second, &Model::new([says("done")]), identity("r")).await;
     let records = shelf.records("r");
     assert_eq!(kinds(&records).iter().filter(|kind| **kind == "run_started").count(), 1);
     assert_eq!(kinds(&records).iter().filter(|kind| **kind == "resumed").count(), 1);

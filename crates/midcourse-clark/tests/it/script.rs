@@ -1,4 +1,4 @@
-//! A loop to test in: a model that follows a script, a few tools, and a store.
+//! Test fixtures: a scripted model, a few tools, and a store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const LABEL: &str = "[midcourse run monitor]";
 
-/// What the model does next.
+/// A scripted reply of the model.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Says(AgentMessage),
     Fails(StreamErrorKind),
 }
 
-/// A model that follows a script and remembers what it was asked.
+/// A scripted model that keeps its requests.
 pub(crate) struct Model {
     replies: Mutex<VecDeque<Reply>>,
     requests: Mutex<Vec<StreamRequest>>,
@@ -40,7 +40,7 @@ impl Model {
         Arc::new(Self { replies, requests: Mutex::default() })
     }
 
-    /// The messages of each request, without the times that the loop gives them.
+    /// The messages of each request, without timestamps.
     pub(crate) fn requests(&self) -> Vec<Vec<AgentMessage>> {
         let requests = self.requests.lock().unwrap();
         requests.iter().map(|request| without_times(&request.messages)).collect()
@@ -86,7 +86,7 @@ pub(crate) fn cut_off(text: &str) -> Reply {
     Reply::Says(message(AssistantContent::text(text), StopReason::MaxTokens))
 }
 
-/// An answer that calls tools: id, name and arguments of each.
+/// A response with tool calls: id, name and arguments of each.
 pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     let calls =
         calls.map(|(id, name, arguments)| ToolCall { id: id.into(), name: name.into(), arguments });
@@ -94,13 +94,13 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     Reply::Says(message(content, StopReason::ToolUse))
 }
 
-/// The same failing call so many times, then the end.
-pub(crate) fn circle(times: usize) -> Vec<Reply> {
+/// The same failing call `times` times, then a final response.
+pub(crate) fn failing_loop(times: usize) -> Vec<Reply> {
     let call = |n| calls([(format!("c{n}").as_str(), "make", json!({"command": "make"}))]);
     (1..=times).map(call).chain([says("I give up.")]).collect()
 }
 
-/// A tool that does one thing, after a while if it is asked to wait.
+/// A tool with one fixed result; it can be told to wait first.
 struct Tool {
     name: &'static str,
     act: fn(&Value) -> Result<ToolResult, ToolError>,
@@ -153,12 +153,12 @@ pub(crate) fn tools() -> ToolRegistry {
         .with(tool("deliver", |_| Ok(ToolResult::terminal("The answer is 4."))))
 }
 
-/// Keeps what the loop emits.
+/// Keeps the events of the loop.
 #[derive(Default)]
 pub(crate) struct Heard(Mutex<Vec<AgentEvent>>);
 
 impl Heard {
-    /// The facts in what was emitted, in order.
+    /// The payloads of the events, in order.
     pub(crate) fn payloads(&self) -> Vec<TrajectoryPayload> {
         self.0.lock().unwrap().iter().filter_map(midcourse_clark::payload_of).collect()
     }
@@ -183,7 +183,7 @@ pub(crate) fn identity(id: &str) -> RunIdentity {
     RunIdentity::root().with_run_id(id)
 }
 
-/// Runs a loop on "Fix the build." as this run.
+/// Runs the loop with the prompt "Fix the build.".
 pub(crate) async fn run(
     builder: AgentBuilder,
     identity: impl Into<Option<RunIdentity>>,
@@ -194,7 +194,7 @@ pub(crate) async fn run(
     clark_agent::run(vec![user("Fix the build.")], context, &config, CancellationToken::new()).await
 }
 
-/// A store in a folder of its own.
+/// A store in a temporary folder.
 pub(crate) struct Shelf {
     pub(crate) folder: TempDir,
     pub(crate) writer: Arc<StoreWriter>,
@@ -216,7 +216,7 @@ impl Shelf {
         Store::open_read_only(&DataDir::at(self.folder.path())).unwrap().unwrap()
     }
 
-    /// The records of a run, which has to be whole.
+    /// The records of a run; checks that the store verifies.
     pub(crate) fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
         let store = self.store();
         assert_eq!(store.verify_run(&run.into()).unwrap(), []);
@@ -225,7 +225,7 @@ impl Shelf {
             assert_eq!(record.seq, seq);
             assert_eq!(record.run_id.as_ref().unwrap().as_str(), run);
         }
-        // Nothing is told twice in different words, but for a run that goes on with other aims.
+        // No fact is reported twice with different content, except the start of a continued run.
         for stored in store.records(run, 1, usize::MAX).unwrap() {
             assert_eq!(stored.conflicts, [] as [Value; 0]);
         }
@@ -255,8 +255,8 @@ pub(crate) fn without_times(messages: &[AgentMessage]) -> Vec<AgentMessage> {
     messages
 }
 
-/// What midcourse said in a message, if it said something.
-pub(crate) fn words(message: &AgentMessage) -> Option<String> {
+/// The text that midcourse added to a message, if any.
+pub(crate) fn message_text(message: &AgentMessage) -> Option<String> {
     match message {
         AgentMessage::User { content: UserContent::Text(text), .. } => {
             text.starts_with(LABEL).then(|| text.clone())
@@ -271,11 +271,11 @@ pub(crate) fn words(message: &AgentMessage) -> Option<String> {
     }
 }
 
-/// The messages without a byte of midcourse's.
-pub(crate) fn without_words(messages: &[AgentMessage]) -> Vec<AgentMessage> {
+/// The messages without the text that midcourse added.
+pub(crate) fn without_messages(messages: &[AgentMessage]) -> Vec<AgentMessage> {
     let mut left = Vec::new();
     for message in messages {
-        let said = words(message).is_some();
+        let said = message_text(message).is_some();
         let mut message = message.clone();
         match &mut message {
             AgentMessage::User { .. } if said => continue,

@@ -1,4 +1,4 @@
-//! Clark-agent's own recorder on our store.
+//! clark-agent's own recorder with our sink.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn turn_started(run: Option<&str>, seq: u64) -> clark_agent::TrajectoryRecord {
 }
 
 #[tokio::test]
-async fn its_recorder_gets_our_durability() {
+async fn the_recorder_of_clark_agent_stores_durably() {
     let shelf = Shelf::new();
     let call = |path: &str| calls([("0", "read", json!({"path": path}))]);
     let model = Model::new([call("a"), call("b"), says("done")]);
@@ -47,7 +47,7 @@ async fn its_recorder_gets_our_durability() {
             | TrajectoryPayload::ToolEnded { tool_call_id, .. },
         ) = (&ours.payload, &mut expected.payload)
         {
-            // The second call of an id would be taken for the first.
+            // A second call with the same id gets an id of its own.
             ids.push(id.to_string());
             *tool_call_id = id.clone();
         }
@@ -58,7 +58,7 @@ async fn its_recorder_gets_our_durability() {
 }
 
 #[tokio::test]
-async fn records_that_say_no_run_wait_for_one() {
+async fn records_without_a_run_are_adopted_by_the_next_run() {
     let memory = Arc::new(InMemoryTrajectorySink::new());
     let sink = DurableTrajectorySink::new(Arc::<InMemoryTrajectorySink>::clone(&memory));
     sink.record(turn_started(None, 0)).await.unwrap();
@@ -72,7 +72,7 @@ async fn records_that_say_no_run_wait_for_one() {
     assert!(records.iter().all(|record| record.run_id.as_ref().unwrap().as_str() == "r"));
 }
 
-/// Refuses turns, and cannot store ends.
+/// Rejects turns and fails to store ends.
 struct Picky(InMemoryTrajectorySink);
 
 impl TrajectorySink for Picky {
@@ -90,7 +90,7 @@ impl TrajectorySink for Picky {
 }
 
 #[tokio::test]
-async fn errors_are_its_errors_and_what_is_missing_is_said() {
+async fn errors_are_passed_on_and_gaps_are_marked() {
     let picky = Arc::new(Picky(InMemoryTrajectorySink::new()));
     let sink = DurableTrajectorySink::new(Arc::<Picky>::clone(&picky));
     let refused = sink.record(turn_started(Some("r"), 0)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! One wire format: each side reads what the other wrote.
+//! The wire format: each crate reads what the other one writes.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use midcourse::{AgentMessage, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use midcourse_clark::{from_clark, to_clark};
 use serde_json::{Value, json};
 
-use crate::script::{Model, Shelf, builder, calls, circle, identity, run, says};
+use crate::script::{Model, Shelf, builder, calls, failing_loop, identity, run, says};
 
-/// One record of every kind and shape, written by clark-agent 0.4 itself.
+/// One record of every kind and shape, written by clark-agent 0.4.
 const CLARK_AGENT: &str = include_str!("../../../midcourse-core/testdata/clark-agent-0.4.jsonl");
 
-/// Reads JSON with the types of both sides, which have to agree.
+/// Reads JSON with the types of both crates, which have to agree.
 fn check(line: &Value) -> TrajectoryRecord {
     let ours: TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
     let theirs: clark_agent::TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
@@ -24,11 +24,11 @@ fn check(line: &Value) -> TrajectoryRecord {
 }
 
 #[test]
-fn every_shape_that_clark_agent_writes() {
+fn every_shape_of_clark_agent_reads_and_writes_alike() {
     let mut read = 0;
     for line in CLARK_AGENT.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        // Its types give a message without a time the time of reading.
+        // clark-agent stamps messages without a time with the time of reading.
         date(&mut line);
         check(&line);
         read += 1;
@@ -50,9 +50,10 @@ fn date(value: &mut Value) {
 }
 
 #[tokio::test]
-async fn every_record_of_a_run() {
+async fn every_record_of_a_run_reads_with_both_crates() {
     let batch = calls([("a", "read", json!({"z": 1, "a": [null, 2.5]})), ("b", "make", json!({}))]);
-    let replies: Vec<_> = [batch].into_iter().chain(circle(3)).chain([says("done")]).collect();
+    let replies: Vec<_> =
+        [batch].into_iter().chain(failing_loop(3)).chain([says("done")]).collect();
     let (shelf, model) = (Shelf::new(), Model::new(replies));
     let theirs = Arc::new(clark_agent::InMemoryTrajectorySink::new());
     let recorder = Arc::new(TrajectoryRecorder::new(
@@ -78,7 +79,7 @@ async fn every_record_of_a_run() {
     assert!(shared > 20);
     assert!(own >= 2);
 
-    // An exported line says more, which its types pass over.
+    // An exported line has more fields, which clark-agent ignores.
     for stored in shelf.store().records("r", 0, usize::MAX).unwrap() {
         let line = stored.to_json();
         assert!(line.get("source").is_some());

@@ -1,4 +1,4 @@
-//! What reaches the model: feedback for good, guidance once, and nothing else changes.
+//! What reaches the model: feedback stays, guidance is in one request, nothing else changes.
 
 use std::sync::Arc;
 
@@ -7,31 +7,32 @@ use midcourse::{Budget, Engine, Mode, TrajectoryPayload};
 use serde_json::json;
 
 use crate::script::{
-    LABEL, Model, Shelf, builder, calls, circle, identity, kinds, run, says, without_words, words,
+    LABEL, Model, Shelf, builder, calls, failing_loop, identity, kinds, message_text, run, says,
+    without_messages,
 };
 
 fn due_in_an_hour(id: &str) -> RunIdentity {
     identity(id).with_deadline_unix_ms(midcourse::now().unix_ms() + 3_600_000)
 }
 
-fn last_words(request: &[AgentMessage]) -> Option<String> {
-    request.last().and_then(words)
+fn last_message_text(request: &[AgentMessage]) -> Option<String> {
+    request.last().and_then(message_text)
 }
 
-/// Feedback comes after the first call, which uses up half of this budget.
+/// The first call uses half of this budget, so it brings feedback.
 fn engine_with_budget(_: Option<&midcourse::RunIdentity>) -> Engine {
     Engine::shipped(Budget::default().with_calls(2).unwrap())
 }
 
 #[tokio::test]
-async fn feedback_reaches_the_next_request_and_stays_as_it_was() {
-    let (shelf, model) = (Shelf::new(), Model::new(circle(4)));
+async fn feedback_is_in_every_later_request_unchanged() {
+    let (shelf, model) = (Shelf::new(), Model::new(failing_loop(4)));
     let plugin = Arc::new(shelf.plugin().with_engine(engine_with_budget));
     run(plugin.attach(builder(&model)), identity("r")).await.unwrap();
 
     let requests = model.requests();
     let result = |request: &[AgentMessage]| request[2].clone();
-    let said = words(&result(&requests[1])).unwrap();
+    let said = message_text(&result(&requests[1])).unwrap();
     assert!(said.starts_with(&format!("\n\n{LABEL}\n[Feedback - Budget]\n\n")), "{said}");
     for request in &requests[1..] {
         assert_eq!(result(request), result(&requests[1]));
@@ -58,8 +59,9 @@ async fn feedback_reaches_the_next_request_and_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
-    let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
+async fn guidance_is_in_one_request_and_changes_nothing_before_it() {
+    let (shelf, model, bare) =
+        (Shelf::new(), Model::new(failing_loop(4)), Model::new(failing_loop(4)));
     let plugin = Arc::new(shelf.plugin());
     let told = run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
     let alone = run(builder(&bare), due_in_an_hour("r")).await.unwrap();
@@ -74,9 +76,9 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
         })
         .collect();
     assert_eq!(guided, [true, false, false, true, false]);
-    let said = last_words(&requests[0]).unwrap();
+    let said = last_message_text(&requests[0]).unwrap();
     assert!(said.contains("deadline"), "{said}");
-    let said = last_words(&requests[3]).unwrap();
+    let said = last_message_text(&requests[3]).unwrap();
     assert!(
         said.starts_with(&format!("{LABEL}\n[Guidance]\n\nYou made the same tool call 3 times")),
         "{said}"
@@ -84,12 +86,12 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
 
     for (request, expected) in requests.iter().zip(&expected) {
         let bytes = |messages: &[AgentMessage]| serde_json::to_string(messages).unwrap();
-        assert_eq!(bytes(&without_words(request)), bytes(expected));
+        assert_eq!(bytes(&without_messages(request)), bytes(expected));
     }
     let kept = crate::script::without_times(&told.messages);
-    assert_eq!(without_words(&kept), crate::script::without_times(&alone.messages));
+    assert_eq!(without_messages(&kept), crate::script::without_times(&alone.messages));
     assert!(!kept.iter().any(|message| {
-        matches!(message, AgentMessage::User { .. }) && words(message).is_some()
+        matches!(message, AgentMessage::User { .. }) && message_text(message).is_some()
     }));
 
     let records = shelf.records("r");
@@ -103,8 +105,9 @@ async fn guidance_is_in_one_request_and_nothing_before_it_changes() {
 }
 
 #[tokio::test]
-async fn a_shadow_records_what_it_would_have_said_and_says_nothing() {
-    let (shelf, model, bare) = (Shelf::new(), Model::new(circle(4)), Model::new(circle(4)));
+async fn shadow_mode_records_messages_and_delivers_none() {
+    let (shelf, model, bare) =
+        (Shelf::new(), Model::new(failing_loop(4)), Model::new(failing_loop(4)));
     let shadow = |run: Option<&_>| engine_with_budget(run).with_mode(Mode::Shadow);
     let plugin = Arc::new(shelf.plugin().with_engine(shadow));
     run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
@@ -117,17 +120,17 @@ async fn a_shadow_records_what_it_would_have_said_and_says_nothing() {
 }
 
 #[tokio::test]
-async fn the_last_answer_is_for_the_user_and_stays_clean() {
+async fn a_terminating_result_gets_no_message() {
     let (shelf, model) = (Shelf::new(), Model::new([calls([("a", "deliver", json!({}))])]));
     let plugin = Arc::new(shelf.plugin());
     let result = run(plugin.attach(builder(&model)), due_in_an_hour("r")).await.unwrap();
-    assert!(result.messages.iter().all(|message| words(message).is_none()));
+    assert!(result.messages.iter().all(|message| message_text(message).is_none()));
     assert_eq!(model.requests().len(), 1);
     assert!(!kinds(&shelf.records("r")).contains(&"feedback_delivered"));
 }
 
 #[tokio::test]
-async fn an_empty_result_carries_words_too() {
+async fn an_empty_result_carries_feedback() {
     let replies = [calls([("a", "touch", json!({}))]), says("done")];
     let (shelf, model) = (Shelf::new(), Model::new(replies));
     let plugin = Arc::new(shelf.plugin().with_engine(engine_with_budget));

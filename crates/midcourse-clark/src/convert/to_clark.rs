@@ -1,4 +1,4 @@
-//! From midcourse's types to clark-agent's. Kinds that only midcourse has stay behind.
+//! Converts midcourse's types to clark-agent's. Payload kinds that only midcourse has are left out.
 
 use clark_agent::TrajectoryPayload as ClarkPayload;
 use clark_agent::types as clark;

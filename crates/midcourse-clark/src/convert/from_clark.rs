@@ -1,4 +1,4 @@
-//! From clark-agent's types to midcourse's.
+//! Converts clark-agent's types to midcourse's.
 
 use clark_agent::types as clark;
 use midcourse::{
