@@ -29,8 +29,8 @@ fn mid_run() -> Engine {
         }
     }
     let mut engine = Engine::shipped(Budget::default());
-    let said = replay(&mut engine, &parse_notation(&text).unwrap());
-    assert!(said.len() > 3, "a run without messages would have a small checkpoint");
+    let messages = replay(&mut engine, &parse_notation(&text).unwrap());
+    assert!(messages.len() > 3, "a run without messages would have a small checkpoint");
     engine
 }
 

@@ -6,7 +6,7 @@ use midcourse_core::{
     TrajectoryPayload, TrajectoryRecord, Usage, parse_notation,
 };
 
-use crate::replay::{Said, replay};
+use crate::replay::{Message, replay};
 
 /// Records from the notation, where `prompt launch` stands for a new launch.
 fn records(notation: &str) -> Vec<TrajectoryRecord> {
@@ -20,15 +20,18 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
 }
 
 /// The first sentence of each message, after the number of calls.
-fn sentences(said: &[Said]) -> Vec<String> {
+fn sentences(messages: &[Message]) -> Vec<String> {
     let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
-    said.iter().map(|said| format!("{}: {}", said.call, sentence(&said.text).unwrap())).collect()
+    messages
+        .iter()
+        .map(|message| format!("{}: {}", message.call, sentence(&message.text).unwrap()))
+        .collect()
 }
 
 #[test]
 fn a_budget_of_calls_counts_from_the_latest_launch() {
     let budget = Budget::default().with_calls(4).unwrap();
-    let said = replay(
+    let messages = replay(
         &mut Engine::shipped(budget),
         &records(
             "
@@ -46,7 +49,7 @@ fn a_budget_of_calls_counts_from_the_latest_launch() {
         ),
     );
     assert_eq!(
-        sentences(&said),
+        sentences(&messages),
         [
             "2: You have used 2 of 4 tool calls.",
             "5: You have used 2 of 4 tool calls.",
@@ -65,8 +68,11 @@ fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> 
         result: ToolResult::text(format!("text number {seq}, which is long")),
         is_error: false,
     };
-    let said = replay(engine, &[TrajectoryRecord::new(seq + 1, at, ended)]);
-    said.iter().map(|said| said.text.lines().nth(2).unwrap_or_default().to_owned()).collect()
+    let messages = replay(engine, &[TrajectoryRecord::new(seq + 1, at, ended)]);
+    messages
+        .iter()
+        .map(|message| message.text.lines().nth(2).unwrap_or_default().to_owned())
+        .collect()
 }
 
 fn launch(engine: &mut Engine) {
@@ -99,7 +105,7 @@ fn budgets_of_tokens_and_cost_count_from_the_latest_launch() {
 }
 
 /// Replays a run that is in shadow mode until its first launch record, and live after it.
-fn first_in_shadow(engine: impl Fn() -> Engine, notation: &str) -> (Vec<Said>, Vec<Said>) {
+fn first_in_shadow(engine: impl Fn() -> Engine, notation: &str) -> (Vec<Message>, Vec<Message>) {
     let records = records(notation);
     let is_launch = |record: &TrajectoryRecord| record.payload.kind() == "config_applied";
     let (before, after) = records.split_at(records.iter().position(is_launch).unwrap());
@@ -121,25 +127,27 @@ const LOOP: &str = "
 #[test]
 fn shadow_deliveries_are_repeated_after_the_next_launch() {
     let shipped = || Engine::shipped(Budget::default());
-    let (in_shadow, said) = first_in_shadow(shipped, LOOP);
-    let causes = |said: &[Said]| -> Vec<(String, u8)> {
-        let causes = said.iter().filter_map(|said| said.why.clone());
+    let (in_shadow, messages) = first_in_shadow(shipped, LOOP);
+    let causes = |messages: &[Message]| -> Vec<(String, u8)> {
+        let causes = messages.iter().filter_map(|message| message.why.clone());
         causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
     };
     // In shadow mode there is one ladder, as there would be live.
     let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
     assert_eq!(causes(&in_shadow), first);
-    assert_eq!(causes(&said), first);
+    assert_eq!(causes(&messages), first);
 }
 
 #[test]
 fn live_deliveries_are_not_repeated_after_the_next_launch() {
-    let said = replay(&mut Engine::shipped(Budget::default()), &records(LOOP));
-    let deadlines = said.iter().filter(|said| said.provider == "Deadline").count();
-    assert_eq!(deadlines, 1, "{said:?}");
-    let rungs: Vec<u8> = said
+    let messages = replay(&mut Engine::shipped(Budget::default()), &records(LOOP));
+    let deadlines = messages.iter().filter(|message| message.provider == "Deadline").count();
+    assert_eq!(deadlines, 1, "{messages:?}");
+    let rungs: Vec<u8> = messages
         .iter()
-        .filter_map(|said| said.why.as_ref().filter(|(cause, _)| cause.starts_with("repeated")))
+        .filter_map(|message| {
+            message.why.as_ref().filter(|(cause, _)| cause.starts_with("repeated"))
+        })
         .map(|(_, rung)| *rung)
         .collect();
     assert_eq!(rungs, [1, 2]);
@@ -148,20 +156,20 @@ fn live_deliveries_are_not_repeated_after_the_next_launch() {
 #[test]
 fn shadow_deliveries_use_up_no_limit_of_the_next_launch() {
     let engine = || {
-        let said = StaticFeedback::new("Report", "The report exists.").unwrap();
+        let report = StaticFeedback::new("Report", "The report exists.").unwrap();
         let trigger = FeedbackTrigger::on_file_created("report.md").unwrap();
         let often = StaticFeedback::new("Often", "Three calls.").unwrap();
         let three = FeedbackTrigger::every_n_calls(3).unwrap();
         let template = PromptTemplate::new("a", "b")
             .unwrap()
             .with_delivery(DeliveryPolicy { max_deliveries: Some(2), ..DeliveryPolicy::default() })
-            .with_feedback_provider(FeedbackProviderConfig::new(said, trigger))
+            .with_feedback_provider(FeedbackProviderConfig::new(report, trigger))
             .unwrap()
             .with_feedback_provider(FeedbackProviderConfig::new(often, three))
             .unwrap();
         Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default())
     };
-    let (in_shadow, said) = first_in_shadow(
+    let (in_shadow, messages) = first_in_shadow(
         engine,
         "
         3x bash a -> x
@@ -174,9 +182,9 @@ fn shadow_deliveries_use_up_no_limit_of_the_next_launch() {
         5x bash e -> x
         ",
     );
-    let providers = |said: &[Said]| -> Vec<(u64, String)> {
-        said.iter().map(|said| (said.call, said.provider.clone())).collect()
+    let providers = |messages: &[Message]| -> Vec<(u64, String)> {
+        messages.iter().map(|message| (message.call, message.provider.clone())).collect()
     };
     assert_eq!(providers(&in_shadow), [(3, "Often".to_owned()), (4, "Report".to_owned())]);
-    assert_eq!(providers(&said), [(5, "Report".to_owned()), (6, "Often".to_owned())]);
+    assert_eq!(providers(&messages), [(5, "Report".to_owned()), (6, "Often".to_owned())]);
 }

@@ -12,7 +12,7 @@ use midcourse_core::{
 use proptest::prelude::*;
 
 use crate::model::{Counts, INJECTED_TEXT, RandomEvent, count, random_run, records, tool_name};
-use crate::replay::{Said, replay, step, with_free_seqs};
+use crate::replay::{Message, replay, step, with_free_seqs};
 
 /// An engine with every built-in provider, so that several have messages about the same cause.
 fn all_providers() -> Engine {
@@ -130,22 +130,22 @@ proptest! {
 
     #[test]
     fn no_message_is_too_long_or_contains_injected_text(run in random_run(40)) {
-        for said in replay(&mut all_providers(), &records(&run)) {
-            prop_assert!(said.text.chars().count() <= MAX_FEEDBACK_CHARS);
-            if !said.text.starts_with('[') {
-                prop_assert!((1..=500).contains(&said.text.chars().count()));
+        for message in replay(&mut all_providers(), &records(&run)) {
+            prop_assert!(message.text.chars().count() <= MAX_FEEDBACK_CHARS);
+            if !message.text.starts_with('[') {
+                prop_assert!((1..=500).contains(&message.text.chars().count()));
             }
             // At most a safe name gets through, which has no spaces.
-            prop_assert!(!said.text.contains(INJECTED_TEXT), "{}", said.text);
+            prop_assert!(!message.text.contains(INJECTED_TEXT), "{}", message.text);
         }
     }
 
     #[test]
     fn a_text_about_a_cause_is_never_delivered_twice(run in random_run(60)) {
         let mut delivered: BTreeSet<(String, String)> = BTreeSet::new();
-        for said in replay(&mut all_providers(), &records(&run)) {
-            if let Some((cause, _)) = said.why {
-                prop_assert!(delivered.insert((cause.clone(), said.text.clone())), "{cause}: {}", said.text);
+        for message in replay(&mut all_providers(), &records(&run)) {
+            if let Some((cause, _)) = message.why {
+                prop_assert!(delivered.insert((cause.clone(), message.text.clone())), "{cause}: {}", message.text);
             }
         }
     }
@@ -153,8 +153,8 @@ proptest! {
     #[test]
     fn the_rung_of_a_cause_only_goes_up(run in random_run(60)) {
         let mut rungs: BTreeMap<String, u8> = BTreeMap::new();
-        for said in replay(&mut all_providers(), &records(&run)) {
-            let Some((cause, rung)) = said.why else { continue };
+        for message in replay(&mut all_providers(), &records(&run)) {
+            let Some((cause, rung)) = message.why else { continue };
             let before = rungs.insert(cause.clone(), rung).unwrap_or(0);
             prop_assert!(rung > before, "{cause} went from {before} to {rung}");
         }
@@ -162,12 +162,12 @@ proptest! {
 
     #[test]
     fn there_is_no_message_about_calls_before_the_third(run in random_run(10)) {
-        for said in replay(&mut all_providers(), &records(&run)) {
-            let cause = said.why.as_ref().map_or("", |(cause, _)| cause);
+        for message in replay(&mut all_providers(), &records(&run)) {
+            let cause = message.why.as_ref().map_or("", |(cause, _)| cause);
             let about_calls = !["deadline", "budget", "monologue", "tool_avoidance"]
                 .iter()
                 .any(|kind| cause.starts_with(kind));
-            prop_assert!(said.call >= 3 || !about_calls, "{said:?}");
+            prop_assert!(message.call >= 3 || !about_calls, "{message:?}");
         }
     }
 
@@ -266,7 +266,7 @@ proptest! {
         let mut awaits_feedback = false;
         for record in &records {
             let before = engine.trajectory().tool_call_count();
-            let said = step(&mut engine, record);
+            let messages = step(&mut engine, record);
             let count = engine.trajectory().tool_call_count();
             let mut expected = None;
             // Each call gets at most one feedback, before the next event begins.
@@ -299,7 +299,7 @@ proptest! {
                     latest.insert(index, (count, record.at().max(before)));
                 }
             }
-            let names: Vec<String> = said.iter().map(|said: &Said| said.provider.clone()).collect();
+            let names: Vec<String> = messages.iter().map(|message: &Message| message.provider.clone()).collect();
             let expected: Vec<String> = expected.iter().map(|index| format!("p {index}")).collect();
             prop_assert_eq!(names, expected);
         }
@@ -316,8 +316,8 @@ proptest! {
             .with_feedback_provider(provider("second")).unwrap();
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
         let text = format!("{calls}x bash ls -> a");
-        let said = replay(&mut engine, &midcourse_core::parse_notation(&text).unwrap());
-        let count = |name: &str| said.iter().filter(|said| said.provider == name).count();
+        let messages = replay(&mut engine, &midcourse_core::parse_notation(&text).unwrap());
+        let count = |name: &str| messages.iter().filter(|message| message.provider == name).count();
         prop_assert_eq!(count("first"), (calls / n) as usize);
         prop_assert_eq!(count("second"), ((calls - 1) / n) as usize);
     }
@@ -375,17 +375,17 @@ fn random_runs_lead_to_every_kind_of_message() {
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut kinds, mut said, mut tools) = (BTreeSet::new(), 0, BTreeSet::new());
+    let (mut kinds, mut messages, mut tools) = (BTreeSet::new(), 0, BTreeSet::new());
     for _ in 0..200 {
         let run = random_run(40).new_tree(&mut runner).unwrap().current();
         for one in replay(&mut all_providers(), &records(&run)) {
-            said += 1;
+            messages += 1;
             let cause = one.why.map_or_else(|| "none".to_owned(), |(cause, _)| cause);
             kinds.insert(cause.split(':').next().unwrap().to_owned());
         }
         tools.extend((0..5).map(tool_name));
     }
-    assert!(said > 1_000, "only {said} messages");
+    assert!(messages > 1_000, "only {messages} messages");
     for kind in [
         "budget",
         "deadline",

@@ -172,7 +172,7 @@ fn a_budget_is_reported_at_50_80_95_and_100_percent() {
     let calls: String =
         (0..22).map(|n| format!("read f{n}.rs -> the text of file {n}, long\n")).collect();
     let messages = replay(&mut Engine::shipped(goals), &parse_notation(&calls).unwrap());
-    let summary = |message: &crate::replay::Said| {
+    let summary = |message: &crate::replay::Message| {
         format!("{}: {}", message.call, message.text.lines().nth(2).unwrap_or_default())
     };
     assert_eq!(

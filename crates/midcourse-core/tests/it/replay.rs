@@ -6,7 +6,7 @@ use midcourse_core::{
 
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct Message {
     /// Number of calls before it.
     pub(crate) call: u64,
     /// Seq of the record before it.
@@ -25,29 +25,29 @@ pub(crate) fn with_free_seqs(record: &TrajectoryRecord) -> TrajectoryRecord {
 }
 
 /// Steps through one record, at the point before the model selects tools.
-pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Said> {
+pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Message> {
     let step = engine.step(&with_free_seqs(record), Some(DecisionPoint::PreToolSelection));
     let call = engine.trajectory().tool_call_count();
-    let said = |delivery: &Delivery| Said {
+    let message = |delivery: &Delivery| Message {
         call,
         seq: record.seq,
         provider: delivery.provider().to_owned(),
         why: delivery.why().map(|why| (why.cause.to_string(), why.rung.0)),
         text: delivery.text(),
     };
-    step.deliveries.iter().map(said).collect()
+    step.deliveries.iter().map(message).collect()
 }
 
 /// All messages of a trajectory.
-pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<Said> {
+pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<Message> {
     records.iter().flat_map(|record| step(engine, record)).collect()
 }
 
 /// All messages of the shipped engine, one `call N: text` per line.
 pub(crate) fn shipped(notation: &str) -> String {
     let records = parse_notation(notation).unwrap();
-    let said = replay(&mut Engine::shipped(Budget::default()), &records);
-    said.iter().map(|said| format!("call {}: {}\n", said.call, said.text)).collect()
+    let messages = replay(&mut Engine::shipped(Budget::default()), &records);
+    messages.iter().map(|message| format!("call {}: {}\n", message.call, message.text)).collect()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_loop_gets_three_messages_with_growing_waits() {
 
 #[test]
 fn a_problem_without_new_evidence_gets_no_second_message() {
-    let said = shipped(
+    let messages = shipped(
         r#"
         bash make !! error: undefined reference to main
         edit {"path":"a.c","old":"1","new":"2"} -> ok
@@ -79,7 +79,7 @@ fn a_problem_without_new_evidence_gets_no_second_message() {
         read d.c -> the text of the fourth file, quite long
         "#,
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(messages.lines().count(), 1, "{messages}");
 }
 
 #[test]

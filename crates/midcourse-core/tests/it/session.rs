@@ -145,15 +145,15 @@ fn a_message_of_the_user_ends_all_patterns() {
 
 #[test]
 fn an_outage_gives_one_message_about_the_outage() {
-    let said = shipped("5x bash curl x !! HTTP status 503: service unavailable");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("call 3: 3 calls hit a service"), "{said}");
+    let messages = shipped("5x bash curl x !! HTTP status 503: service unavailable");
+    assert_eq!(messages.lines().count(), 1, "{messages}");
+    assert!(messages.starts_with("call 3: 3 calls hit a service"), "{messages}");
 }
 
 #[test]
 fn messages_about_a_monologue_are_paced_by_responses() {
-    let said = shipped("8x assistant: Let me try again.");
-    let texts: Vec<&str> = said.lines().map(|line| line.split_at(8).1).collect();
+    let messages = shipped("8x assistant: Let me try again.");
+    let texts: Vec<&str> = messages.lines().map(|line| line.split_at(8).1).collect();
     assert_eq!(
         texts,
         [
