@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use conversation::{Conversation, ObservedEvent};
 pub(crate) use insertion::{Insertion, InsertionPoint, insert};
 pub(crate) use reply::Reply;
-pub(crate) use request::{Item, Request};
+pub(crate) use request::{Item, Request, is_unique_call_id};
 
 /// A model API that the proxy understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 
 mod compressed;
 mod feedback_cache;
+mod jobs;
 mod model_traffic;
 mod proxied_run;
 mod proxied_runs;
@@ -25,7 +26,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hyper::Uri;
 use midcourse::DataDir;
 use uuid::Uuid;
 
@@ -35,16 +35,7 @@ use crate::run_settings::RunSettings;
 use crate::terminal::warn;
 use recorder::Recorder;
 use server::Server;
-pub(crate) use upstream::{Upstreams, is_proxy};
-
-/// For each API: the variable with its base URL, its name in our URLs, and the default base URL.
-pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
-    ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
-    ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
-];
-
-/// A variable, and its older name, which some clients prefer.
-pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
+pub(crate) use upstream::{BASE_URL_ALIAS, BASE_URLS, Upstreams, is_proxy};
 
 /// The variable with the token to use, for a proxy that takes over a known address.
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
@@ -55,9 +46,6 @@ const BUDGET_VARIABLE: &str = "MIDCOURSE_PROXY_BUDGET_MS";
 
 /// How long the recorder may take to finish when the proxy stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Recorded as the error of a response that the client did not wait for.
-const CLIENT_DISCONNECTED: &str = "the client disconnected";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -235,13 +223,4 @@ pub(crate) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, 
         (variable, format!("http://{address}/{token}/{api}"))
     };
     BASE_URLS.into_iter().map(variable).collect()
-}
-
-fn parse_url(text: &str) -> Result<Uri> {
-    let url: Uri = text.parse().with_context(|| format!("invalid URL `{text}`"))?;
-    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
-    if !is_http || url.authority().is_none() || url.query().is_some() {
-        anyhow::bail!("invalid URL `{text}`; it must be http:// or https://, a host and no query");
-    }
-    Ok(url)
 }

@@ -16,6 +16,9 @@ use super::insertion::InsertionPoint;
 use crate::blocks::result_from_blocks;
 use midcourse::ToolResult;
 
+/// The length, in bytes, from which a call id is assumed to be unique across conversations.
+const MIN_UNIQUE_ID_LEN: usize = 12;
+
 /// A parsed request to a model API.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
@@ -141,6 +144,12 @@ impl Request<'_> {
             |item: &Item<'_>| matches!(item, Item::ToolResult { insertion_point: None, .. });
         self.insertion_point.is_some() && !self.items.iter().skip(self.tail_start).any(is_closed)
     }
+}
+
+/// Whether no other conversation has this call id. Some servers number the calls of each
+/// conversation from zero, so short ids repeat.
+pub(crate) const fn is_unique_call_id(id: &str) -> bool {
+    id.len() >= MIN_UNIQUE_ID_LEN
 }
 
 /// Deserialises a field so that `null` is `Some` and only a missing field is `None`.

@@ -7,10 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::apis::{Api, Conversation, Insertion, Item};
+use crate::apis::{Api, Conversation, Insertion, Item, is_unique_call_id};
 use midcourse::{CallId, RunId};
-
-use super::proxied_runs::is_unique_call_id;
 
 #[derive(Clone, Default)]
 pub(super) struct FeedbackCache(Arc<Mutex<Entries>>);

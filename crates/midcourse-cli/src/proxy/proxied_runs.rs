@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::apis::{Conversation, Request};
+use crate::apis::{Conversation, Request, is_unique_call_id};
 use crate::hosts::{Host, session_run};
 use midcourse::{RunId, RunIdentity, Store, StoreError, Timestamp};
 use uuid::Uuid;
@@ -25,9 +25,6 @@ const MAX_CALLS: usize = 65_536;
 
 /// The longest session id that is accepted, in bytes.
 const MAX_SESSION_ID_LEN: usize = 128;
-
-/// The length, in bytes, from which a call id is assumed to be unique across conversations.
-const MIN_UNIQUE_ID_LEN: usize = 12;
 
 /// How old a stored run may be that a request continues.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -223,12 +220,6 @@ fn find_stored(
             RunIdentity::child_of(&RunIdentity::root(parent.as_str()), run.run_id.as_str())
         }
     }))
-}
-
-/// Whether no other conversation has this call id. Some servers number the calls of each
-/// conversation from zero.
-pub(super) const fn is_unique_call_id(call: &str) -> bool {
-    call.len() >= MIN_UNIQUE_ID_LEN
 }
 
 /// Whether an id may become part of a run id, which appears in paths and URLs.

@@ -11,12 +11,13 @@ use std::{io, thread};
 
 use crate::apis::Insertion;
 use bytes::Bytes;
-use midcourse::{DataDir, Timestamp, now};
+use midcourse::{DataDir, now};
 use tokio::sync::oneshot;
 
 use super::feedback_cache::FeedbackCache;
+use super::jobs::{Job, PendingReply, QueuedJob};
 use super::model_traffic::{ModelRequest, ModelResponse};
-use super::response_copy::ResponseCopy;
+use super::response_copy::{CLIENT_DISCONNECTED, ResponseCopy};
 use super::worker::Worker;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
@@ -25,44 +26,6 @@ use crate::run_settings::RunSettings;
 /// that, requests pass unrecorded; the client repeats their content with its next request.
 const MAX_QUEUED_JOBS: usize = 4_096;
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
-
-/// Work for the recorder. `number` connects a response with its request.
-pub(super) enum Job {
-    Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
-    Response { number: u64, at: Timestamp, response: ModelResponse },
-    Stop,
-}
-
-/// A job in the queue, and its share of [`MAX_QUEUED_BYTES`].
-pub(super) struct QueuedJob {
-    pub(super) job: Job,
-    bytes: usize,
-    total: Arc<AtomicUsize>,
-}
-
-impl Drop for QueuedJob {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// The recorder's reply to a request that waits for its insertions.
-pub(super) struct PendingReply {
-    is_expired: Arc<AtomicBool>,
-    sender: Option<oneshot::Sender<Vec<Insertion>>>,
-}
-
-impl PendingReply {
-    /// Whether the request was forwarded because its time budget ran out.
-    pub(super) fn is_expired(&self) -> bool {
-        self.is_expired.load(Ordering::SeqCst)
-    }
-
-    /// Lets the request go on; returns whether it takes these insertions with it.
-    pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
-        self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
-    }
-}
 
 /// A handle to the worker thread.
 #[derive(Clone)]
@@ -190,7 +153,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_finished {
-            let response = ModelResponse::Failed(super::CLIENT_DISCONNECTED.to_owned());
+            let response = ModelResponse::Failed(CLIENT_DISCONNECTED.to_owned());
             self.recorder.send(Job::Response { number: self.number, at: now(), response }, 0);
         }
     }

@@ -12,6 +12,9 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 /// How much of a response is copied, in bytes. Of a longer response only the beginning is.
 const MAX_COPIED_BYTES: usize = 32 * 1024 * 1024;
 
+/// Recorded as the error of a response that the client did not wait for.
+pub(super) const CLIENT_DISCONNECTED: &str = "the client disconnected";
+
 /// The body of a response, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct ResponseCopy {
@@ -117,7 +120,7 @@ impl Body for CopiedBody {
 
 impl Drop for CopiedBody {
     fn drop(&mut self) {
-        let error = (!self.body.is_end_stream()).then(|| super::CLIENT_DISCONNECTED.to_owned());
+        let error = (!self.body.is_end_stream()).then(|| CLIENT_DISCONNECTED.to_owned());
         self.end(error);
     }
 }

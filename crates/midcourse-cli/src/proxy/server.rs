@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::apis::{Api, insert};
 use bytes::{Bytes, BytesMut};
-use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -24,11 +23,8 @@ use tokio::net::TcpListener;
 use super::model_traffic::ModelRequest;
 use super::recorder::{Exchange, Recorder};
 use super::response_copy::{CopiedBody, PartlyRead};
-use super::upstream::{self, Upstream, Upstreams};
+use super::upstream::{self, Body, Failure, Upstream, Upstreams};
 use crate::log::Log;
-
-pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
-pub(super) type Body = BoxBody<Bytes, Failure>;
 
 /// The longest model request that is read, in bytes. A longer one streams through unrecorded.
 const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;

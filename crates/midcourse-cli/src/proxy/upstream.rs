@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
 use hyper::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -24,12 +26,20 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 
-use super::server::Body;
-use super::{BASE_URL_ALIAS, BASE_URLS, parse_url};
 use crate::handoff;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Body = BoxBody<Bytes, Failure>;
 type Connector = HttpsConnector<TcpConnector>;
+
+/// For each API: the variable with its base URL, its name in our URLs, and the default base URL.
+pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
+    ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
+    ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
+];
+
+/// A variable, and its older name, which some clients prefer.
+pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
 
 /// The variable with further certificate authorities for clients that run on Node.
 const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
@@ -78,6 +88,15 @@ impl Upstreams {
 /// Whether a URL is that of a midcourse proxy.
 pub(crate) fn is_proxy(url: &str) -> bool {
     url.contains(&format!("/{}", handoff::PATH_PREFIX))
+}
+
+fn parse_url(text: &str) -> Result<Uri> {
+    let url: Uri = text.parse().with_context(|| format!("invalid URL `{text}`"))?;
+    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+    if !is_http || url.authority().is_none() || url.query().is_some() {
+        anyhow::bail!("invalid URL `{text}`; it must be http:// or https://, a host and no query");
+    }
+    Ok(url)
 }
 
 /// Refuses URLs from which requests would come back to us, and those behind a proxy of a kind that

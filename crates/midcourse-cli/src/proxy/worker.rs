@@ -12,10 +12,10 @@ use midcourse::{Batch, DataDir, Event, RunId, RunIdentity, StoreError, SyncedEng
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::feedback_cache::FeedbackCache;
+use super::jobs::{Job, PendingReply, QueuedJob};
 use super::model_traffic::{ModelRequest, ModelResponse};
 use super::proxied_run::{Attempt, AttemptState, InsertionPoints, source};
 use super::proxied_runs::ProxiedRuns;
-use super::recorder::{Job, PendingReply, QueuedJob};
 use super::store_writer::StoreWriter;
 use crate::log::Log;
 use crate::run_settings::RunSettings;

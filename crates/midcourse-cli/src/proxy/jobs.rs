@@ -1,0 +1,49 @@
+//! Jobs in the queue between the network side and the recorder's thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::apis::Insertion;
+use midcourse::Timestamp;
+use tokio::sync::oneshot;
+
+use super::model_traffic::{ModelRequest, ModelResponse};
+
+/// Work for the recorder. `number` connects a response with its request.
+pub(super) enum Job {
+    Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
+    Response { number: u64, at: Timestamp, response: ModelResponse },
+    Stop,
+}
+
+/// A job in the queue. Dropping it releases its share of the memory for queued jobs.
+pub(super) struct QueuedJob {
+    pub(super) job: Job,
+    pub(super) bytes: usize,
+    /// The bytes of all queued jobs.
+    pub(super) total: Arc<AtomicUsize>,
+}
+
+impl Drop for QueuedJob {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The recorder's reply to a request that waits for its insertions.
+pub(super) struct PendingReply {
+    pub(super) is_expired: Arc<AtomicBool>,
+    pub(super) sender: Option<oneshot::Sender<Vec<Insertion>>>,
+}
+
+impl PendingReply {
+    /// Whether the request was forwarded because its time budget ran out.
+    pub(super) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::SeqCst)
+    }
+
+    /// Lets the request go on; returns whether it takes these insertions with it.
+    pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
+        self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
+    }
+}
