@@ -3,8 +3,8 @@
 //! One process with two sides. The network side (`server`, `upstream`, `response_copy`) is async,
 //! forwards all traffic and knows nothing about trajectories. The recorder (`worker`,
 //! `store_writer`, `proxied_runs`) is one thread that knows nothing about the network: it gets
-//! model requests and responses, and says what to insert. The network side never waits for it
-//! longer than the time budget.
+//! model requests and responses, and replies with text to insert. The network side waits for it
+//! only a few milliseconds.
 
 mod compressed;
 mod feedback_cache;
@@ -41,8 +41,8 @@ pub(crate) use upstream::{BASE_URL_ALIAS, BASE_URLS, Upstreams, is_proxy};
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
 /// How long a request may wait for the recorder, and the variable that overrides it.
-const BUDGET: Duration = Duration::from_millis(20);
-const BUDGET_VARIABLE: &str = "MIDCOURSE_PROXY_BUDGET_MS";
+const MAX_WAIT: Duration = Duration::from_millis(20);
+const MAX_WAIT_VARIABLE: &str = "MIDCOURSE_PROXY_MAX_WAIT_MS";
 
 /// How long the recorder may take to finish when the proxy stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,9 +62,9 @@ pub(crate) struct Arguments {
     upstream: Vec<String>,
     /// Hold a request at most this many milliseconds for its guidance [default: 20]
     ///
-    /// The variable MIDCOURSE_PROXY_BUDGET_MS sets the default.
+    /// The variable MIDCOURSE_PROXY_MAX_WAIT_MS sets the default.
     #[arg(long, value_name = "MILLISECONDS")]
-    budget_ms: Option<NonZeroU64>,
+    max_wait_ms: Option<NonZeroU64>,
     /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID", hide = true)]
     launch: Option<String>,
@@ -103,9 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let recorder = data_dir.map(|data_dir| Recorder::start(data_dir, settings, Arc::clone(&log)));
     let recorder = recorder.transpose().context("could not start the recorder thread")?;
-    let budget = arguments.budget_ms.or_else(budget_in_environment);
-    let budget = budget.map_or(BUDGET, |budget| Duration::from_millis(budget.get()));
-    let server = Server::new(token, upstreams, recorder.clone(), budget, log)?;
+    let max_wait = arguments.max_wait_ms.or_else(max_wait_in_environment);
+    let max_wait = max_wait.map_or(MAX_WAIT, |wait| Duration::from_millis(wait.get()));
+    let server = Server::new(token, upstreams, recorder.clone(), max_wait, log)?;
     serve(server, listener, arguments.inherited)?;
     if let Some(recorder) = recorder {
         recorder.finish(FINISH_TIMEOUT);
@@ -113,8 +113,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn budget_in_environment() -> Option<NonZeroU64> {
-    std::env::var(BUDGET_VARIABLE).ok()?.parse().ok()
+fn max_wait_in_environment() -> Option<NonZeroU64> {
+    std::env::var(MAX_WAIT_VARIABLE).ok()?.parse().ok()
 }
 
 /// Forwards all traffic and records nothing, in place of a proxy that keeps crashing.

@@ -37,7 +37,7 @@ pub(super) struct PendingReply {
 }
 
 impl PendingReply {
-    /// Whether the request was forwarded because its time budget ran out.
+    /// Whether the request was forwarded because it had waited long enough.
     pub(super) fn is_expired(&self) -> bool {
         self.is_expired.load(Ordering::SeqCst)
     }

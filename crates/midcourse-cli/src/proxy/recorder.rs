@@ -1,7 +1,7 @@
 //! The recorder as the network side sees it: a queue to the worker thread.
 //!
 //! The network side hands over each model request and its response. It waits for the text to insert
-//! into a request, but never longer than its time budget.
+//! into a request, but never longer than a few milliseconds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
@@ -66,11 +66,11 @@ impl Recorder {
         })
     }
 
-    /// Records a request and waits up to `budget` for the text to insert into it.
+    /// Records a request and waits up to `max_wait` for the text to insert into it.
     pub(super) async fn record_request(
         &self,
         request: ModelRequest,
-        budget: Duration,
+        max_wait: Duration,
     ) -> (Vec<Insertion>, Option<Exchange>) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, mut receiver) = oneshot::channel();
@@ -85,7 +85,7 @@ impl Recorder {
             return (earlier(), None);
         }
         let exchange = Exchange { recorder: self.clone(), number, is_finished: false };
-        let insertions = match tokio::time::timeout(budget, &mut receiver).await {
+        let insertions = match tokio::time::timeout(max_wait, &mut receiver).await {
             Ok(Ok(insertions)) => insertions,
             _ => {
                 is_expired.store(true, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The network side: forwards each request to its upstream and streams the response back.
 //!
-//! Only a model request is read whole and held until the recorder has said what to insert, never
-//! longer than the time budget. Everything else streams through. If one side breaks off, the other
-//! side sees the same, as if there were no proxy: it never answers in place of the model.
+//! Only a model request is read whole and held, for at most a few milliseconds, until the recorder
+//! replies with insertions. Everything else streams through. If one side breaks off, the other side
+//! sees the same, as if there were no proxy: the proxy never responds in place of the model.
 
 use std::io;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct Server {
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
     recorder: Option<Recorder>,
-    budget: Duration,
+    max_wait: Duration,
     log: Arc<Log>,
     started: Instant,
     /// When the latest request arrived, in seconds after `started`.
@@ -70,7 +70,7 @@ impl Server {
         token: String,
         upstreams: Upstreams,
         recorder: Option<Recorder>,
-        budget: Duration,
+        max_wait: Duration,
         log: Arc<Log>,
     ) -> io::Result<Self> {
         let tls = upstream::tls()?;
@@ -79,7 +79,7 @@ impl Server {
             token: blake3::hash(token.as_bytes()),
             upstreams: upstreams.collect(),
             recorder,
-            budget,
+            max_wait,
             log,
             started: Instant::now(),
             latest_request: AtomicU64::new(0),
@@ -155,7 +155,7 @@ impl Server {
         request: ModelRequest,
         bytes: Bytes,
     ) -> (Bytes, Option<Exchange>) {
-        let (mut insertions, exchange) = recorder.record_request(request, self.budget).await;
+        let (mut insertions, exchange) = recorder.record_request(request, self.max_wait).await;
         if insertions.is_empty() {
             return (bytes, exchange);
         }

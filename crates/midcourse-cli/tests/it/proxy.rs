@@ -53,7 +53,7 @@ impl Proxy {
         let mut child = command(&folder)
             .args(["proxy", "--upstream", upstream])
             // Enough time on a busy machine.
-            .args(["--budget-ms", "60000"])
+            .args(["--max-wait-ms", "60000"])
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()

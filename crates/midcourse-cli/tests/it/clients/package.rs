@@ -131,7 +131,7 @@ impl Trial {
             .env("ANTHROPIC_API_KEY", KEY)
             .env("AGENT_SENT", sent.path())
             .env("MIDCOURSE_HOME", self.data_dir())
-            .env("MIDCOURSE_PROXY_BUDGET_MS", self.budget)
+            .env("MIDCOURSE_PROXY_MAX_WAIT_MS", self.budget)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.project());
         let output = run_to_end(command);

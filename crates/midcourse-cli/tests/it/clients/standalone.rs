@@ -19,7 +19,7 @@ impl Proxy {
     pub(crate) fn start(model: SocketAddr, data_dir: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         // Long enough for a busy machine.
-        command.args(["proxy", "--upstream", &format!("http://{model}"), "--budget-ms", "60000"]);
+        command.args(["proxy", "--upstream", &format!("http://{model}"), "--max-wait-ms", "60000"]);
         command.env_clear().env("MIDCOURSE_HOME", data_dir).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

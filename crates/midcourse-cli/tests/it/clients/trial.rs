@@ -144,7 +144,7 @@ impl Trial {
             .env("MIDCOURSE_HOME", &self.data_dir)
             // Long enough for a busy machine.
             .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
-            .env("MIDCOURSE_PROXY_BUDGET_MS", "60000")
+            .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
             .current_dir(folder("project"));
         for name in [
             "DISABLE_TELEMETRY",
