@@ -1,4 +1,4 @@
-//! Server-sent events, parsed from a body that has been received as far as it came.
+//! Server-sent events, parsed from a body that may have been cut off.
 
 /// Whether a body is an event stream rather than JSON.
 pub(super) fn is_stream(body: &[u8]) -> bool {

@@ -243,7 +243,7 @@ impl ProxiedRun {
         events
     }
 
-    /// The decision point that a request gives: the first one of a run, one in which the model
+    /// The decision point of a request, which may be the first one of a run, one in which the model
     /// chooses tools, or one that asks for a final response.
     fn decision_point(&self, request: &Request<'_>) -> Option<DecisionPoint> {
         if !request.accepts_insertions() {

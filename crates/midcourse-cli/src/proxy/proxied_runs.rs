@@ -26,7 +26,7 @@ const MAX_CALLS: usize = 65_536;
 /// The longest session id that is accepted, in bytes.
 const MAX_SESSION_ID_LEN: usize = 128;
 
-/// How old a stored run may be that a request continues.
+/// The maximum age of a stored run that a request can continue.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(super) struct ProxiedRuns {
