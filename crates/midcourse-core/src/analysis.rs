@@ -292,7 +292,7 @@ impl TrajectoryAnalysis {
     }
 
     /// Whether the latest record ended a call or is a message.
-    pub(crate) const fn has_news(&self) -> bool {
+    pub(crate) const fn latest_is_call_or_message(&self) -> bool {
         self.call_just_ended || self.user_just_spoke || self.model_just_responded
     }
 

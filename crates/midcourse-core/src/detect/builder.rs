@@ -98,7 +98,7 @@ impl TrajectoryBuilder {
     ) -> (Vec<TrajectoryPattern>, Vec<Fault>) {
         let Self { analysis, built_in, custom } = self;
         let (mut patterns, mut faults) = (Vec::new(), Vec::new());
-        let runs_built_in = analysis.has_news();
+        let runs_built_in = analysis.latest_is_call_or_message();
         if !runs_built_in && custom.is_empty() {
             return (patterns, faults);
         }

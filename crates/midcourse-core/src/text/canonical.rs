@@ -182,7 +182,7 @@ impl<'a> ArgsView<'a> {
             "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
             "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
             | "url" | "uri" | "target" | "relative_path" | "absolute_path" => {
-                // Keys come in alphabetical order, which happens to put the most specific first.
+                // If several arguments name a target, the first one counts.
                 self.target.get_or_insert(text);
             }
             "old_string" | "old_str" | "old" => self.old_text = Some(text),
