@@ -35,7 +35,7 @@ pub struct RunSummary {
     pub deliveries: u64,
 }
 
-const COLUMNS: &str = "run_id, parent_run_id, host, started, latest, ended, outcome, next_seq, \
+const COLUMNS: &str = "run_id, parent_run_id, runs.host, started, latest, ended, outcome, next_seq, \
                        calls, errors, deliveries";
 
 fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
