@@ -71,12 +71,12 @@ impl ModuleGraph {
         self.imports.get(module).into_iter().flat_map(|used| used.keys().map(String::as_str))
     }
 
-    /// Refuses modules that use each other in a circle; the error shows the circle.
+    /// Refuses import cycles between modules; the error shows one cycle.
     pub fn check_acyclic(&self) -> Result<(), String> {
         self.layers().map(drop)
     }
 
-    /// Compares the graph with the table of this crate in a Markdown text. The table stands behind
+    /// Compares the graph with the table of this crate in a Markdown text. The table follows
     /// a line `<!-- imports of NAME -->`; the error has the table as it should be.
     pub fn check_table(&self, crate_name: &str, markdown: &str) -> Result<(), String> {
         let real = self.table()?;
@@ -88,8 +88,8 @@ impl ModuleGraph {
         match written {
             Some(written) if written == real => Ok(()),
             Some(_) => Err(format!(
-                "the import table of {crate_name} is not true any more. If the new imports are \
-                 meant, write:\n\n{marker}\n\n{real}"
+                "the import table of {crate_name} is out of date. If the new imports are \
+                 intended, replace it with:\n\n{marker}\n\n{real}"
             )),
             None => Err(format!("there is no import table; add:\n\n{marker}\n\n{real}")),
         }
@@ -146,7 +146,7 @@ impl ModuleGraph {
             _ => None,
         });
         let steps: Vec<String> = steps.collect();
-        format!("modules use each other in a circle:\n{}", steps.join("\n"))
+        format!("import cycle between modules:\n{}", steps.join("\n"))
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         ]);
         assert_eq!(
             graph.check_acyclic().unwrap_err(),
-            "modules use each other in a circle:\n  b uses c in src/b/inner.rs:2\n  c uses b in \
+            "import cycle between modules:\n  b uses c in src/b/inner.rs:2\n  c uses b in \
              src/c.rs:1"
         );
     }

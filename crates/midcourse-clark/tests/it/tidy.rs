@@ -1,4 +1,4 @@
-//! Checks that modules of this crate do not use each other in a circle, and how long files are.
+//! Checks that modules of this crate have no import cycles, and that files are short.
 
 use std::path::Path;
 
