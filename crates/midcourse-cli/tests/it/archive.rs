@@ -11,17 +11,17 @@ use std::process::{Command, Stdio};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::events::{Place, at, ended, findings, hook, root, said};
+use crate::events::{TempStore, at, findings, hook, root, tool_ended, user_message};
 
 fn synced_engine() -> SyncedEngine {
     SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
 }
 
 /// Runs the command and returns its JSON lines.
-fn midcourse(place: &Place, args: &[&str], input: &str) -> Vec<Value> {
+fn midcourse(place: &TempStore, args: &[&str], input: &str) -> Vec<Value> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
         .args(args)
-        .env("MIDCOURSE_HOME", place.home().path())
+        .env("MIDCOURSE_HOME", place.data_dir().path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -34,7 +34,7 @@ fn midcourse(place: &Place, args: &[&str], input: &str) -> Vec<Value> {
 }
 
 /// The records of all runs.
-fn export(place: &Place) -> Vec<Value> {
+fn export(place: &TempStore) -> Vec<Value> {
     let runs = midcourse(place, &["list", "--json"], "");
     let mut runs: Vec<&str> = runs.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
     runs.sort_unstable();
@@ -42,7 +42,7 @@ fn export(place: &Place) -> Vec<Value> {
 }
 
 /// Imports some records and returns the counts.
-fn import(place: &Place, lines: &[Value]) -> Value {
+fn import(place: &TempStore, lines: &[Value]) -> Value {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     midcourse(place, &["import", "-", "--json"], &lines).remove(0)
 }
@@ -59,11 +59,11 @@ fn check_counts(counts: &Value, expected: [u64; 5]) {
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
-    store.append(said("r", "make it build")).unwrap();
-    store.append(ended("r", "long", &"long ".repeat(3_000))).unwrap();
-    store.append(ended("r", "too long", &"0123456789".repeat(200_000))).unwrap();
-    store.append(ended("r", "secret", &format!("AKIA{}", "ABCDEFGHIJKLMNOP"))).unwrap();
-    let mut filled = ended("r", "long", "");
+    store.append(user_message("r", "make it build")).unwrap();
+    store.append(tool_ended("r", "long", &"long ".repeat(3_000))).unwrap();
+    store.append(tool_ended("r", "too long", &"0123456789".repeat(200_000))).unwrap();
+    store.append(tool_ended("r", "secret", &format!("AKIA{}", "ABCDEFGHIJKLMNOP"))).unwrap();
+    let mut filled = tool_ended("r", "long", "");
     filled.source = Source::new("test", midcourse::Channel::Proxy);
     filled.payload = TrajectoryPayload::ToolEnded {
         tool_call_id: "long".into(),
@@ -72,13 +72,16 @@ pub(crate) fn everything(store: &mut Store) {
         is_error: true,
     };
     assert_eq!(store.append(filled).unwrap().status, RecordStatus::Merged);
-    assert_eq!(store.append(ended("r", "secret", "else")).unwrap().status, RecordStatus::Conflict);
-    let mut old = said("r", "an old record");
+    assert_eq!(
+        store.append(tool_ended("r", "secret", "else")).unwrap().status,
+        RecordStatus::Conflict
+    );
+    let mut old = user_message("r", "an old record");
     old.schema_version = 0;
     store.append(old).unwrap();
     let mut engine = synced_engine();
     for call in 0..4 {
-        let mut event = ended("r", &call.to_string(), "error: no rule");
+        let mut event = tool_ended("r", &call.to_string(), "error: no rule");
         let TrajectoryPayload::ToolEnded { is_error, .. } = &mut event.payload else {
             unreachable!()
         };
@@ -92,7 +95,7 @@ pub(crate) fn everything(store: &mut Store) {
 
 #[test]
 fn an_export_imports_without_loss_any_number_of_times() {
-    let (original, copy) = (Place::new(), Place::new());
+    let (original, copy) = (TempStore::new(), TempStore::new());
     everything(&mut original.open());
     let lines = export(&original);
     let count = u64::try_from(lines.len()).unwrap();
@@ -104,18 +107,18 @@ fn an_export_imports_without_loss_any_number_of_times() {
     check_counts(&import(&original, &lines), [0, count, 0, 1, 0]);
     assert!(export(&original) == lines, "the original is unchanged");
     // An imported run may go on, and the file be imported once more.
-    copy.open().append(said("r", "one more")).unwrap();
+    copy.open().append(user_message("r", "one more")).unwrap();
     assert_eq!(import(&copy, &lines)["new"], 0);
     for place in [&original, &copy] {
         assert_eq!(place.findings(), [""; 0]);
     }
-    let summary = |place: &Place| place.open().run("r").unwrap().unwrap();
+    let summary = |place: &TempStore| place.open().run("r").unwrap().unwrap();
     assert_eq!(summary(&original).calls, summary(&copy).calls);
 }
 
 #[test]
 fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
-    let place = Place::new();
+    let place = TempStore::new();
     let line = |seq: u64, text: &str| {
         json!({"seq": seq, "run_id": "r", "recorded_at_unix_ms": 5,
                "payload": {"kind": "message_appended", "message": {"role": "user", "content": text}}})
@@ -130,11 +133,11 @@ fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
 
 #[test]
 fn old_runs_are_removed_only_with_all_their_child_runs() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     let mut add = |run: RunIdentity, seconds| {
         let text = "shared ".repeat(1_000);
-        let payload = ended("", "c", &text).payload;
+        let payload = tool_ended("", "c", &text).payload;
         store.append(Event::new(run, hook(), at(seconds), payload)).unwrap();
     };
     let child = |parent: &str, name: &str| RunIdentity::child_of(&root(parent), name);
@@ -155,7 +158,7 @@ fn old_runs_are_removed_only_with_all_their_child_runs() {
     for run in ["busy", "busy.child", "new"] {
         store.remove_run(&run.into(), at(10_000)).unwrap();
     }
-    let connection = Connection::open(place.home().store_file()).unwrap();
+    let connection = Connection::open(place.data_dir().store_file()).unwrap();
     let bodies: i64 =
         connection.query_row("SELECT count(*) FROM bodies", [], |row| row.get(0)).unwrap();
     assert_eq!(bodies, 0);

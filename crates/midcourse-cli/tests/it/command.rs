@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::events::Place;
+use crate::events::TempStore;
 
 fn midcourse(args: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
@@ -29,8 +29,8 @@ fn demo(home: &Path) -> Output {
 
 #[test]
 fn the_demo_agent_loops_gets_a_message_through_its_hooks_and_recovers() {
-    let place = Place::new();
-    let output = demo(place.home().path());
+    let place = TempStore::new();
+    let output = demo(place.data_dir().path());
     let (shown, summary) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}{summary}");
     for expected in [

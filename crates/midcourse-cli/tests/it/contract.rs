@@ -12,12 +12,13 @@ use midcourse::{
 use serde_json::json;
 
 use crate::events::{
-    Fresh, InMemory, Place, Shared, Subject, at, ended, hook, root, said, started, text_of,
+    InMemory, OpenedPerEvent, SinkUnderTest, TempStore, WithWriterThread, at, hook, root, text_of,
+    tool_ended, tool_started, user_message,
 };
 
-fn check_all(check: impl Fn(&dyn Subject)) {
+fn check_all(check: impl Fn(&dyn SinkUnderTest)) {
     check(&InMemory::default());
-    let (fresh, shared) = (Fresh(Place::new()), Shared(Place::new()));
+    let (fresh, shared) = (OpenedPerEvent(TempStore::new()), WithWriterThread(TempStore::new()));
     check(&fresh);
     check(&shared);
     for place in [fresh.0, shared.0] {
@@ -29,7 +30,7 @@ fn status(sink: &Arc<dyn TrajectorySink>, event: Event) -> RecordStatus {
     sink.record_blocking(event).unwrap().status
 }
 
-fn seqs(subject: &dyn Subject, run: &str) -> Vec<u64> {
+fn seqs(subject: &dyn SinkUnderTest, run: &str) -> Vec<u64> {
     subject.records(run).iter().map(|record| record.seq).collect()
 }
 
@@ -38,7 +39,7 @@ fn records_keep_their_order() {
     check_all(|subject| {
         let sink = subject.sink();
         for n in 0..20 {
-            let recorded = sink.record_blocking(said("r", &n.to_string())).unwrap();
+            let recorded = sink.record_blocking(user_message("r", &n.to_string())).unwrap();
             assert_eq!((recorded.record.seq, recorded.status), (n, RecordStatus::New));
         }
         let texts: Vec<_> = subject.records("r").iter().map(text_of).collect();
@@ -51,11 +52,11 @@ fn records_keep_their_order() {
 fn a_fact_is_one_record_whichever_source_reports_it() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::New);
-        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::Duplicate);
         // The start of the same call is another fact.
-        assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
-        let mut other = ended("r", "c", "the proxy saw more");
+        assert_eq!(status(&sink, tool_started("r", "c")), RecordStatus::New);
+        let mut other = tool_ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", midcourse::Channel::Proxy);
         assert_eq!(status(&sink, other.clone()), RecordStatus::Duplicate, "the first source wins");
         let TrajectoryPayload::ToolEnded { result, .. } = &mut other.payload else {
@@ -81,9 +82,9 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
 fn a_source_that_reports_a_fact_differently_is_a_conflict() {
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(status(&sink, ended("r", "c", "one")), RecordStatus::New);
-        assert_eq!(status(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
-        assert_eq!(status(&sink, ended("r", "c", "two")), RecordStatus::Conflict);
+        assert_eq!(status(&sink, tool_ended("r", "c", "one")), RecordStatus::New);
+        assert_eq!(status(&sink, tool_ended("r", "c", "two")), RecordStatus::Conflict);
+        assert_eq!(status(&sink, tool_ended("r", "c", "two")), RecordStatus::Conflict);
         assert_eq!(subject.records("r").iter().map(text_of).collect::<Vec<_>>(), ["one"]);
     });
 }
@@ -92,7 +93,7 @@ fn a_source_that_reports_a_fact_differently_is_a_conflict() {
 fn a_source_is_compared_with_its_own_first_report() {
     check_all(|subject| {
         let sink = subject.sink();
-        let first = ended("r", "c", "out");
+        let first = tool_ended("r", "c", "out");
         assert_eq!(status(&sink, first.clone()), RecordStatus::New);
         let mut other = first.clone();
         other.source = Source::new("test", midcourse::Channel::Proxy);
@@ -121,11 +122,11 @@ fn a_call_has_one_end() {
     };
     check_all(|subject| {
         let sink = subject.sink();
-        assert_eq!(status(&sink, ended("r", "c", "out")), RecordStatus::New);
+        assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::New);
         assert_eq!(status(&sink, denied("c")), RecordStatus::Duplicate, "the call has returned");
         assert_eq!(status(&sink, denied("d")), RecordStatus::New);
         assert_eq!(
-            status(&sink, ended("r", "d", "out")),
+            status(&sink, tool_ended("r", "d", "out")),
             RecordStatus::Duplicate,
             "the call was denied"
         );
@@ -137,15 +138,15 @@ fn a_call_has_one_end() {
 fn consecutive_events_are_deduplicated_where_the_event_allows_it() {
     check_all(|subject| {
         let sink = subject.sink();
-        let go_on = || said("r", "go on").deduped();
+        let go_on = || user_message("r", "go on").deduped();
         assert_eq!(status(&sink, go_on()), RecordStatus::New);
         assert_eq!(status(&sink, go_on()), RecordStatus::Duplicate);
         assert_eq!(
-            status(&sink, said("r", "go on")),
+            status(&sink, user_message("r", "go on")),
             RecordStatus::New,
             "the event does not allow it"
         );
-        assert_eq!(status(&sink, started("r", "c")), RecordStatus::New);
+        assert_eq!(status(&sink, tool_started("r", "c")), RecordStatus::New);
         assert_eq!(status(&sink, go_on()), RecordStatus::New, "another event came between");
         let mut other = go_on();
         other.source = Source::new("test", midcourse::Channel::Proxy);
@@ -158,7 +159,7 @@ fn events_with_an_empty_call_id_are_not_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for text in ["one", "two"] {
-            assert_eq!(status(&sink, ended("r", "", text)), RecordStatus::New);
+            assert_eq!(status(&sink, tool_ended("r", "", text)), RecordStatus::New);
         }
     });
 }
@@ -198,10 +199,10 @@ fn events_without_a_key_are_never_merged() {
     check_all(|subject| {
         let sink = subject.sink();
         for _ in 0..3 {
-            assert_eq!(status(&sink, said("r", "again")), RecordStatus::New);
+            assert_eq!(status(&sink, user_message("r", "again")), RecordStatus::New);
         }
         assert_eq!(seqs(subject, "r"), [0, 1, 2]);
-        let keyed = || said("r", "again").with_fact("message-1");
+        let keyed = || user_message("r", "again").with_fact("message-1");
         assert_eq!(status(&sink, keyed()), RecordStatus::New);
         assert_eq!(status(&sink, keyed()), RecordStatus::Duplicate);
     });
@@ -212,8 +213,8 @@ fn runs_are_independent() {
     check_all(|subject| {
         let sink = subject.sink();
         for n in 0..5 {
-            sink.record_blocking(ended("a", &n.to_string(), "in a")).unwrap();
-            sink.record_blocking(ended("b", &n.to_string(), "in b")).unwrap();
+            sink.record_blocking(tool_ended("a", &n.to_string(), "in a")).unwrap();
+            sink.record_blocking(tool_ended("b", &n.to_string(), "in b")).unwrap();
         }
         for run in ["a", "b"] {
             assert_eq!(seqs(subject, run), [0, 1, 2, 3, 4]);
@@ -252,8 +253,8 @@ fn a_child_run_gives_its_parent_a_record() {
 fn a_run_adopts_the_records_from_before_its_start() {
     check_all(|subject| {
         let sink = subject.sink();
-        sink.record_blocking(said("held", "early")).unwrap();
-        sink.record_blocking(ended("held", "c", "early too")).unwrap();
+        sink.record_blocking(user_message("held", "early")).unwrap();
+        sink.record_blocking(tool_ended("held", "c", "early too")).unwrap();
         let run_started = TrajectoryPayload::RunStarted { identity: root("r") };
         let event = Event::new(root("r"), hook(), at(1), run_started).adopting("held".into());
         let recorded = sink.record_blocking(event).unwrap();
@@ -262,7 +263,7 @@ fn a_run_adopts_the_records_from_before_its_start() {
         assert_eq!(texts, ["early", "early too", "run_started"]);
         assert!(subject.records("r").iter().all(|r| r.run_id == Some("r".into())));
         assert!(subject.records("held").is_empty());
-        assert_eq!(status(&sink, ended("r", "c", "early too")), RecordStatus::Duplicate);
+        assert_eq!(status(&sink, tool_ended("r", "c", "early too")), RecordStatus::Duplicate);
     });
 }
 
@@ -271,10 +272,10 @@ fn adopting_a_run_merges_its_facts_and_its_children() {
     check_all(|subject| {
         let sink = subject.sink();
         for run in ["held", "r"] {
-            sink.record_blocking(ended(run, "c", "one")).unwrap();
-            sink.record_blocking(ended(run, "c", "two")).unwrap();
-            sink.record_blocking(ended(run, run, "own")).unwrap();
-            sink.record_blocking(ended(run, run, "differently")).unwrap();
+            sink.record_blocking(tool_ended(run, "c", "one")).unwrap();
+            sink.record_blocking(tool_ended(run, "c", "two")).unwrap();
+            sink.record_blocking(tool_ended(run, run, "own")).unwrap();
+            sink.record_blocking(tool_ended(run, run, "differently")).unwrap();
         }
         let child = RunIdentity::child_of(&root("held"), "held.w");
         let turn = TrajectoryPayload::TurnStarted;
@@ -296,9 +297,10 @@ fn concurrent_writers_leave_no_gap() {
             for (writer, sink) in sinks.iter().enumerate() {
                 scope.spawn(move || {
                     for n in 0..EVENTS_PER_WRITER {
-                        sink.record_blocking(ended("r", &format!("{writer}-{n}"), "x")).unwrap();
+                        sink.record_blocking(tool_ended("r", &format!("{writer}-{n}"), "x"))
+                            .unwrap();
                         // All writers report this one.
-                        sink.record_blocking(started("r", &n.to_string())).unwrap();
+                        sink.record_blocking(tool_started("r", &n.to_string())).unwrap();
                     }
                 });
             }
@@ -310,10 +312,10 @@ fn concurrent_writers_leave_no_gap() {
 #[test]
 fn records_are_there_after_a_reopen() {
     check_all(|subject| {
-        subject.sink().record_blocking(ended("r", "c", "before")).unwrap();
+        subject.sink().record_blocking(tool_ended("r", "c", "before")).unwrap();
         let sink = subject.sink();
-        assert_eq!(status(&sink, ended("r", "c", "before")), RecordStatus::Duplicate);
-        let recorded = sink.record_blocking(said("r", "after")).unwrap();
+        assert_eq!(status(&sink, tool_ended("r", "c", "before")), RecordStatus::Duplicate);
+        let recorded = sink.record_blocking(user_message("r", "after")).unwrap();
         assert_eq!(recorded.record.seq, 1);
         assert_eq!(
             subject.records("r").iter().map(text_of).collect::<Vec<_>>(),
@@ -326,13 +328,13 @@ fn records_are_there_after_a_reopen() {
 /// and no poll may block.
 #[test]
 fn an_async_append_completes_after_the_commit_and_never_blocks() {
-    let subject = Shared(Place::new());
+    let subject = WithWriterThread(TempStore::new());
     let writer = subject.sink();
-    let other = rusqlite::Connection::open(subject.0.home().store_file()).unwrap();
+    let other = rusqlite::Connection::open(subject.0.data_dir().store_file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // More than fit into the queue, so that some must wait for space.
     let mut pending: Vec<_> =
-        (0..2_000).map(|n| writer.record(ended("r", &n.to_string(), "x"))).collect();
+        (0..2_000).map(|n| writer.record(tool_ended("r", &n.to_string(), "x"))).collect();
     let mut context = Context::from_waker(Waker::noop());
     for recording in &mut pending {
         assert!(recording.as_mut().poll(&mut context).is_pending());

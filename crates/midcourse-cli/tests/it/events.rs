@@ -26,7 +26,7 @@ pub(crate) fn root(run: &str) -> RunIdentity {
     RunIdentity::root(run)
 }
 
-pub(crate) fn started(run: &str, call: &str) -> Event {
+pub(crate) fn tool_started(run: &str, call: &str) -> Event {
     let payload = TrajectoryPayload::ToolStarted {
         tool_call_id: call.into(),
         tool_name: "bash".into(),
@@ -35,7 +35,7 @@ pub(crate) fn started(run: &str, call: &str) -> Event {
     Event::new(root(run), hook(), at(0), payload)
 }
 
-pub(crate) fn ended(run: &str, call: &str, text: &str) -> Event {
+pub(crate) fn tool_ended(run: &str, call: &str, text: &str) -> Event {
     let payload = TrajectoryPayload::ToolEnded {
         tool_call_id: call.into(),
         tool_name: "bash".into(),
@@ -45,7 +45,7 @@ pub(crate) fn ended(run: &str, call: &str, text: &str) -> Event {
     Event::new(root(run), hook(), at(0), payload)
 }
 
-pub(crate) fn said(run: &str, text: &str) -> Event {
+pub(crate) fn user_message(run: &str, text: &str) -> Event {
     let payload = TrajectoryPayload::MessageAppended { message: AgentMessage::user(text) };
     Event::new(root(run), hook(), at(0), payload)
 }
@@ -65,7 +65,7 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
 }
 
 /// Settings for tests without power cuts: fewer syncs, and a timeout for busy machines.
-pub(crate) fn quick() -> StoreSettings {
+pub(crate) fn test_settings() -> StoreSettings {
     StoreSettings {
         durability: Durability::Normal,
         busy_timeout: Duration::from_secs(120),
@@ -74,21 +74,21 @@ pub(crate) fn quick() -> StoreSettings {
 }
 
 /// A data directory in a temporary folder, which is removed on drop.
-pub(crate) struct Place {
+pub(crate) struct TempStore {
     folder: TempDir,
 }
 
-impl Place {
+impl TempStore {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(crate) fn home(&self) -> DataDir {
+    pub(crate) fn data_dir(&self) -> DataDir {
         DataDir::at(self.folder.path().join("home"))
     }
 
     pub(crate) fn open(&self) -> Store {
-        Store::open(&self.home(), quick()).unwrap()
+        Store::open(&self.data_dir(), test_settings()).unwrap()
     }
 
     pub(crate) fn findings(&self) -> Vec<String> {
@@ -109,7 +109,7 @@ pub(crate) fn findings(store: &Store) -> Vec<String> {
 }
 
 /// A trajectory sink that the contract tests check.
-pub(crate) trait Subject {
+pub(crate) trait SinkUnderTest {
     /// Opens a sink. A second one behaves like a second process.
     fn sink(&self) -> Arc<dyn TrajectorySink>;
     /// The stored records of a run.
@@ -119,7 +119,7 @@ pub(crate) trait Subject {
 #[derive(Default)]
 pub(crate) struct InMemory(Arc<InMemoryTrajectorySink>);
 
-impl Subject for InMemory {
+impl SinkUnderTest for InMemory {
     fn sink(&self) -> Arc<dyn TrajectorySink> {
         Arc::clone(&self.0) as Arc<dyn TrajectorySink>
     }
@@ -130,22 +130,22 @@ impl Subject for InMemory {
 }
 
 /// A store that is opened for every event, as in hook processes.
-pub(crate) struct Fresh(pub(crate) Place);
+pub(crate) struct OpenedPerEvent(pub(crate) TempStore);
 
-struct FreshSink(DataDir);
+struct OpenPerEventSink(DataDir);
 
-impl TrajectorySink for FreshSink {
+impl TrajectorySink for OpenPerEventSink {
     fn record(&self, event: Event) -> Recording<'_> {
-        let recorded: Result<Recorded, TrajectoryError> = Store::open(&self.0, quick())
+        let recorded: Result<Recorded, TrajectoryError> = Store::open(&self.0, test_settings())
             .and_then(|mut store| store.append(event))
             .map_err(TrajectoryError::from);
         Box::pin(std::future::ready(recorded))
     }
 }
 
-impl Subject for Fresh {
+impl SinkUnderTest for OpenedPerEvent {
     fn sink(&self) -> Arc<dyn TrajectorySink> {
-        Arc::new(FreshSink(self.0.home()))
+        Arc::new(OpenPerEventSink(self.0.data_dir()))
     }
 
     fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
@@ -154,11 +154,11 @@ impl Subject for Fresh {
 }
 
 /// A store with a writer thread. A second sink is a second writer on the same file.
-pub(crate) struct Shared(pub(crate) Place);
+pub(crate) struct WithWriterThread(pub(crate) TempStore);
 
-impl Subject for Shared {
+impl SinkUnderTest for WithWriterThread {
     fn sink(&self) -> Arc<dyn TrajectorySink> {
-        Arc::new(StoreWriter::open(&self.0.home(), quick()).unwrap())
+        Arc::new(StoreWriter::open(&self.0.data_dir(), test_settings()).unwrap())
     }
 
     fn records(&self, run: &str) -> Vec<TrajectoryRecord> {

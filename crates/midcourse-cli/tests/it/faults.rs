@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, Fault, recorded_root};
-use crate::events::{Place, findings, quick, text_of};
+use crate::events::{TempStore, findings, test_settings, text_of};
 
 /// A busy timeout in milliseconds that is never reached, since no test waits long for a lock.
 const LONG_TIMEOUT_MS: &str = "60000";
@@ -68,7 +68,7 @@ fn field<'a>(reply: &'a Value, name: &str) -> &'a str {
 }
 
 fn stored(data_dir: &DataDir) -> Vec<String> {
-    let store = Store::open(data_dir, quick()).unwrap();
+    let store = Store::open(data_dir, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     store.trajectory("r").unwrap().iter().map(text_of).collect()
 }
@@ -137,7 +137,7 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     assert_eq!(field(&recording.event("four"), "standing"), "new");
     let (is_success, stderr) = recording.end();
     assert!(!is_success && stderr.contains("2 events could not be recorded"), "{stderr}");
-    let store = Store::open(&data_dir, quick()).unwrap();
+    let store = Store::open(&data_dir, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let summary = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),
@@ -173,8 +173,8 @@ fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
 
 #[test]
 fn events_are_spilled_while_another_process_locks_the_store() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     drop(place.open());
     let locker = Connection::open(data_dir.store_file()).unwrap();
     locker.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -201,8 +201,8 @@ fn events_are_spilled_while_another_process_locks_the_store() {
 
 #[test]
 fn events_are_spilled_while_the_store_has_a_newer_schema() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     drop(place.open());
     let set_schema = |version: u32| {
         let other = Connection::open(data_dir.store_file()).unwrap();
@@ -225,14 +225,14 @@ fn events_are_spilled_while_the_store_has_a_newer_schema() {
 
 #[test]
 fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut old = place.open();
-    old.append(crate::events::said("r", "before")).unwrap();
-    let other = Connection::open(place.home().store_file()).unwrap();
+    old.append(crate::events::user_message("r", "before")).unwrap();
+    let other = Connection::open(place.data_dir().store_file()).unwrap();
     other
         .execute_batch("ALTER TABLE records ADD COLUMN mood TEXT; PRAGMA user_version=2;")
         .unwrap();
-    let error = old.append(crate::events::said("r", "after")).unwrap_err();
+    let error = old.append(crate::events::user_message("r", "after")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the store has schema 2, this release of midcourse knows schemas up to 1"
@@ -243,12 +243,12 @@ fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
 
 #[test]
 fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     let mut store = place.open();
     for n in 0..400 {
         let text = format!("{n} ").repeat(300);
-        store.append(crate::events::ended("r", &n.to_string(), &text)).unwrap();
+        store.append(crate::events::tool_ended("r", &n.to_string(), &text)).unwrap();
     }
     store.shrink().unwrap();
     drop(store);
@@ -325,7 +325,7 @@ fn a_loop_continues_on_a_full_disk_and_records_a_gap() {
         (0..2).for_each(|_| record_turn());
         drop(input);
         assert!(child.wait().unwrap().success());
-        let store = Store::open(&DataDir::at(disk.root().join("home")), quick()).unwrap();
+        let store = Store::open(&DataDir::at(disk.root().join("home")), test_settings()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
         let summary = |record: &TrajectoryRecord| match &record.payload {
             TrajectoryPayload::Gap { lost, .. } => format!("gap of {lost}"),

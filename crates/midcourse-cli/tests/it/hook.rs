@@ -9,7 +9,7 @@ use midcourse::{Store, TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 
 use crate::captures::{rollout_at, session};
-use crate::events::{Place, quick};
+use crate::events::{TempStore, test_settings};
 
 /// Starts the hook of a host and writes a payload to it.
 pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u8]) -> Child {
@@ -44,8 +44,8 @@ pub(crate) fn reply(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-pub(crate) fn hook(place: &Place, host: &str, payload: &str) -> String {
-    let child = start(&mut patient(), place.home().path(), host, payload.as_bytes());
+pub(crate) fn hook(place: &TempStore, host: &str, payload: &str) -> String {
+    let child = start(&mut patient(), place.data_dir().path(), host, payload.as_bytes());
     reply(child.wait_with_output().unwrap())
 }
 
@@ -74,7 +74,7 @@ fn call(id: &str, command: &str, result: Result<&str, &str>) -> [String; 3] {
     [claude("PreToolUse", base.clone()), end, claude("PostToolBatch", calls)]
 }
 
-fn records(place: &Place, run: &str) -> Vec<TrajectoryRecord> {
+fn records(place: &TempStore, run: &str) -> Vec<TrajectoryRecord> {
     place.open().trajectory(run).unwrap()
 }
 
@@ -99,10 +99,10 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
 }
 
 /// Sends payloads to the hook, each to this many processes at once. Returns the replies.
-fn feed(place: &Place, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
+fn feed(place: &TempStore, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
     let mut replies = Vec::new();
     for payload in payloads {
-        let home = place.home();
+        let home = place.data_dir();
         let started: Vec<Child> = (0..hooks)
             .map(|_| start(&mut patient(), home.path(), host, payload.as_bytes()))
             .collect();
@@ -115,7 +115,7 @@ fn feed(place: &Place, host: &str, payloads: &[String], hooks: usize) -> Vec<Str
 fn every_call_of_a_claude_code_session_is_recorded_once() {
     // Hooks that are installed twice report everything twice.
     for hooks in [1, 2] {
-        let place = Place::new();
+        let place = TempStore::new();
         let payloads = session("claude-code-2.1.325", "main-run");
         let replies = feed(&place, "claude-code", &payloads, hooks);
         assert!(replies.iter().all(String::is_empty), "a clean run gets no message: {replies:?}");
@@ -141,13 +141,13 @@ fn every_call_of_a_claude_code_session_is_recorded_once() {
         assert_eq!(ends(&child), ["toolu_fake0008_0 ok \"in-subagent\""]);
         assert_eq!(child[0].parent_run_id.as_ref().unwrap().as_str(), run);
         assert_eq!(place.findings(), [""; 0]);
-        assert!(!place.home().log_file().exists(), "there were no problems");
+        assert!(!place.data_dir().log_file().exists(), "there were no problems");
     }
 }
 
 #[test]
 fn a_refused_call_is_recorded_as_refused() {
-    let place = Place::new();
+    let place = TempStore::new();
     feed(&place, "claude-code", &session("claude-code-2.1.325", "permission-denied"), 1);
     let session = records(&place, "286ea521-a682-4bb1-84cc-816ffbdfe962");
     assert_eq!(ends(&session), ["toolu_fake0001_0 denied \"This Bash command contai\""]);
@@ -156,7 +156,7 @@ fn a_refused_call_is_recorded_as_refused() {
 #[test]
 fn two_resumptions_with_equal_payloads_are_both_recorded() {
     for hooks in [1, 2] {
-        let place = Place::new();
+        let place = TempStore::new();
         let payloads = session("claude-code-2.1.325", "resume-and-compact");
         feed(&place, "claude-code", &payloads, hooks);
         let session = records(&place, "47d39550-f06f-4eb2-bd7e-d819af7377fe");
@@ -169,7 +169,7 @@ fn two_resumptions_with_equal_payloads_are_both_recorded() {
 
 /// Sends a captured session of Codex to the hook, with the rollout of each moment. Returns the
 /// replies that are not empty.
-fn feed_codex(place: &Place, name: &str) -> Vec<String> {
+fn feed_codex(place: &TempStore, name: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rollout.jsonl");
     let mut replies = Vec::new();
@@ -185,7 +185,7 @@ fn feed_codex(place: &Place, name: &str) -> Vec<String> {
 
 #[test]
 fn every_call_of_a_codex_session_is_recorded_once() {
-    let place = Place::new();
+    let place = TempStore::new();
     assert_eq!(feed_codex(&place, "main-run"), [""; 0]);
     let session = records(&place, "01a1de06-e1a4-7691-9f94-18644a020dda");
     insta::assert_snapshot!(ends(&session).join("\n"), @r#"
@@ -202,7 +202,7 @@ fn every_call_of_a_codex_session_is_recorded_once() {
 
 #[test]
 fn codex_calls_whose_end_no_hook_reports_are_recorded_once() {
-    let place = Place::new();
+    let place = TempStore::new();
     assert_eq!(feed_codex(&place, "calls-without-hooks").len(), 1, "a loop gets one message");
     let session = records(&place, "01a1dfe3-7712-7232-9628-e96aa4c1db17");
     insta::assert_snapshot!(ends(&session).join("\n"), @r#"
@@ -226,7 +226,7 @@ fn codex_calls_whose_end_no_hook_reports_are_recorded_once() {
 
 #[test]
 fn claude_code_calls_that_were_never_made_are_recorded_once() {
-    let place = Place::new();
+    let place = TempStore::new();
     let payloads = session("claude-code-2.1.325", "calls-not-made");
     let mut replies = feed(&place, "claude-code", &payloads, 2);
     replies.retain(|reply| !reply.is_empty());
@@ -251,7 +251,7 @@ fn claude_code_calls_that_were_never_made_are_recorded_once() {
 
 #[test]
 fn a_loop_gets_one_message_in_the_format_of_the_host() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut replies = Vec::new();
     for n in 0..5 {
         let id = format!("toolu_{n}");
@@ -268,7 +268,7 @@ fn a_loop_gets_one_message_in_the_format_of_the_host() {
 
 #[test]
 fn a_loop_in_codex_gets_one_message() {
-    let place = Place::new();
+    let place = TempStore::new();
     let payload = |event: &str, n: usize| {
         json!({"session_id": "s", "hook_event_name": event, "tool_name": "Bash",
                "tool_use_id": format!("call_{n}"), "tool_input": {"command": "make"},
@@ -293,7 +293,7 @@ fn a_loop_in_codex_gets_one_message() {
 fn run_concurrently(hooks: usize) {
     const THREADS: usize = 8;
     const CALLS: usize = 62;
-    let place = Place::new();
+    let place = TempStore::new();
     let begin = [
         claude("SessionStart", json!({"source": "startup"})),
         claude("UserPromptSubmit", json!({"prompt": "make it pass", "prompt_id": "p"})),
@@ -316,7 +316,7 @@ fn run_concurrently(hooks: usize) {
         claude("SessionEnd", json!({"reason": "other"})),
     ];
     feed(&place, "claude-code", &end, hooks);
-    let mut store = Store::open(&place.home(), quick()).unwrap();
+    let mut store = Store::open(&place.data_dir(), test_settings()).unwrap();
     while store.ingest_spilled().unwrap() > 0 {}
     drop(store);
     let session = records(&place, "s");
@@ -363,8 +363,8 @@ fn a_payload_that_cannot_be_read_is_kept_and_logged() {
         ),
         (huge(), "s", "{\"session_id\":\"s\""),
     ] {
-        let place = Place::new();
-        let home = place.home();
+        let place = TempStore::new();
+        let home = place.data_dir();
         let child = start(&mut patient(), home.path(), "claude-code", &payload);
         assert_eq!(reply(child.wait_with_output().unwrap()), "");
         let records = records(&place, run);
@@ -382,17 +382,17 @@ fn a_payload_that_cannot_be_read_is_kept_and_logged() {
 #[test]
 fn a_wrong_command_line_succeeds_with_an_empty_reply_and_a_line_in_the_log() {
     use std::ffi::OsStr;
-    let place = Place::new();
+    let place = TempStore::new();
     let run = |arguments: &[&OsStr]| {
         let output = patient()
             .arg("hook")
             .args(arguments)
-            .env("MIDCOURSE_HOME", place.home().path())
+            .env("MIDCOURSE_HOME", place.data_dir().path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
         assert_eq!(reply(output), "", "{arguments:?}");
-        let log = std::fs::read_to_string(place.home().log_file()).unwrap();
+        let log = std::fs::read_to_string(place.data_dir().log_file()).unwrap();
         log.lines().last().unwrap().to_owned()
     };
     for (arguments, problem) in [
@@ -433,18 +433,18 @@ fn without_a_data_directory_the_log_is_in_the_cache_folder() {
 
 #[test]
 fn an_event_is_spilled_while_the_store_is_locked() {
-    let place = Place::new();
+    let place = TempStore::new();
     let [pre, post, _] = call("toolu_1", "ls", Ok("out"));
     assert_eq!(hook(&place, "claude-code", &pre), "");
-    let other = rusqlite::Connection::open(place.home().store_file()).unwrap();
+    let other = rusqlite::Connection::open(place.data_dir().store_file()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "4000");
-    let child = start(&mut command, place.home().path(), "claude-code", post.as_bytes());
+    let child = start(&mut command, place.data_dir().path(), "claude-code", post.as_bytes());
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
     other.execute_batch("ROLLBACK").unwrap();
-    assert!(midcourse::has_spilled(&place.home()));
-    let log = std::fs::read_to_string(place.home().log_file()).unwrap();
+    assert!(midcourse::has_spilled(&place.data_dir()));
+    let log = std::fs::read_to_string(place.data_dir().log_file()).unwrap();
     assert!(log.contains("an event is in the spill folder and stored later"), "{log}");
     assert_eq!(hook(&place, "claude-code", &claude("Stop", json!({}))), "");
     let kinds: Vec<_> = records(&place, "s").iter().map(|record| record.payload.kind()).collect();
@@ -453,11 +453,11 @@ fn an_event_is_spilled_while_the_store_is_locked() {
 
 #[test]
 fn a_payload_that_does_not_end_times_out() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     let mut child = command
         .args(["hook", "claude-code"])
-        .env("MIDCOURSE_HOME", place.home().path())
+        .env("MIDCOURSE_HOME", place.data_dir().path())
         .env("MIDCOURSE_HOOK_TIMEOUT_MS", "100")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -470,6 +470,6 @@ fn a_payload_that_does_not_end_times_out() {
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
     assert!(begun.elapsed() < Duration::from_secs(30), "the host had to wait");
     drop(input);
-    let log = std::fs::read_to_string(place.home().log_file()).unwrap();
+    let log = std::fs::read_to_string(place.data_dir().log_file()).unwrap();
     assert!(log.contains("timed out before the payload was read"), "{log}");
 }

@@ -6,7 +6,7 @@ use midcourse::{DataDir, Store, TrajectoryPayload};
 use serde_json::json;
 
 use crate::disk::{Disk, Fault};
-use crate::events::{findings, quick};
+use crate::events::{findings, test_settings};
 use crate::hook::{patient, reply, start};
 
 fn started(call: &str) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
 
 /// The recorded calls and gaps.
 fn stored(home: &DataDir) -> Vec<String> {
-    let store = Store::open(home, quick()).unwrap();
+    let store = Store::open(home, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let shown = |payload: &TrajectoryPayload| match payload {
         TrajectoryPayload::ToolStarted { tool_call_id, .. } => tool_call_id.to_string(),

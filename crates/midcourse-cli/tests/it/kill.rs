@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use midcourse::{Budget, DataDir, Engine, Store, TrajectoryPayload};
 use serde_json::{Value, json};
 
-use crate::events::{Place, findings, quick};
+use crate::events::{TempStore, findings, test_settings};
 
 const STORES: usize = 7;
 const ROUNDS: usize = 8;
@@ -81,8 +81,8 @@ fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<
 fn two_hundred_kills_lose_no_acknowledged_record() {
     let mut kills = 0;
     for store_number in 0..STORES {
-        let place = Place::new();
-        let data_dir = place.home();
+        let place = TempStore::new();
+        let data_dir = place.data_dir();
         let mut acked: Vec<Acked> = Vec::new();
         for round in 0..ROUNDS {
             let writers: Vec<_> = (0..WRITERS)
@@ -107,7 +107,7 @@ fn two_hundred_kills_lose_no_acknowledged_record() {
 }
 
 fn check(data_dir: &DataDir, acked: &[Acked]) {
-    let mut store = Store::open(data_dir, quick()).unwrap();
+    let mut store = Store::open(data_dir, test_settings()).unwrap();
     while store.ingest_spilled().unwrap() > 0 {}
     assert_eq!(findings(&store), [""; 0]);
     for run in ["run-0", "run-1"] {

@@ -8,7 +8,7 @@ use midcourse::{
 };
 
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
-use crate::events::{ended, findings, quick, said};
+use crate::events::{findings, test_settings, tool_ended, user_message};
 
 /// Texts so long and so different that SQLite checkpoints its write-ahead log a few times.
 fn text(n: usize) -> String {
@@ -24,7 +24,7 @@ fn write(durability: Durability) {
     for n in 0..60 {
         let mut engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
         let (run, call) = (if n % 3 == 0 { "a" } else { "b" }, format!("call-{n}"));
-        let event = ended(run, &call, &text(n));
+        let event = tool_ended(run, &call, &text(n));
         if n % 10 == 7 {
             spill_event(&data_dir, event, &settings).unwrap();
         } else {
@@ -36,7 +36,7 @@ fn write(durability: Durability) {
         ack(&format!("{run} {call}"));
         if n % 20 == 19 {
             let mut store = Store::open(&data_dir, settings.clone()).unwrap();
-            let events = (0..30).map(|k| said("c", &format!("{n}-{k}")));
+            let events = (0..30).map(|k| user_message("c", &format!("{n}-{k}")));
             store.append_all(events).unwrap();
             ack(&format!("c {}", (n / 20 + 1) * 30));
         }
@@ -59,7 +59,7 @@ fn write_unsynced() {
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let data_dir = DataDir::at(folder.path().join("deep/home"));
-    let opened = Store::open(&data_dir, quick()).and_then(|mut store| {
+    let opened = Store::open(&data_dir, test_settings()).and_then(|mut store| {
         while store.ingest_spilled()? > 0 {}
         Ok(store)
     });
@@ -123,7 +123,7 @@ fn recover() {
     let data_dir = DataDir::at(root.join("deep/home"));
     let mut store = Store::open(&data_dir, StoreSettings::default()).unwrap();
     while store.ingest_spilled().unwrap() > 0 {}
-    store.append(said("after", "the cut")).unwrap();
+    store.append(user_message("after", "the cut")).unwrap();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use midcourse::{TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::events::{findings, quick};
+use crate::events::{findings, test_settings};
 use server::Server;
 
 /// A running proxy, and the folder it records in.
@@ -148,7 +148,7 @@ pub(crate) fn command(folder: &TempDir) -> Command {
 
 pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
     let home = DataDir::at(folder.path().join("midcourse"));
-    let store = Store::open(&home, quick()).unwrap();
+    let store = Store::open(&home, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);
     let mut runs = store.runs(usize::MAX).unwrap();
     runs.sort_by_key(|run| (run.started, run.run_id.clone()));

@@ -7,24 +7,24 @@ use midcourse::DataDir;
 use serde_json::Value;
 
 use crate::archive::everything;
-use crate::events::{Place, ended, said};
+use crate::events::{TempStore, tool_ended, user_message};
 
 struct User {
-    place: Place,
+    place: TempStore,
 }
 
 impl User {
     fn new() -> Self {
-        Self { place: Place::new() }
+        Self { place: TempStore::new() }
     }
 
-    fn home(&self) -> DataDir {
-        self.place.home()
+    fn data_dir(&self) -> DataDir {
+        self.place.data_dir()
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        command.args(args).env("MIDCOURSE_HOME", self.home().path()).env("TZ", "UTC");
+        command.args(args).env("MIDCOURSE_HOME", self.data_dir().path()).env("TZ", "UTC");
         command
     }
 
@@ -101,7 +101,7 @@ fn show_prints_a_run_record_by_record() {
 #[test]
 fn show_says_that_a_run_has_no_end() {
     let user = User::new();
-    user.place.open().append(crate::events::started("cut", "c")).unwrap();
+    user.place.open().append(crate::events::tool_started("cut", "c")).unwrap();
     let shown = user.output(&["show", "latest"]);
     assert!(
         shown.contains("No end recorded: the run is still active, or it was killed after record 0"),
@@ -115,8 +115,8 @@ fn show_says_that_a_run_has_no_end() {
 fn recorded_text_cannot_control_the_terminal() {
     let user = User::new();
     let evil = "\x1b]0;owned\x07\u{202e}txt";
-    user.place.open().append(ended(evil, evil, evil)).unwrap();
-    user.place.open().append(said(evil, evil)).unwrap();
+    user.place.open().append(tool_ended(evil, evil, evil)).unwrap();
+    user.place.open().append(user_message(evil, evil)).unwrap();
     for args in [
         vec!["list"],
         vec!["show", "latest"],
@@ -169,7 +169,7 @@ fn verify_fails_on_a_changed_record() {
     let user = User::new();
     everything(&mut user.place.open());
     assert!(user.output(&["verify"]).ends_with("no problems. Runs without a recorded end: 1.\n"));
-    let other = rusqlite::Connection::open(user.home().store_file()).unwrap();
+    let other = rusqlite::Connection::open(user.data_dir().store_file()).unwrap();
     other.execute("UPDATE records SET at = at + 1 WHERE seq = 3", []).unwrap();
     let output = user.run(&["verify"]);
     assert_eq!(output.status.code(), Some(1));
@@ -207,12 +207,12 @@ fn prune_removes_runs_only_with_yes() {
 #[test]
 fn tail_follows_new_records() {
     let user = User::new();
-    user.place.open().append(said("r", "before")).unwrap();
+    user.place.open().append(user_message("r", "before")).unwrap();
     let mut child = user.command(&["tail", "-f", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["payload"]["message"]["content"], "before");
-    user.place.open().append(said("s", "after")).unwrap();
+    user.place.open().append(user_message("s", "after")).unwrap();
     assert_eq!(next()["payload"]["message"]["content"], "after");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -221,13 +221,18 @@ fn tail_follows_new_records() {
 #[test]
 fn spilled_events_are_imported_before_they_are_shown() {
     let user = User::new();
-    user.place.open().append(said("r", "first")).unwrap();
-    midcourse::spill_event(&user.home(), said("r", "spilled"), &crate::events::quick()).unwrap();
+    user.place.open().append(user_message("r", "first")).unwrap();
+    midcourse::spill_event(
+        &user.data_dir(),
+        user_message("r", "spilled"),
+        &crate::events::test_settings(),
+    )
+    .unwrap();
     assert!(user.output(&["show", "r"]).contains("spilled"));
     // One that cannot be read is a problem, and is kept.
-    std::fs::write(user.home().spill_folder().join("x.json"), "{").unwrap();
+    std::fs::write(user.data_dir().spill_folder().join("x.json"), "{").unwrap();
     assert_eq!(user.run(&["verify"]).status.code(), Some(1));
-    assert!(user.home().spill_folder().join("x.unread").exists());
+    assert!(user.data_dir().spill_folder().join("x.unread").exists());
 }
 
 #[test]
@@ -253,7 +258,7 @@ fn record_works_without_a_reader_of_its_replies() {
 fn records_after_a_damaged_one_are_shown() {
     let user = User::new();
     everything(&mut user.place.open());
-    let other = rusqlite::Connection::open(user.home().store_file()).unwrap();
+    let other = rusqlite::Connection::open(user.data_dir().store_file()).unwrap();
     other
         .execute("UPDATE records SET payload = '{' WHERE seq = 1 AND kind != 'run_started'", [])
         .unwrap();
@@ -292,7 +297,7 @@ fn errors_say_what_to_do_next() {
         user.error(&["show", "nothing"]),
         "midcourse: no run `nothing`; `midcourse list --all` shows all runs\n"
     );
-    user.place.open().append(crate::events::said("r.other", "x")).unwrap();
+    user.place.open().append(crate::events::user_message("r.other", "x")).unwrap();
     let error = user.error(&["show", "r."]);
     assert!(error.contains("several runs start with `r.`: "), "{error}");
     assert!(error.contains("r.other") && error.contains("r.worker"), "{error}");
@@ -380,8 +385,8 @@ fn record_applies_the_configuration_of_the_user() {
         [("mode = \"shadow\"\n", 1), ("[providers.course_correction]\nenabled = false\n", 0)]
     {
         let user = User::new();
-        std::fs::create_dir_all(user.home().path()).unwrap();
-        std::fs::write(user.home().config_file(), config).unwrap();
+        std::fs::create_dir_all(user.data_dir().path()).unwrap();
+        std::fs::write(user.data_dir().config_file(), config).unwrap();
         let replies = record(&user, &calls);
         assert_eq!((replies.len(), deliveries(&replies)), (4, 0), "{config}");
         let kinds: Vec<_> =
@@ -397,8 +402,8 @@ fn record_applies_the_configuration_of_the_user() {
 #[test]
 fn record_applies_a_budget_of_the_user_to_every_run_of_the_process() {
     let user = User::new();
-    std::fs::create_dir_all(user.home().path()).unwrap();
-    std::fs::write(user.home().config_file(), "[budget]\ncalls = 4\n").unwrap();
+    std::fs::create_dir_all(user.data_dir().path()).unwrap();
+    std::fs::write(user.data_dir().config_file(), "[budget]\ncalls = 4\n").unwrap();
     let calls = |run: &str| {
         let field = format!("\"run_id\":\"{run}\",");
         (0..4).map(move |call| failed_call(call, &field)).collect::<String>()

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::events::{at, findings, quick};
+use crate::events::{at, findings, test_settings};
 
 /// One operation on a store.
 #[derive(Debug, Clone)]
@@ -167,7 +167,7 @@ impl Comparison {
 
     fn open(&mut self) {
         self.store = None;
-        self.store = Some(Store::open(&self.data_dir(), quick()).unwrap());
+        self.store = Some(Store::open(&self.data_dir(), test_settings()).unwrap());
     }
 
     fn store(&mut self) -> &mut Store {
@@ -223,7 +223,7 @@ impl Comparison {
             }
             Operation::Spilled { run, call: id, text } => {
                 let event = call(*run, *id, *text, 0, false);
-                spill_event(&self.data_dir(), event.clone(), &quick()).unwrap();
+                spill_event(&self.data_dir(), event.clone(), &test_settings()).unwrap();
                 self.spilled.push(event);
                 // They are stored in the order of their times, then of their arrival.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());

@@ -13,7 +13,10 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::archive::everything;
-use crate::events::{Place, at, ended, findings, hook, quick, root, said, started, text_of};
+use crate::events::{
+    TempStore, at, findings, hook, root, test_settings, text_of, tool_ended, tool_started,
+    user_message,
+};
 
 fn synced_engine() -> SyncedEngine {
     SyncedEngine::new(Engine::shipped(Budget::default())).unwrap()
@@ -21,7 +24,7 @@ fn synced_engine() -> SyncedEngine {
 
 #[test]
 fn texts_of_any_size_are_stored_up_to_the_limit() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     let limit = StoreSettings::default().body_limit;
     for (n, length) in
@@ -30,7 +33,7 @@ fn texts_of_any_size_are_stored_up_to_the_limit() {
         let pattern: String = (0..997).map(|k| char::from(b'a' + (k * 7 % 26) as u8)).collect();
         let mut text = pattern.repeat(length / pattern.len() + 1);
         text.truncate(*length);
-        let recorded = store.append(ended("r", &n.to_string(), &text)).unwrap();
+        let recorded = store.append(tool_ended("r", &n.to_string(), &text)).unwrap();
         let found = text_of(&store.trajectory("r").unwrap()[n]);
         assert_eq!(found, text_of(&recorded.record), "the returned record equals the stored one");
         if *length <= limit {
@@ -50,14 +53,14 @@ fn texts_of_any_size_are_stored_up_to_the_limit() {
 
 #[test]
 fn a_repeated_long_text_is_stored_once() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     let text: String = (0..50_000).map(|n| format!("{:x} ", n * 7_919)).collect();
     for call in 0..20 {
-        store.append(ended("r", &call.to_string(), &text)).unwrap();
+        store.append(tool_ended("r", &call.to_string(), &text)).unwrap();
     }
     let count = |what: &str| -> i64 {
-        let connection = Connection::open(place.home().store_file()).unwrap();
+        let connection = Connection::open(place.data_dir().store_file()).unwrap();
         connection.query_row(&format!("SELECT {what} FROM bodies"), [], |row| row.get(0)).unwrap()
     };
     assert_eq!(count("count(*)"), 1);
@@ -66,15 +69,15 @@ fn a_repeated_long_text_is_stored_once() {
 
 #[test]
 fn invalid_utf8_and_nul_bytes_are_kept() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     store.append(Event::unread(root("r"), hook(), at(0), b"{\"a\0\xff\xfe")).unwrap();
-    store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap();
+    store.append(tool_ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap();
     assert_eq!(
-        store.append(ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap().status,
+        store.append(tool_ended("r", "nul\0call", "out\0put \u{fffd}")).unwrap().status,
         RecordStatus::Duplicate
     );
-    assert_eq!(store.append(ended("r", "nul\0other", "x")).unwrap().status, RecordStatus::New);
+    assert_eq!(store.append(tool_ended("r", "nul\0other", "x")).unwrap().status, RecordStatus::New);
     let records = store.trajectory("r").unwrap();
     let expected =
         TrajectoryPayload::Unread { host: "test".into(), raw: "{\"a\0\\xff\\xfe".into() };
@@ -86,12 +89,12 @@ fn invalid_utf8_and_nul_bytes_are_kept() {
 #[test]
 fn secrets_are_never_written_to_disk() {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     let mut store = place.open();
-    let recorded = store.append(ended("r", "c", &format!("token {secret} end"))).unwrap();
+    let recorded = store.append(tool_ended("r", "c", &format!("token {secret} end"))).unwrap();
     assert_eq!(text_of(&recorded.record), "token [redacted:github_token] end");
-    let mut event = started("r", "fields");
+    let mut event = tool_started("r", "fields");
     let TrajectoryPayload::ToolStarted { args, .. } = &mut event.payload else { unreachable!() };
     *args = json!({"env": {"DB_PASSWORD": "Tr0ub4dor&3x"}, "kind": secret, "path": "src/a.rs"});
     let recorded = store.append(event).unwrap().record;
@@ -101,7 +104,8 @@ fn secrets_are_never_written_to_disk() {
     assert_eq!(*args, expected);
     let raw = format!("{{ \"broken\": \"{secret}");
     store.append(Event::unread(root("r"), hook(), at(0), raw.as_bytes())).unwrap();
-    midcourse::spill_event(&data_dir, said("r", &secret), &StoreSettings::default()).unwrap();
+    midcourse::spill_event(&data_dir, user_message("r", &secret), &StoreSettings::default())
+        .unwrap();
     let spilled = fs::read_dir(data_dir.spill_folder()).unwrap().next().unwrap().unwrap().path();
     assert!(!fs::read_to_string(spilled).unwrap().contains(&secret));
     store.ingest_spilled().unwrap();
@@ -121,20 +125,20 @@ fn secrets_are_never_written_to_disk() {
     }
     let settings = StoreSettings {
         redaction: Redaction::default().without(SecretKind::GithubToken),
-        ..quick()
+        ..test_settings()
     };
     let mut store = Store::open(&data_dir, settings).unwrap();
-    let recorded = store.append(ended("r", "d", &secret)).unwrap();
+    let recorded = store.append(tool_ended("r", "d", &secret)).unwrap();
     assert_eq!(text_of(&recorded.record), secret, "the user switched this kind off");
 }
 
 #[test]
 fn files_can_be_read_only_by_their_owner() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     let mut store = place.open();
-    store.append(said("r", "x")).unwrap();
-    midcourse::spill_event(&data_dir, said("r", "y"), &quick()).unwrap();
+    store.append(user_message("r", "x")).unwrap();
+    midcourse::spill_event(&data_dir, user_message("r", "y"), &test_settings()).unwrap();
     SearchIndex::open(&store).unwrap();
     let mut seen = 0;
     for folder in [data_dir.path().to_owned(), data_dir.spill_folder()] {
@@ -191,16 +195,16 @@ fn every_change_of_the_stored_data_is_detected() {
         ("UPDATE runs SET run_id = 's'", "record 0 was changed"),
         ("UPDATE runs SET parent_run_id = 'nobody'", "its parent run nobody is not in the store"),
     ] {
-        let place = Place::new();
+        let place = TempStore::new();
         let mut store = place.open();
-        store.append(said("r", "go")).unwrap();
-        store.append(started("r", "a")).unwrap();
-        store.append(ended("r", "a", &"long ".repeat(2_000))).unwrap();
-        store.append(ended("r", "b", "short")).unwrap();
-        store.append(said("r", "end")).unwrap();
-        store.append(ended("r", "b", "reported differently")).unwrap();
+        store.append(user_message("r", "go")).unwrap();
+        store.append(tool_started("r", "a")).unwrap();
+        store.append(tool_ended("r", "a", &"long ".repeat(2_000))).unwrap();
+        store.append(tool_ended("r", "b", "short")).unwrap();
+        store.append(user_message("r", "end")).unwrap();
+        store.append(tool_ended("r", "b", "reported differently")).unwrap();
         assert_eq!(findings(&store), [""; 0]);
-        let connection = Connection::open(place.home().store_file()).unwrap();
+        let connection = Connection::open(place.data_dir().store_file()).unwrap();
         connection.execute_batch(&format!("PRAGMA foreign_keys=OFF; {change};")).unwrap();
         let found = findings(&store);
         assert!(found.iter().any(|finding| finding.contains(expected)), "{change}: {found:?}");
@@ -209,14 +213,14 @@ fn every_change_of_the_stored_data_is_detected() {
 
 #[test]
 fn a_run_can_be_verified_while_it_grows() {
-    let place = Place::new();
-    place.open().append(said("r", "first")).unwrap();
+    let place = TempStore::new();
+    place.open().append(user_message("r", "first")).unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut store = place.open();
             for n in 0..400 {
-                store.append(ended("r", &(n / 3).to_string(), &n.to_string())).unwrap();
+                store.append(tool_ended("r", &(n / 3).to_string(), &n.to_string())).unwrap();
             }
             done.store(true, std::sync::atomic::Ordering::SeqCst);
         });
@@ -229,10 +233,10 @@ fn a_run_can_be_verified_while_it_grows() {
 
 #[test]
 fn a_waiting_spilled_event_is_a_finding() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     drop(place.open());
-    midcourse::spill_event(&data_dir, said("r", "waits"), &quick()).unwrap();
+    midcourse::spill_event(&data_dir, user_message("r", "waits"), &test_settings()).unwrap();
     let store = place.open();
     let found = findings(&store);
     assert!(found[0].contains("a spilled event was not taken in yet"), "{found:?}");
@@ -240,11 +244,11 @@ fn a_waiting_spilled_event_is_a_finding() {
 
 #[test]
 fn numbers_are_stored_exactly() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     for n in 0..300_u32 {
         let number = f64::from(n).sqrt() * 1e-7 + f64::from(n) / 3.0;
-        let mut event = started("r", &n.to_string());
+        let mut event = tool_started("r", &n.to_string());
         let TrajectoryPayload::ToolStarted { args, .. } = &mut event.payload else {
             unreachable!()
         };
@@ -256,8 +260,8 @@ fn numbers_are_stored_exactly() {
 
 #[test]
 fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     drop(place.open());
     let reader = Store::open_read_only(&data_dir).unwrap().unwrap();
     let wal_len =
@@ -266,7 +270,7 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
     for n in 0..400_u64 {
         // A new connection for each event, as in a hook process, next to a reader that stays open.
-        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+        place.open().append(tool_ended("r", &n.to_string(), &text)).unwrap();
         assert!(!reader.records("r", n.saturating_sub(5), 9).unwrap().is_empty());
         longest = longest.max(wal_len());
     }
@@ -277,7 +281,7 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     let before: i64 =
         slow_reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
     for n in 400..500 {
-        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+        place.open().append(tool_ended("r", &n.to_string(), &text)).unwrap();
     }
     assert!(wal_len() > 700 * 1024);
     let after: i64 =
@@ -285,29 +289,29 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     assert_eq!(before, after);
     slow_reader.execute_batch("COMMIT").unwrap();
     for n in 500..510 {
-        place.open().append(ended("r", &n.to_string(), &text)).unwrap();
+        place.open().append(tool_ended("r", &n.to_string(), &text)).unwrap();
     }
     assert!(wal_len() < 700 * 1024, "{}", wal_len());
 }
 
 #[test]
 fn a_closed_writer_leaves_an_empty_write_ahead_log() {
-    let place = Place::new();
-    let writer = StoreWriter::open(&place.home(), quick()).unwrap();
-    writer.record_blocking(said("r", "x")).unwrap();
+    let place = TempStore::new();
+    let writer = StoreWriter::open(&place.data_dir(), test_settings()).unwrap();
+    writer.record_blocking(user_message("r", "x")).unwrap();
     drop(writer);
-    assert_eq!(fs::metadata(place.home().path().join("store.db-wal")).unwrap().len(), 0);
+    assert_eq!(fs::metadata(place.data_dir().path().join("store.db-wal")).unwrap().len(), 0);
 }
 
 #[test]
 fn many_writers_can_create_a_store_at_once() {
     for _ in 0..40 {
-        let place = Place::new();
+        let place = TempStore::new();
         std::thread::scope(|scope| {
             for writer in 0..4 {
                 let place = &place;
                 scope.spawn(move || {
-                    place.open().append(ended("r", &writer.to_string(), "x")).unwrap();
+                    place.open().append(tool_ended("r", &writer.to_string(), "x")).unwrap();
                 });
             }
         });
@@ -318,7 +322,7 @@ fn many_writers_can_create_a_store_at_once() {
 /// A step is computed before its transaction, so another writer may commit first.
 #[test]
 fn concurrent_steps_on_one_run_are_serialised() {
-    let place = Place::new();
+    let place = TempStore::new();
     drop(place.open());
     std::thread::scope(|scope| {
         for writer in 0..4 {
@@ -327,7 +331,7 @@ fn concurrent_steps_on_one_run_are_serialised() {
                 let (mut store, mut engine) = (place.open(), synced_engine());
                 for n in 0..60 {
                     let call = format!("{writer}-{n}");
-                    store.step(ended("r", &call, "error: no rule"), &mut engine).unwrap();
+                    store.step(tool_ended("r", &call, "error: no rule"), &mut engine).unwrap();
                 }
             });
         }
@@ -346,15 +350,15 @@ fn concurrent_steps_on_one_run_are_serialised() {
 /// A missing, old or damaged checkpoint is computed again, over several steps if the run is long.
 #[test]
 fn an_unreadable_checkpoint_is_computed_again() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     for batch in 0..21 {
-        let events = (0..1_000).map(|n| ended("r", &format!("{batch}-{n}"), "same"));
+        let events = (0..1_000).map(|n| tool_ended("r", &format!("{batch}-{n}"), "same"));
         store.append_all(events).unwrap();
     }
-    let connection = Connection::open(place.home().store_file()).unwrap();
+    let connection = Connection::open(place.data_dir().store_file()).unwrap();
     let step = |store: &mut Store, call: &str| {
-        store.step(ended("r", call, "same"), &mut synced_engine()).unwrap();
+        store.step(tool_ended("r", call, "same"), &mut synced_engine()).unwrap();
         store.checkpoint("r").unwrap().unwrap()
     };
     assert_eq!(step(&mut store, "x").0, 20_000, "the most that one step folds");
@@ -375,7 +379,7 @@ fn an_unreadable_checkpoint_is_computed_again() {
 
 #[test]
 fn a_run_can_be_resumed_and_end_again() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     let mut add = |seconds, payload| {
         store.append(Event::new(root("r"), hook(), at(seconds), payload)).unwrap();
@@ -394,11 +398,11 @@ fn a_run_can_be_resumed_and_end_again() {
 
 #[test]
 fn a_delivery_is_recorded_with_its_event_and_made_once() {
-    let place = Place::new();
-    let data_dir = place.home();
+    let place = TempStore::new();
+    let data_dir = place.data_dir();
     let mut deliveries = 0;
     for call in 0..4 {
-        let mut event = ended("r", &call.to_string(), "error: no rule");
+        let mut event = tool_ended("r", &call.to_string(), "error: no rule");
         let TrajectoryPayload::ToolEnded { is_error, .. } = &mut event.payload else {
             unreachable!()
         };
@@ -408,7 +412,7 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
             event.source = Source::new("test", channel);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
             let ingested =
-                ingest(&data_dir, &quick(), event.clone(), &mut synced_engine()).unwrap();
+                ingest(&data_dir, &test_settings(), event.clone(), &mut synced_engine()).unwrap();
             let midcourse::Ingested::Stored { step, .. } = ingested else { unreachable!() };
             deliveries += step.deliveries.len();
         }
@@ -426,7 +430,7 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
 
 #[test]
 fn search_finds_words_in_all_runs() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     everything(&mut store);
     let mut index = SearchIndex::open(&store).unwrap();
@@ -437,12 +441,12 @@ fn search_finds_words_in_all_runs() {
     };
     assert_eq!(hits(&index, &store, "make build"), [("r".to_owned(), 1)]);
     assert_eq!(hits(&index, &store, "\"odd OR"), []);
-    store.append(said("s", "something new to build")).unwrap();
+    store.append(user_message("s", "something new to build")).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     assert_eq!(hits(&index, &store, "build").len(), 2);
     // The index is a cache: a damaged one is built again.
     drop(index);
-    fs::write(place.home().search_file(), "not a database at all, but long enough".repeat(50))
+    fs::write(place.data_dir().search_file(), "not a database at all, but long enough".repeat(50))
         .unwrap();
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
@@ -451,7 +455,7 @@ fn search_finds_words_in_all_runs() {
 
 #[test]
 fn a_hundred_thousand_runs_are_listed_newest_first() {
-    let place = Place::new();
+    let place = TempStore::new();
     let mut store = place.open();
     for batch in 0..20_u64 {
         let events = (0..5_000).map(|n| {
@@ -468,8 +472,8 @@ fn a_hundred_thousand_runs_are_listed_newest_first() {
 
 #[test]
 fn a_time_out_of_range_is_rejected() {
-    let place = Place::new();
-    let mut event = said("r", "x");
+    let place = TempStore::new();
+    let mut event = user_message("r", "x");
     event.at = Timestamp::from_unix_ms(u64::MAX);
     let error = place.open().append(event).unwrap_err();
     assert!(matches!(error, StoreError::Rejected(_)), "{error}");

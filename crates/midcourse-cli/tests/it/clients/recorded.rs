@@ -9,7 +9,7 @@ use midcourse::{
 };
 use serde_json::Value;
 
-use crate::events::{findings, quick};
+use crate::events::{findings, test_settings};
 
 pub(crate) struct RecordedData(DataDir);
 
@@ -20,7 +20,7 @@ impl RecordedData {
 
     /// The store, after a check that it is sound.
     pub(crate) fn store(&self) -> Store {
-        let store = Store::open(&self.0, quick()).unwrap();
+        let store = Store::open(&self.0, test_settings()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
         store
     }
