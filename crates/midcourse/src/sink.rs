@@ -35,7 +35,7 @@ pub enum TrajectoryError {
     #[error("trajectory sink rejected record: {0}")]
     Rejected(String),
     /// The sink could not store the event.
-    #[error("trajectory sink io error: {0}")]
+    #[error("trajectory sink i/o failure: {0}")]
     Io(String),
 }
 
