@@ -97,7 +97,7 @@ struct Recorder {
     engine: SyncedEngine,
     /// Budgets do not apply to subagents, so these have an engine of their own.
     subagent_engine: SyncedEngine,
-    /// Runs that this process has seen.
+    /// Runs that this process has recorded settings for, or did not have to.
     seen_runs: HashSet<RunId>,
 }
 
@@ -145,7 +145,10 @@ impl Recorder {
         let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else {
             return 0..0;
         };
-        if self.seen_runs.insert(run_id.clone()) && !is_stored(&self.data_dir, &run_id) {
+        let has_settings =
+            self.settings.launch_id.is_some() || !self.settings.config_text.is_empty();
+        let is_first = has_settings && self.seen_runs.insert(run_id.clone());
+        if is_first && !is_stored(&self.data_dir, &run_id) {
             self.settings.clone().record_in_new_run(events);
         } else if events.iter().any(Event::begins_something) {
             self.settings.clone().record_in(events);

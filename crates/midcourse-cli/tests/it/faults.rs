@@ -30,7 +30,7 @@ struct Recording {
 impl Recording {
     fn start(command: &mut Command, data_dir: &DataDir, busy_timeout: &str) -> Self {
         let mut child = command
-            .args(["record", "--run", "r", "--patience", busy_timeout])
+            .args(["record", "--run", "r", "--busy-timeout", busy_timeout])
             .env("MIDCOURSE_HOME", data_dir.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -78,15 +78,15 @@ fn check_events_are_spilled(faults: &[Fault], why: &str) {
     let disk = Disk::new();
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
-    assert_eq!(field(&recording.event("one"), "standing"), "new");
+    assert_eq!(field(&recording.event("one"), "status"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
         let reply = recording.event(call);
-        assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
-        assert!(field(&reply, "why").contains(why), "{reply}");
+        assert_eq!(field(&reply, "status"), "spilled", "{reply}");
+        assert!(field(&reply, "reason").contains(why), "{reply}");
     }
     disk.heal();
-    assert_eq!(field(&recording.event("four"), "standing"), "new");
+    assert_eq!(field(&recording.event("four"), "status"), "new");
     assert_eq!(recording.end(), (true, String::new()));
     assert_eq!(
         stored(&data_dir),
@@ -105,12 +105,12 @@ fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     let disk = Disk::new();
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
-    assert_eq!(field(&recording.event("one"), "standing"), "new");
+    assert_eq!(field(&recording.event("one"), "status"), "new");
     // The first operation truncates the file, which works on a full disk.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
-    assert_eq!(field(&recording.event("two"), "why"), "the disk is full");
+    assert_eq!(field(&recording.event("two"), "reason"), "the disk is full");
     disk.heal();
-    assert_eq!(field(&recording.event("three"), "standing"), "new");
+    assert_eq!(field(&recording.event("three"), "status"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&data_dir), ["one", "two", "three"]);
 }
@@ -125,16 +125,16 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     let disk = Disk::new();
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
-    assert_eq!(field(&recording.event("one"), "standing"), "new");
+    assert_eq!(field(&recording.event("one"), "status"), "new");
     disk.inject(faults);
     for call in ["two", "three"] {
         let reply = recording.event(call);
-        assert_eq!(field(&reply, "standing"), "lost", "{reply}");
+        assert_eq!(field(&reply, "status"), "lost", "{reply}");
         assert!(field(&reply, "error").contains(why), "{reply}");
         assert!(!field(&reply, "hint").is_empty());
     }
     disk.heal();
-    assert_eq!(field(&recording.event("four"), "standing"), "new");
+    assert_eq!(field(&recording.event("four"), "status"), "new");
     let (is_success, stderr) = recording.end();
     assert!(!is_success && stderr.contains("2 events could not be recorded"), "{stderr}");
     let store = Store::open(&data_dir, test_settings()).unwrap();
@@ -166,7 +166,7 @@ fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
-    assert_eq!(field(&reply, "standing"), "lost");
+    assert_eq!(field(&reply, "status"), "lost");
     assert!(field(&reply, "hint").contains("MIDCOURSE_HOME"), "{reply}");
     assert!(!recording.end().0);
 }
@@ -181,8 +181,8 @@ fn events_are_spilled_while_another_process_locks_the_store() {
     let mut recording = Recording::start(&mut command(), &data_dir, "20");
     for call in ["one", "two", "three"] {
         let reply = recording.event(call);
-        assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
-        assert_eq!(field(&reply, "why"), "the store is locked by another process");
+        assert_eq!(field(&reply, "status"), "spilled", "{reply}");
+        assert_eq!(field(&reply, "reason"), "the store is locked by another process");
     }
     let listed = command().arg("list").env("MIDCOURSE_HOME", data_dir.path()).output().unwrap();
     let stderr = String::from_utf8(listed.stderr).unwrap();
@@ -193,7 +193,7 @@ fn events_are_spilled_while_another_process_locks_the_store() {
     locker.execute_batch("COMMIT").unwrap();
     assert!(recording.end().0);
     let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
-    assert_eq!(field(&recording.event("four"), "standing"), "new");
+    assert_eq!(field(&recording.event("four"), "status"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&data_dir), ["one", "two", "three", "four"]);
     assert_eq!(std::fs::read_dir(data_dir.spill_folder()).unwrap().count(), 0);
@@ -211,14 +211,14 @@ fn events_are_spilled_while_the_store_has_a_newer_schema() {
     set_schema(99);
     let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
-    assert_eq!(field(&reply, "standing"), "spilled");
-    assert!(field(&reply, "why").contains("schema 99"), "{reply}");
+    assert_eq!(field(&reply, "status"), "spilled");
+    assert!(field(&reply, "reason").contains("schema 99"), "{reply}");
     let output = command().arg("list").env("MIDCOURSE_HOME", data_dir.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("hint: install the newer midcourse"), "{stderr}");
     set_schema(1);
-    assert_eq!(field(&recording.event("two"), "standing"), "new");
+    assert_eq!(field(&recording.event("two"), "status"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&data_dir), ["one", "two"]);
 }
@@ -272,8 +272,8 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     .unwrap();
     let mut recording = Recording::start(&mut command(), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
-    assert_eq!(field(&reply, "standing"), "spilled", "{reply}");
-    assert!(field(&reply, "why").contains("damaged"), "{reply}");
+    assert_eq!(field(&reply, "status"), "spilled", "{reply}");
+    assert!(field(&reply, "reason").contains("damaged"), "{reply}");
     recording.end();
     let listed = run(&["list"]);
     assert_eq!(listed.status.code(), Some(1));

@@ -38,7 +38,7 @@ fn events(run: &str, writer: &str) -> String {
 /// Starts a writer and kills it after `acks` acknowledgements, while it writes the next event.
 fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acked> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
-        .args(["record", "--patience", "60000"])
+        .args(["record", "--busy-timeout", "60000"])
         .env("MIDCOURSE_HOME", data_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
