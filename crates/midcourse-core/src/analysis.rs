@@ -1,8 +1,8 @@
 //! The analysis of a trajectory: the incremental fold over a run's records.
 //!
-//! [`TrajectoryAnalysis`] applies one record at a time and keeps a bounded window of calls and exact
-//! counters; detectors, providers and classifiers read it. Applying a record costs the same however
-//! long the run is, cannot fail, and reads no clock.
+//! [`TrajectoryAnalysis`] applies one record at a time and keeps a bounded window of calls and
+//! exact counters; detectors, providers and classifiers read it. Applying a record costs the same
+//! however long the run is, cannot fail, and reads no clock.
 
 mod call;
 mod config;
@@ -37,10 +37,10 @@ use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
 
-/// The most calls that can be open (started and not ended) at once; the oldest is dropped.
+/// Most calls that can be open (started and not ended) at once; one more drops the oldest.
 pub const MAX_OPEN_CALLS: usize = 16;
 
-/// The latest call ids that are remembered, so that a call reported twice counts once.
+/// How many call ids are remembered, the latest ones, so that a call reported twice counts once.
 pub const MAX_REMEMBERED_CALL_IDS: usize = 64;
 
 /// The longest call id that is kept, in bytes.
@@ -53,18 +53,18 @@ pub struct TrajectoryAnalysis {
     config: Arc<TrajectoryAnalysisConfig>,
     #[serde(skip)]
     scratch: Scratch,
-    /// The latest record ended a call, which is the newest in the window.
+    /// Whether the latest record ended a call; that call is then the newest in the window.
     #[serde(skip)]
     call_just_ended: bool,
-    /// A call has ended, and feedback can still be attached to its result. Saved, because a host
-    /// may ask for the feedback in another process.
+    /// Whether feedback can still be attached to the result of the latest call. Saved, because a
+    /// host may ask for the feedback from another process.
     awaits_feedback: bool,
     /// The id of the call that ended last, unless it is too long to keep.
     last_call: Option<CallId>,
-    /// The latest record is a message of the user.
+    /// Whether the latest record is a message of the user.
     #[serde(skip)]
     user_just_spoke: bool,
-    /// The latest record is a response of the model with text.
+    /// Whether the latest record is a response of the model with text.
     #[serde(skip)]
     model_just_responded: bool,
     started_at: Option<Timestamp>,
@@ -85,7 +85,8 @@ pub struct TrajectoryAnalysis {
     ended: Option<RunOutcome>,
 }
 
-/// Buffers that are reused from record to record; their content has no meaning in between.
+/// Buffers that are reused from record to record to save allocations; nothing reads their old
+/// content.
 #[derive(Debug, Clone, Default)]
 struct Scratch {
     text: Vec<u8>,
@@ -100,24 +101,25 @@ impl PartialEq for Scratch {
     }
 }
 
-/// The state of the current turn, and of turns so far.
+/// Counters about the current turn and the turns so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Turns {
     count: u64,
-    /// The host has reported the turn's start and not yet its end.
+    /// Whether the host has reported the turn's start and not yet its end.
     is_open: bool,
-    /// Calls started in the current turn.
+    /// Number of calls started in the current turn.
     calls_in_turn: u32,
-    /// Consecutive turns with exactly one call.
+    /// Number of consecutive turns with exactly one call.
     single_call_turns: u32,
-    /// The response of this turn has been applied; the turn's end reports it again.
+    /// Whether the response of this turn has been applied. The record of the turn's end contains
+    /// the response again, and it must not count twice.
     has_response: bool,
-    /// The latest user message asks for repeated runs.
+    /// Whether the latest user message asks to run something repeatedly.
     user_asked_to_repeat: bool,
-    /// The number of calls at the latest user message.
+    /// Number of calls that had ended at the latest user message.
     calls_at_user_message: u64,
-    /// The number of calls at the latest compaction; earlier results are only summarized in the
-    /// agent's context.
+    /// Number of calls that had ended at the latest compaction. The agent's context has at most a
+    /// summary of their results.
     calls_at_compaction: u64,
 }
 
@@ -138,7 +140,7 @@ struct Totals {
 /// When the run last made progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct LatestProgress {
-    /// The number of calls at that time.
+    /// Number of calls that had ended by then.
     calls: u64,
     at: Option<Timestamp>,
     seq: u64,
@@ -180,8 +182,8 @@ impl TrajectoryAnalysis {
         self.totals.consecutive_errors
     }
 
-    /// Like [`Self::consecutive_errors`], but a failing exit code with new output does not count if
-    /// the configuration says so, and a user message resets the count.
+    /// Like [`Self::consecutive_errors`], unless `failing_exit_is_output` is configured: then a
+    /// failing exit code with new output does not count, and a user message resets the count.
     pub fn consecutive_failures(&self) -> u64 {
         if self.config.failing_exit_is_output {
             self.totals.consecutive_failures
@@ -200,7 +202,7 @@ impl TrajectoryAnalysis {
         self.totals.lost_records + self.totals.unread
     }
 
-    /// Different tools called, exact up to [`MAX_COUNTED_NAMES`].
+    /// How many different tools were called; exact up to [`MAX_COUNTED_NAMES`].
     pub fn unique_tools(&self) -> usize {
         self.tool_frequency.len()
     }
@@ -281,7 +283,7 @@ impl TrajectoryAnalysis {
         self.call_just_ended().filter(|call| !call.is_duplicate())
     }
 
-    /// Whether the latest record is a user message. Detectors start over then.
+    /// Whether the latest record is a user message, after which detectors start over.
     pub const fn user_just_spoke(&self) -> bool {
         self.user_just_spoke
     }
@@ -332,7 +334,8 @@ impl TrajectoryAnalysis {
         self.progress.seq
     }
 
-    /// Consecutive turns with exactly one call, the current one included once its call has ended.
+    /// Number of consecutive turns with exactly one call, including the current turn once its call
+    /// has ended.
     pub fn single_call_turns(&self) -> u32 {
         match self.turns.calls_in_turn {
             0 => self.turns.single_call_turns,
@@ -351,8 +354,8 @@ impl TrajectoryAnalysis {
         self.totals.responses
     }
 
-    /// Responses with nearly the same text as the latest one, itself included, since the latest call
-    /// or user message.
+    /// Number of responses since the latest call or user message with nearly the same text as the
+    /// latest response, including the latest response.
     pub const fn repeated_response_count(&self) -> u32 {
         self.responses.same_text
     }
@@ -403,7 +406,7 @@ impl TrajectoryAnalysis {
         self.ended.as_ref()
     }
 
-    /// The patterns that are present.
+    /// The patterns that detectors currently report.
     pub fn patterns(&self) -> &[TrajectoryPattern] {
         &self.patterns
     }
@@ -413,7 +416,7 @@ impl TrajectoryAnalysis {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
     }
 
-    /// Whether the calls of the latest turn, or a later record, are evidence of a pattern.
+    /// Whether the evidence of a pattern includes a call of the latest turn or a later record.
     ///
     /// A pattern can still be present when the agent has already turned to something else.
     pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {

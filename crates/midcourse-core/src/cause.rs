@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use crate::digest::Digest;
 use crate::text::SafeName;
 
-/// Most records that are named as evidence.
+/// Most records that a pattern or message names as evidence.
 pub const MAX_EVIDENCE_SEQS: usize = 16;
 
 /// What a message is about. In JSON it is `kind:digest`.
@@ -28,7 +28,7 @@ impl Cause {
         Self { kind: SafeName::of(kind).as_str().into(), id: Digest::of(kind.as_bytes()).with(id) }
     }
 
-    /// The only cause of its kind in a run.
+    /// A cause of a kind that has only one cause per run.
     pub fn only(kind: &str) -> Self {
         Self::new(kind, Digest::default())
     }
@@ -38,7 +38,7 @@ impl Cause {
         &self.kind
     }
 
-    /// Identifies the cause within a run, across kinds.
+    /// Identifies the cause within a run, also among causes of other kinds.
     pub const fn id(&self) -> Digest {
         self.id
     }
@@ -90,14 +90,14 @@ impl Rung {
 pub struct Why {
     /// What the message is about.
     pub cause: Cause,
-    /// Its position on the cause's ladder.
+    /// Position of the message on the cause's ladder.
     pub rung: Rung,
     /// Seqs of the records that show the cause, at most [`MAX_EVIDENCE_SEQS`].
     #[serde(default, deserialize_with = "newest_evidence")]
     pub evidence: Vec<u64>,
 }
 
-/// Keeps the limit on evidence when reading a record that exceeds it.
+/// Reads stored evidence and keeps the newest seqs if there are more than the limit.
 fn newest_evidence<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
     let mut evidence = Vec::deserialize(evidence)?;
     evidence.drain(..evidence.len().saturating_sub(MAX_EVIDENCE_SEQS));

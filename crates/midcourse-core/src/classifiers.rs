@@ -24,7 +24,7 @@ use crate::prompt::GuidanceContext;
 ///
 /// An implementation depends on the context alone: no clock, no disk, no state of its own.
 pub trait Classifier: Send + Sync {
-    /// Name in reports.
+    /// The classifier's name in reports.
     fn name(&self) -> &str;
 
     /// Whether guidance applies now.

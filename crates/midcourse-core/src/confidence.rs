@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// 0.
+    /// 0, the lowest confidence.
     pub const ZERO: Self = Self(0.0);
-    /// 0.5.
+    /// 0.5, halfway between the lowest and the highest confidence.
     pub const HALF: Self = Self(0.5);
-    /// 1.
+    /// 1, the highest confidence.
     pub const ONE: Self = Self(1.0);
 
     /// A number limited to 0 to 1 and rounded to thousandths; NaN gives 0.
@@ -70,7 +70,7 @@ impl From<Confidence> for f64 {
     }
 }
 
-/// A number outside 0 to 1.
+/// The error for a number outside 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("invalid confidence `{0}`; expected a number from 0 to 1")]
 pub struct InvalidConfidence(pub f64);

@@ -2,8 +2,8 @@
 //!
 //! [`TrajectoryBuilder`] runs every detector after each record. A detector reads the analysis and
 //! keeps little state of its own, all of it saved in the checkpoint. To add a built-in detector:
-//! write its file, add a field to [`BuiltIn`], a variant to [`PatternDetail`](crate::PatternDetail),
-//! and an arm to [`message_text`].
+//! write its file, add a field to [`BuiltIn`], a variant to
+//! [`PatternDetail`](crate::PatternDetail), and an arm to [`message_text`].
 
 mod builder;
 #[cfg(test)]
@@ -61,13 +61,13 @@ impl From<Option<TrajectoryPattern>> for Detection {
 ///
 /// An implementation must be a pure function of the records it was given and must not read the
 /// clock: a backtest calls it on stored runs and has to get the same results as the live run. A
-/// detector with state implements [`Self::save`] and [`Self::restore`], because every hook call is a
-/// new process.
+/// detector with state implements [`Self::save`] and [`Self::restore`], because every hook call is
+/// a new process.
 pub trait PatternDetector: Send + Sync {
     /// The detector's name in faults and checkpoints.
     fn name(&self) -> &str;
 
-    /// Examines the trajectory, of which `record` is the latest record.
+    /// Examines the trajectory after `record`, which is its latest record.
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection;
 
     /// Discards all state.
@@ -79,7 +79,7 @@ pub trait PatternDetector: Send + Sync {
         Vec::new()
     }
 
-    /// Restores what [`Self::save`] returned.
+    /// Restores the state that [`Self::save`] returned.
     fn restore(&mut self, _state: &[u8]) {}
 }
 
@@ -108,10 +108,11 @@ impl SavedDetector {
     }
 }
 
-/// The built-in detectors, in the order in which they run. Later ones see what earlier ones found.
+/// The built-in detectors, in the order in which they run. A detector sees the patterns that the
+/// detectors before it found.
 ///
-/// A struct rather than a list of boxes: one derive saves it, and the compiler checks that none is
-/// missing.
+/// A struct rather than a list of boxes: a derive makes it serializable, and the compiler checks
+/// that no detector is missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BuiltIn {
     waiting: waiting::Waiting,
@@ -131,7 +132,7 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// The cycle that the latest calls repeat, with thresholds other than those of the analysis.
+    /// The cycle that the latest calls repeat, for other thresholds than those of the analysis.
     fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,
@@ -213,8 +214,8 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
 /// patterns that are not trouble.
 ///
 /// A message states what was observed and suggests something else to do. It contains no byte of
-/// tool output, and does not quote a repeated call, because that would only encourage it. At most
-/// 300 characters.
+/// tool output. It does not quote a repeated call, because quoting the call would encourage the
+/// agent to make it again. At most 300 characters.
 pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     let ladder = match pattern.detail() {
         PatternDetail::DoomLoop { .. } => doom_loop::message_text,

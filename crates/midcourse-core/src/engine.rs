@@ -40,7 +40,7 @@ pub enum Mode {
 /// Analyses one run and delivers messages to its agent.
 pub struct Engine {
     session: Session,
-    /// The prompt that the session is on.
+    /// The session's current prompt.
     prompt: Prompt,
     /// Prompts that the run can switch to, by name.
     prompts: Vec<Prompt>,
@@ -67,19 +67,19 @@ impl Engine {
         self
     }
 
-    /// Adds a prompt that the run switches to when a `config_applied` record has its name. It replaces
-    /// an earlier prompt of that name.
+    /// Adds a prompt. The run switches to it when a `config_applied` record contains its name. A
+    /// later prompt replaces an earlier one of the same name.
     ///
-    /// A record with a name that no prompt has keeps the providers of the current prompt, with counts
-    /// and cadence of their own.
+    /// If no prompt has the name in the record, the run keeps the providers of the current prompt,
+    /// and their counts and cadence are kept separately under the new name.
     #[must_use]
     pub fn with_prompt(mut self, prompt: Prompt) -> Self {
         self.add_prompt(prompt);
         self
     }
 
-    /// Switches the run to a prompt now. A replay does not know of it unless a `config_applied` record
-    /// with the prompt's name is stored too.
+    /// Switches the run to a prompt now. A replay repeats the switch only if a `config_applied`
+    /// record with the prompt's name is stored too.
     pub fn set_prompt(&mut self, prompt: Prompt) {
         self.session.set_prompt(prompt.name());
         self.add_prompt(prompt);
@@ -93,7 +93,7 @@ impl Engine {
         self.prompts.push(prompt);
     }
 
-    /// Uses the prompt that the session is on.
+    /// Switches to the prompt whose name the session has, if it is another one.
     fn follow_session_prompt(&mut self) {
         let name = self.session.prompt_name();
         if name != self.prompt.name() {
@@ -126,8 +126,8 @@ impl Engine {
         self.session.checkpoint()
     }
 
-    /// Applies a stored record without recording anything: the deliveries and outcomes that followed
-    /// from it are stored records themselves. Folding all records of a run restores its session.
+    /// Applies a stored record and records nothing: the deliveries and outcomes that followed from
+    /// it are stored records themselves. Folding all records of a run restores its session.
     pub fn fold(&mut self, record: &TrajectoryRecord) {
         self.apply(record);
     }

@@ -1,7 +1,7 @@
 //! Faults: errors and panics of detectors, classifiers and providers.
 //!
-//! One that fails is skipped and reported, and the others still run. This is the only place that
-//! catches panics.
+//! A detector, classifier or provider that fails is skipped and reported, and the others still run.
+//! No other module catches panics.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,8 +2,8 @@
 //!
 //! This module has the built-in feedback providers and [`collect_feedback`], which evaluates the
 //! providers of a prompt in order, each at its own cadence. The trait
-//! [`FeedbackProvider`](crate::FeedbackProvider) is in `prompt`. The module `observers` has the same
-//! mechanism under the names of the trajectory-observers seed.
+//! [`FeedbackProvider`](crate::FeedbackProvider) is in `prompt`. The module `observers` has the
+//! same mechanism under the names of the trajectory-observers specification.
 
 mod budget;
 mod collect;

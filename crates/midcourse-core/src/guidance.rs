@@ -2,8 +2,8 @@
 //!
 //! This module has the built-in guidance providers and [`collect_guidance`], which evaluates the
 //! providers of a prompt and selects the best message of each category. The trait
-//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is for one decision: it is
-//! in one model request and changes no byte before it.
+//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is for one decision: it
+//! is part of one model request, and changes no byte of the request before it.
 
 mod collect;
 mod consultation;

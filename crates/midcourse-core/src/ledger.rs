@@ -1,8 +1,8 @@
 //! The ledger of causes: which messages a run has received about which cause.
 //!
-//! Feedback and guidance share it, so each cause has one ladder of messages. After a delivery a
-//! cause has to wait before the next one, each time twice as long, and the same text is never
-//! delivered twice. The ledger keeps a bounded number of causes and texts.
+//! Feedback and guidance share the ledger, so each cause has one ladder of messages. After a
+//! delivery a cause has to wait before the next one, each time twice as long, and the same text is
+//! never delivered twice. The ledger keeps a bounded number of causes and texts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -13,34 +13,39 @@ use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// Most causes that are remembered; beyond it the problem mentioned longest ago is forgotten.
+/// Most causes that are remembered; beyond that, the problem with the oldest latest message is
+/// forgotten.
 pub const MAX_CAUSES: usize = 64;
 
-/// Most texts per cause that are remembered, so that they are not delivered again.
+/// Most texts per cause that are remembered, so that none of them is delivered again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
-/// Tool calls before the first message about a problem: with fewer, there is too little evidence.
+/// Number of tool calls before the first message about a problem: with fewer, there is too little
+/// evidence.
 const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 
-/// Tool calls between messages about different problems: one problem often shows as several
-/// patterns.
+/// Number of tool calls between messages about different problems: one problem often shows as
+/// several patterns.
 const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
 
-/// Kinds of causes that are limits of the run. They have no wait: their trigger paces them.
+/// Kinds of causes that are limits of the run. Messages about them need no wait, because a trigger
+/// already limits how often they are delivered.
 const LIMIT_KINDS: [&str; 2] = ["deadline", "budget"];
 
-/// Kinds of causes that show in model responses and are counted in responses, not in tool calls.
+/// Kinds of causes that show in model responses, so that their waits are counted in responses, not
+/// in tool calls.
 const RESPONSE_KINDS: [&str; 2] = ["monologue", "tool_avoidance"];
 
 /// How long a cause waits between two messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerPolicy {
-    /// Tool calls (or responses) between the first and the second message; later waits double.
+    /// Tool calls (or responses) between the first and the second message; each later wait is twice
+    /// as long.
     pub cool_down_calls: NonZeroU32,
 }
 
 impl Default for LedgerPolicy {
-    /// Three calls.
+    /// A first wait of three calls.
     fn default() -> Self {
         Self { cool_down_calls: NonZeroU32::MIN.saturating_add(2) }
     }
@@ -49,7 +54,7 @@ impl Default for LedgerPolicy {
 /// Which messages a run has received about which cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// The cause of the latest delivery is last.
+    /// Ordered by latest delivery, the most recent last.
     entries: VecDeque<Entry>,
 }
 
@@ -57,11 +62,11 @@ pub struct Ledger {
 struct Entry {
     cause: Digest,
     rung: u8,
-    /// The latest delivery: the number of tool calls (or responses) by then.
+    /// Number of tool calls (or responses) of the run at the latest delivery.
     delivered_at_count: u64,
     delivered_at_seq: u64,
     delivered_at: Timestamp,
-    /// The host has compacted the delivered messages away.
+    /// Whether the host has compacted away the delivered messages.
     is_compacted_away: bool,
     is_limit: bool,
     is_about_responses: bool,
@@ -90,8 +95,8 @@ impl Ledger {
         Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
     }
 
-    /// Whether a message about a cause may be delivered now. `count` is the number of tool calls of
-    /// the run; of model responses, for a cause that shows in those.
+    /// Whether a message about a cause may be delivered now. `count` is the run's number of tool
+    /// calls, or of model responses for a cause that shows in responses.
     pub fn may_deliver(&self, cause: &Cause, count: u64, policy: LedgerPolicy) -> bool {
         if cause.is_limit() {
             return true;
@@ -107,7 +112,7 @@ impl Ledger {
         entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
     }
 
-    /// Whether there was a message about another problem a few calls ago.
+    /// Whether a message about another problem was delivered a few calls ago.
     fn was_just_delivered(&self, cause: &Cause, count: u64) -> bool {
         let mut problems = self.entries.iter().filter(|entry| {
             !entry.is_limit
@@ -140,7 +145,8 @@ impl Ledger {
             && !entry.texts.contains(&Digest::of(text.as_bytes()))
     }
 
-    /// Records a delivery, with the seq of its record and the count as in [`Self::may_deliver`].
+    /// Records a delivery. `seq` is that of the delivery's record; `count` is as in
+    /// [`Self::may_deliver`].
     pub(crate) fn record_delivery(
         &mut self,
         why: &Why,
@@ -180,8 +186,8 @@ impl Ledger {
         self.entries.push_back(entry);
     }
 
-    /// The agent no longer has any delivered message in its context: problems that still exist may
-    /// be mentioned again without a wait.
+    /// Notes that the agent no longer has any delivered message in its context: problems that still
+    /// exist may be reported again without a wait.
     pub(crate) fn record_compaction(&mut self) {
         for entry in &mut self.entries {
             entry.is_compacted_away = true;

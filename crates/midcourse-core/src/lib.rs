@@ -1,8 +1,8 @@
 //! The engine of midcourse: records of an agent's run in, short messages for the agent out.
 //!
-//! Data flows one way. [`Engine::step`] applies a [`TrajectoryRecord`] to the bounded [`Session`] of
-//! its run, detectors report patterns, and providers deliver messages: feedback after a tool call,
-//! or guidance at a [`DecisionPoint`].
+//! Data flows one way. [`Engine::step`] applies a [`TrajectoryRecord`] to the bounded [`Session`]
+//! of its run, detectors report patterns, and providers deliver messages: feedback after a tool
+//! call, or guidance at a [`DecisionPoint`].
 //!
 //! The core does no I/O, reads no clock and starts no threads, and no input makes it fail. Messages
 //! at a record do not depend on later records, and saving and restoring a [`Checkpoint`] anywhere

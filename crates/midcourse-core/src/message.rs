@@ -1,8 +1,8 @@
 //! Messages as data: feedback, guidance, and what is recorded about them.
 //!
 //! Records contain these types, so they do not depend on records, sessions, prompts or providers.
-//! Limits are part of the types: the texts of feedback are cut, and guidance that is too long cannot
-//! be built.
+//! Limits are part of the types: the texts of feedback are cut, and guidance that is too long
+//! cannot be built.
 
 mod assessment;
 mod classification;

@@ -43,7 +43,7 @@ impl std::fmt::Display for MicroUsd {
     }
 }
 
-/// A number of dollars that is negative or not finite.
+/// The error for a number of dollars that is negative or not finite.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("invalid amount `{0}`; expected a number of dollars, zero or more")]
 pub struct InvalidMoney(pub f64);

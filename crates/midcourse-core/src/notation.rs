@@ -26,9 +26,9 @@
 //! end completed
 //! ```
 //!
-//! Plain arguments are the `command` of a shell tool and the `path` of any other tool; arguments that
-//! begin with a brace are JSON. Text in double quotes is a JSON string. Without `+`, a line is one
-//! second after the line before.
+//! Plain arguments are the `command` of a shell tool and the `path` of any other tool; arguments
+//! that begin with a brace are JSON. Text in double quotes is a JSON string. Without `+`, a line is
+//! one second after the line before.
 
 mod parse;
 mod write;
@@ -59,7 +59,7 @@ enum Ending {
     Open,
 }
 
-/// The name of the argument that plain text stands for.
+/// The name of the argument that is written as plain text.
 fn plain_key(tool: &str) -> &'static str {
     match tool {
         "bash" | "Bash" | "sh" | "shell" | "exec" => "command",

@@ -1,8 +1,9 @@
-//! Trajectory observers: feedback providers under the names of the trajectory-observers seed.
+//! Trajectory observers: feedback providers under the names of the trajectory-observers
+//! specification.
 //!
 //! Observers and feedback providers are one mechanism with one cadence and one ledger of causes. An
 //! observer's feedback is called an assessment and has its own heading. New code uses
-//! [`FeedbackProvider`]; this module is for code that follows the seed.
+//! [`FeedbackProvider`]; this module is for code that follows the specification.
 //!
 //! ```
 //! use midcourse_core::observers::{
@@ -66,10 +67,10 @@ impl From<RecordAssessment> for SessionEvent {
 
 /// Assesses a run after tool calls.
 ///
-/// The same rules apply as for a [`FeedbackProvider`]: an implementation depends on the session and
-/// the context alone, and if it fails or panics, it is skipped and reported.
+/// The rules are those of a [`FeedbackProvider`]: an implementation depends on the session and the
+/// context alone, and if it fails or panics, it is skipped and reported.
 pub trait TrajectoryObserver: Send + Sync {
-    /// Name in the heading of its assessments. No two observers of a prompt share one.
+    /// Name in the heading of its assessments. It must be unique among the observers of a prompt.
     fn name(&self) -> &str;
 
     /// Whether there is something to report. Called only if the trigger is due.
@@ -79,7 +80,7 @@ pub trait TrajectoryObserver: Send + Sync {
         context: &ObserverContext<'_>,
     ) -> Result<bool, ProviderError>;
 
-    /// The assessment. Called only if [`Self::should_run`] returned true.
+    /// Makes the assessment. Called only if [`Self::should_run`] returned true.
     fn observe(
         &self,
         session: &Session,
@@ -137,7 +138,7 @@ macro_rules! observe_through_a_pointer {
 
 observe_through_a_pointer!(Box, Arc);
 
-/// An observer as a feedback provider.
+/// Makes an observer usable as a feedback provider.
 struct ObserverAsProvider<T>(T);
 
 impl<T: TrajectoryObserver> FeedbackProvider for ObserverAsProvider<T> {

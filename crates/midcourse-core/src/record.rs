@@ -1,9 +1,9 @@
 //! Records: the events of a run, as stored.
 //!
 //! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The payloads that
-//! `clark-agent` also writes have the same JSON as there, so that each side reads the other's files.
-//! Most payloads are facts that a host reported; `feedback_delivered`, `guidance_delivered` and
-//! `outcome` are the engine's own, and a replay drops and recomputes them.
+//! `clark-agent` also writes have the same JSON as in `clark-agent`, so that each side reads the
+//! other's files. Most payloads are events that a host reported. The engine itself makes
+//! `feedback_delivered`, `guidance_delivered` and `outcome`; a replay drops and recomputes them.
 
 mod identity;
 mod message;
@@ -25,11 +25,11 @@ use crate::time::Timestamp;
 
 /// Schema version of new records.
 ///
-/// It is raised when a reader has to tell old records from new ones. Version 0 means that the
-/// record has no version.
+/// The version is raised when a reader has to tell old records from new ones. Version 0 means that
+/// the record has no version.
 pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
 
-/// One event of a run, with its place in the run.
+/// One event of a run, with its position in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryRecord {
     /// Schema version that the record was written with; 0 if it has none.
@@ -37,13 +37,13 @@ pub struct TrajectoryRecord {
     pub schema_version: u32,
     /// Position in the run: 0, 1, 2, … without gaps or repeats.
     pub seq: u64,
-    /// Id of the run; `None` until the record belongs to one.
+    /// Id of the run; `None` until the record is made part of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// Id of the run that started this one, for a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// Number of runs above this one: 0 for a run that a user started.
+    /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
     #[serde(default)]
     pub depth: usize,
     /// When the event was recorded.

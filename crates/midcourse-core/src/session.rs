@@ -1,9 +1,10 @@
 //! The session: the bounded state of one run.
 //!
-//! It consists of the analysis, the deliveries and their outcomes, the ledger of causes, the
-//! deadline and created files. [`Session::apply`] (a record), [`Session::dispatch`] (an event
-//! without a record) and [`Session::set_prompt`] are the only ways to change it. It keeps a bounded number of items; totals are
-//! counters and stay exact. Slices are scoped to the prompt that the run works on.
+//! The session consists of the analysis, the deliveries and their outcomes, the ledger of causes,
+//! the deadline and created files. Only [`Session::apply`] (a record), [`Session::dispatch`] (an
+//! event without a record) and [`Session::set_prompt`] change it. A session keeps a bounded number
+//! of items; totals are counters and stay exact. Slices contain the items of one prompt, by default
+//! the current one.
 
 mod cadence;
 mod checkpoint;
@@ -42,16 +43,16 @@ pub struct Session {
 /// What one record or event changed.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Patterns first detected now.
+    /// Patterns that this record or event made detectors report for the first time.
     pub patterns: Vec<TrajectoryPattern>,
-    /// Outcomes of earlier deliveries that are decided now.
+    /// Outcomes of earlier deliveries that became known with this record or event.
     pub outcomes: Vec<Outcome>,
     /// Detectors that failed and were skipped.
     pub faults: Vec<Fault>,
 }
 
 impl Session {
-    /// The session of a run that has not started, on a prompt.
+    /// The session of a run that has not started and that begins on this prompt.
     pub fn new(config: TrajectoryAnalysisConfig, prompt_name: &str) -> Self {
         let mut state = State::default();
         state.enter_prompt(prompt_name);
@@ -96,7 +97,7 @@ impl Session {
     }
 
     fn invoke(&mut self, call: ToolInvoked) -> Changes {
-        // Detectors expect a record.
+        // Detectors expect a record, so one is made up for the event.
         let record = TrajectoryRecord::new(
             self.trajectory().latest_seq().saturating_add(1),
             call.ended_at(),
@@ -137,7 +138,7 @@ impl Session {
                 self.state.set_deadline(*at, record);
             }
             TrajectoryPayload::DeadlineSet { at_unix_ms: None } => self.state.deadline = None,
-            // A deadline that passed while the run was stopped was for the time before.
+            // A deadline that passed before the run was resumed no longer applies.
             TrajectoryPayload::Resumed => {
                 self.state.deadline.take_if(|(deadline, _)| deadline.at() <= record.at());
             }
@@ -170,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Keeps new patterns and decides outcomes.
+    /// Records new patterns and decides the outcomes of earlier deliveries.
     fn finish(&mut self, patterns: Vec<TrajectoryPattern>, faults: Vec<Fault>) -> Changes {
         for pattern in &patterns {
             self.state.record_pattern(pattern.clone());
@@ -196,7 +197,7 @@ impl Session {
         let Some(why) = why else { return };
         let count = self.count_for(&why.cause);
         self.state.ledger.record_delivery(why, text, seq, at, count);
-        // Only a cause that a detector reports can be seen to end.
+        // An outcome needs a detector that reports the cause, to see whether it goes away.
         let is_detected =
             self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_detected {
@@ -204,7 +205,7 @@ impl Session {
         }
     }
 
-    /// The run, once a record has named it.
+    /// Identity of the run; `None` until a record has given it.
     pub const fn identity(&self) -> Option<&RunIdentity> {
         self.state.identity.as_ref()
     }
@@ -239,7 +240,7 @@ impl Session {
         self.state.usage_before
     }
 
-    /// When the run has to be done.
+    /// When the run has to be done, if it has a deadline.
     pub const fn deadline(&self) -> Option<Deadline> {
         match self.state.deadline {
             Some((deadline, _)) => Some(deadline),
@@ -272,13 +273,14 @@ impl Session {
         self.state.cadence.last_feedback(provider, prompt)
     }
 
-    /// Number of calls on a prompt when any feedback provider last delivered on it.
+    /// Number of calls on a prompt at the time when any feedback provider last delivered on it.
     pub(crate) fn last_feedback_call(&self, prompt_name: &str) -> u64 {
         let prompt = self.state.known_prompt(prompt_name);
         prompt.map_or(0, |prompt| self.state.cadence.last_feedback_call(prompt))
     }
 
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times.
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
+    /// times.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,
@@ -296,7 +298,7 @@ impl Session {
         self.state.cadence.fired(provider)
     }
 
-    /// Whether a file was created that a provider has not delivered feedback about.
+    /// Whether a file was created after which this provider has not delivered feedback yet.
     pub(crate) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
         self.state.has_unannounced_file(provider, file)
     }
@@ -328,7 +330,8 @@ impl Session {
         self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
     }
 
-    /// What a cause is counted in: tool calls, or model responses if it shows in those.
+    /// The number that waits for a cause are measured by: tool calls, or model responses if the
+    /// cause shows in responses.
     fn count_for(&self, cause: &Cause) -> u64 {
         if is_about_responses(cause) {
             self.trajectory().response_count()

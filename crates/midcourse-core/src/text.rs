@@ -1,5 +1,6 @@
 //! Reads untrusted text: canonical arguments, normalized results, error signatures, shell commands,
-//! similarity, excerpts, and names that are safe to put in a message. `analysis` is the main caller.
+//! similarity, excerpts, and names that are safe to put in a message. `analysis` is the main
+//! caller.
 //!
 //! The scanners are hand-written: compiling regular expressions, or building a search automaton,
 //! costs a fresh hook process more than all the rest of its work. No function here can fail,

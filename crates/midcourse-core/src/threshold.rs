@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use crate::confidence::InvalidConfidence;
 
-/// The error for a threshold or limit that makes no sense.
+/// The error for an invalid threshold or limit.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidThreshold {
     /// A count of zero.
     #[error("a threshold of 0 is not possible; use 1 or more")]
     Zero,
-    /// A cycle that is longer than any that is looked for.
+    /// A cycle that is longer than any that can be detected.
     #[error("a cycle of {calls} calls is too long; use 1 to {max}")]
     CycleTooLong {
         /// The rejected length, in calls.
@@ -18,7 +18,7 @@ pub enum InvalidThreshold {
         /// The longest allowed length, in calls.
         max: usize,
     },
-    /// A number that is not a confidence.
+    /// A number outside the range of a confidence.
     #[error(transparent)]
     Confidence(#[from] InvalidConfidence),
 }

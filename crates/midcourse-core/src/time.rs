@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the UNIX epoch, as a record carries them.
+/// Milliseconds since the UNIX epoch, as in records.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -31,7 +31,7 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time `duration` later; the last representable one if that overflows.
+    /// The time `duration` later; the last representable time if that overflows.
     pub fn after(self, duration: Duration) -> Self {
         let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(ms))
@@ -43,7 +43,7 @@ impl Timestamp {
 pub struct Seconds(Duration);
 
 impl Seconds {
-    /// As a [`Duration`].
+    /// The seconds as a [`Duration`].
     pub const fn duration(self) -> Duration {
         self.0
     }
@@ -68,7 +68,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline at `at`, known since `set_at`.
+    /// A deadline at `at` that was set at `set_at`.
     pub const fn new(at: Timestamp, set_at: Timestamp) -> Self {
         Self { at, set_at }
     }
@@ -89,7 +89,7 @@ impl Deadline {
     }
 }
 
-/// A number of seconds that is not finite, zero or negative.
+/// The error for a number of seconds that is infinite, not a number, zero or negative.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("invalid number of seconds `{0}`; expected a finite number greater than zero")]
 pub struct InvalidSeconds(pub f64);

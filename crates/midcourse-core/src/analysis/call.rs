@@ -39,8 +39,8 @@ impl CallStatus {
     }
 }
 
-/// Boolean properties of a call, as bits to keep checkpoints small: every hook saves all calls of
-/// the window.
+/// Boolean properties of a call, stored as bits to keep checkpoints small: every hook saves all
+/// calls of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallFlags(u32);
 
@@ -84,12 +84,12 @@ impl CallFlags {
     }
 }
 
-/// What a writing call did to its target, as digests.
+/// An edit of the call's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edit {
-    /// The replaced text, if the call names it.
+    /// Digest of the replaced text, if the call names it.
     pub(crate) from: Option<Digest>,
-    /// The written text.
+    /// Digest of the written text.
     pub(crate) to: Digest,
 }
 
@@ -110,7 +110,8 @@ pub struct ToolInvoked {
     pub(super) call_index: u64,
     pub(super) prompt: u8,
     pub(super) tool: CompactString,
-    /// Not saved: only needed until the call is in the window.
+    /// Digest of the call's id. Not saved, because it is only needed until the call is in the
+    /// window.
     #[serde(skip)]
     pub(super) call_id: Digest,
     pub(super) turn: u64,
@@ -131,8 +132,9 @@ pub struct ToolInvoked {
 }
 
 impl ToolInvoked {
-    /// A call for a session that is given calls instead of records. The session's tool settings do
-    /// not apply: whether the tool writes or waits is guessed from its name.
+    /// Creates a call for [`Session::dispatch`](crate::Session::dispatch), for callers that keep no
+    /// records. The session's tool settings do not apply: whether the tool writes or waits is
+    /// guessed from its name.
     ///
     /// A session ignores a call whose id it has seen before.
     pub fn new(
@@ -164,47 +166,47 @@ impl ToolInvoked {
         SafeName::of(&self.tool)
     }
 
-    /// The number of its turn.
+    /// Number of the turn that the call is part of.
     pub const fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// The seq of the record that ended it.
+    /// Seq of the record that ended the call.
     pub const fn ended_seq(&self) -> u64 {
         self.ended_seq
     }
 
-    /// When it began.
+    /// When the call began.
     pub fn started_at(&self) -> Timestamp {
         Timestamp::from_unix_ms(self.ended_at.unix_ms().saturating_sub(self.took_ms))
     }
 
-    /// When it ended.
+    /// When the call ended.
     pub const fn ended_at(&self) -> Timestamp {
         self.ended_at
     }
 
-    /// How long it took.
+    /// How long the call took.
     pub const fn took(&self) -> Duration {
         Duration::from_millis(self.took_ms)
     }
 
-    /// How it ended.
+    /// How the call ended.
     pub const fn status(&self) -> CallStatus {
         self.status
     }
 
-    /// Whether it failed or was refused.
+    /// Whether the call failed or was refused.
     pub const fn is_error(&self) -> bool {
         !matches!(self.status, CallStatus::Ok)
     }
 
-    /// Whether it was refused before it ran.
+    /// Whether the call was refused before it ran.
     pub const fn is_denied(&self) -> bool {
         matches!(self.status, CallStatus::Denied(_))
     }
 
-    /// The class of its error.
+    /// Class of the error, if the call failed or was refused.
     pub fn error_class(&self) -> Option<ErrorClass> {
         self.status.error().map(|error| error.class)
     }
@@ -214,38 +216,39 @@ impl ToolInvoked {
         self.flags.any(CallFlags::WRITES)
     }
 
-    /// Whether it sleeps or waits, judged by its name, its command or the tool settings.
+    /// Whether the call sleeps or waits, judged by its name, its command or the tool settings.
     pub const fn waits(&self) -> bool {
         self.flags.any(CallFlags::WAITS)
     }
 
-    /// Whether it is a poll: it waits, or repeats an earlier call after a long or growing pause.
+    /// Whether the call is a poll: it waits, or repeats an earlier call after a long or growing
+    /// pause.
     pub const fn polls(&self) -> bool {
         self.flags.any(CallFlags::POLLS)
     }
 
-    /// Whether it runs a shell command.
+    /// Whether the call runs a shell command.
     pub const fn is_shell(&self) -> bool {
         self.flags.any(CallFlags::SHELL)
     }
 
-    /// Whether an earlier call in its turn is exactly the same.
+    /// Whether an earlier call in the same turn is exactly the same.
     pub const fn is_duplicate(&self) -> bool {
         self.flags.any(CallFlags::DUPLICATE)
     }
 
     /// Whether an earlier call in the window is the same and got the same result, with no change
-    /// landed since.
+    /// made in between.
     pub const fn repeats(&self) -> bool {
         self.flags.any(CallFlags::REPEATS)
     }
 
-    /// Whether its result says no more than "done".
+    /// Whether the result says no more than "done".
     pub const fn is_bare(&self) -> bool {
         self.flags.any(CallFlags::BARE)
     }
 
-    /// Whether it is progress: a new target, result or error, or a change that landed.
+    /// Whether the call is progress: a new target, result or error, or a change that took effect.
     pub const fn is_progress(&self) -> bool {
         self.flags.any(CallFlags::PROGRESS)
     }
@@ -265,7 +268,7 @@ impl ToolInvoked {
         self.result_digest
     }
 
-    /// Digest of the file, URL or other object it works on.
+    /// Digest of the file, URL or other object that the call works on.
     pub const fn target(&self) -> Option<Digest> {
         self.target
     }
@@ -275,52 +278,52 @@ impl ToolInvoked {
         self.target_name.as_ref()
     }
 
-    /// Whether it only plans, prints text or changes nothing, so that it cannot be progress.
+    /// Whether the call only plans, prints text or changes nothing, so that it is not progress.
     pub const fn is_idle(&self) -> bool {
         self.flags.any(CallFlags::IDLE)
     }
 
-    /// Whether it is a search that found nothing.
+    /// Whether the call is a search that found nothing.
     pub const fn found_nothing(&self) -> bool {
         self.flags.any(CallFlags::FOUND_NOTHING)
     }
 
-    /// Whether its result says that something is still running.
+    /// Whether the result says that something is still running.
     pub const fn is_pending(&self) -> bool {
         self.flags.any(CallFlags::PENDING)
     }
 
-    /// Whether its output differs each time by its nature, as with `date`.
+    /// Whether the output always differs from call to call, as that of `date` does.
     pub const fn prints_clock(&self) -> bool {
         self.flags.any(CallFlags::PRINTS_CLOCK)
     }
 
-    /// Whether its result rejects what was tried: wrong, invalid, not found.
+    /// Whether the result rejects what was tried: wrong, invalid, not found.
     pub const fn is_negative(&self) -> bool {
         self.flags.any(CallFlags::NEGATIVE)
     }
 
-    /// Whether its error or result says that the network or a service is down.
+    /// Whether the error or result says that the network or a service is down.
     pub fn reports_outage(&self) -> bool {
         self.flags.any(CallFlags::SERVICE_DOWN) || self.error_class() == Some(ErrorClass::Outage)
     }
 
-    /// Whether it talks to another machine or to a database server.
+    /// Whether the call talks to another machine or to a database server.
     pub const fn is_remote(&self) -> bool {
         self.flags.any(CallFlags::REMOTE)
     }
 
-    /// Whether it restores an earlier state.
+    /// Whether the call restores an earlier state, as `git checkout -- FILE` does.
     pub const fn reverts(&self) -> bool {
         self.flags.any(CallFlags::REVERTS)
     }
 
-    /// Whether it made a new change and succeeded.
+    /// Whether the call made a new change and succeeded.
     pub const fn landed(&self) -> bool {
         self.flags.any(CallFlags::LANDED)
     }
 
-    /// Whether it is a successful, not repeated shell command that does more than read.
+    /// Whether the call is a successful, not repeated shell command that does more than read.
     pub const fn may_have_changed_something(&self) -> bool {
         self.flags.any(CallFlags::SHELL)
             && !self.flags.any(CallFlags::ONLY_READS)
@@ -328,7 +331,8 @@ impl ToolInvoked {
             && !self.repeats()
     }
 
-    /// Whether it failed differently from every call in the window, and one of those failed, too.
+    /// Whether the call failed with another error than the earlier failed calls in the window, of
+    /// which there is at least one.
     pub const fn is_new_error(&self) -> bool {
         self.flags.any(CallFlags::NEW_ERROR)
     }
@@ -340,7 +344,7 @@ impl ToolInvoked {
         }
     }
 
-    /// Digest of the term it searches for.
+    /// Digest of the search term, if the call is a search.
     pub(crate) const fn search_term(&self) -> Option<Digest> {
         match self.act {
             Some(Act::Search(term)) => Some(term),
@@ -348,7 +352,7 @@ impl ToolInvoked {
         }
     }
 
-    /// The first and last line it shows.
+    /// The first and last line that the call shows, if it reads a file.
     pub(crate) const fn shown_lines(&self) -> Option<(u32, u32)> {
         match self.act {
             Some(Act::Read(first, last)) => Some((first, last)),

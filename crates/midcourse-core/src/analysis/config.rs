@@ -49,41 +49,41 @@ pub struct InvalidWindow(pub usize);
 /// How a trajectory is analysed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrajectoryAnalysisConfig {
-    /// The latest calls that are kept.
+    /// How many of the latest calls are kept.
     pub window: WindowSize,
-    /// The latest calls that keep an excerpt of their arguments; half as many keep an excerpt of
-    /// their result. Only calls with an excerpt can be recognized as nearly equal.
+    /// How many of the latest calls keep an excerpt of their arguments; half as many keep an
+    /// excerpt of their result. Only calls with an excerpt can be recognized as nearly equal.
     pub excerpts: WindowSize,
-    /// Rounds that make a cycle a loop.
+    /// How many rounds of a repeated sequence of calls (a cycle) make a loop.
     pub cycle_threshold: NonZeroU32,
-    /// The shortest cycle that can be a loop, 1 to 8 calls.
+    /// Length of the shortest cycle that can be a loop, 1 to 8 calls.
     pub shortest_cycle: NonZeroU32,
-    /// The similarity from which the arguments of two calls count as the same.
+    /// Similarity from which on the arguments of two calls count as the same.
     pub similarity: Confidence,
-    /// The latest calls among which occurrences of one error are counted.
+    /// How many of the latest calls are searched for occurrences of one error.
     pub error_window: NonZeroU32,
-    /// Occurrences within the error window that make a repeated error.
+    /// Number of occurrences within the error window that make an error a repeated error.
     pub error_threshold: NonZeroU32,
-    /// Consecutive failures that make a cascade.
+    /// Number of consecutive failures that make an error cascade.
     pub cascade_threshold: NonZeroU32,
-    /// Calls without progress that make a stall.
+    /// Number of calls without progress that make a stall.
     pub stall_threshold: NonZeroU32,
     /// Time without progress that makes a stall.
     pub stall_after: Duration,
-    /// Different calls with the same result that make a stagnation.
+    /// Number of different calls with the same result that make a stagnation.
     pub stagnation_threshold: NonZeroU32,
-    /// The same call this long after the previous one is a poll and does not count towards a loop.
+    /// Pause after which repeating a call is a poll. Polls do not count towards a loop.
     pub poll_gap: Duration,
     /// Whether a failing exit code with new output counts as output instead of a failure.
     pub failing_exit_is_output: bool,
     /// Whether `drift` is detected: work on files outside the folders where the run began.
     pub watch_drift: bool,
-    /// What the user has configured about tools.
+    /// The user's settings for tools.
     pub tools: ToolSettings,
 }
 
 impl Default for TrajectoryAnalysisConfig {
-    /// The values of the specifications that midcourse implements.
+    /// The values given in the specifications that midcourse implements.
     fn default() -> Self {
         Self {
             window: WindowSize(50),

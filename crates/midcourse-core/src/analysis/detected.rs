@@ -1,7 +1,7 @@
-//! The patterns that detectors report at the moment, one per detector.
+//! The patterns that detectors currently report, one per detector.
 //!
-//! `detect::TrajectoryBuilder` is the only caller. A detector is known by its number: its place in
-//! the list of all detectors of a session.
+//! `detect::TrajectoryBuilder` is the only caller. A detector is identified by its number: its
+//! index in the list of all detectors of a session.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ impl TrajectoryAnalysis {
         self.patterns.retain(|pattern| pattern.detector != detector);
     }
 
-    /// Sets the pattern of a detector, and returns it if its cause is new.
+    /// Sets the pattern that a detector reports. Returns the pattern if it is new: the detector
+    /// reported none before, or one with another cause.
     pub(crate) fn set_pattern(
         &mut self,
         detector: u8,
@@ -39,7 +40,8 @@ impl TrajectoryAnalysis {
         self.patterns.retain(|pattern| usize::from(pattern.detector) < detector);
     }
 
-    /// Takes over the configuration of another analysis and keeps no more calls than it allows.
+    /// Takes over the configuration of another analysis, and drops the oldest calls if its window
+    /// is smaller.
     pub(crate) fn with_config_of(mut self, other: &Self) -> Self {
         self.config = Arc::clone(&other.config);
         while self.calls.len() > self.config.window.get() {

@@ -18,7 +18,7 @@ use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
-    /// Applies one record; `prompt` is the number of the prompt it belongs to.
+    /// Applies one record. `prompt` is the number of the prompt that the run is on.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
         self.advance(record.seq, record.at());
         self.awaits_feedback &= !makes_feedback_late(&record.payload);
@@ -94,8 +94,8 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Whether the next call begins a new turn although the host has not reported one. Calls that
-    /// start while all calls of the turn are still open belong to it.
+    /// Whether the next call begins a new turn although the host has not reported one. A call that
+    /// starts while all calls of the current turn are still open is part of that turn.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -225,18 +225,19 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Notes that feedback on the latest call was delivered without a record.
+    /// Notes that feedback on the latest call was delivered, for callers that keep no records.
     pub(crate) const fn feedback_given(&mut self) {
         self.awaits_feedback = false;
     }
 
-    /// Adds a call that has no records. Returns `false`, and does nothing, if its id was seen before.
+    /// Adds a call that has no records. Returns `false`, and does nothing, if its id was seen
+    /// before.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {
             return false;
         }
         self.open.retain(|open| open.call_id != call.call_id);
-        // The call has no record; it gets the next seq so that it comes after everything before.
+        // The call has no record; it gets the next seq so that it comes after all earlier records.
         self.advance(self.latest_seq.saturating_add(1), call.ended_at);
         call.turn = self.enter_turn();
         call.ended_seq = self.latest_seq;
@@ -251,7 +252,7 @@ impl TrajectoryAnalysis {
         self.progress.seq = self.latest_seq;
     }
 
-    /// Starts over after a user message.
+    /// Resets the counts that start over after a user message.
     fn start_after_user_message(&mut self) {
         self.totals.consecutive_failures = 0;
         self.turns.calls_at_user_message = self.totals.calls;
@@ -309,12 +310,12 @@ impl TrajectoryAnalysis {
     }
 }
 
-/// The id, unless it is too long to keep: hosts may send anything.
+/// The id, or `None` if it is too long to keep: hosts may send ids of any length.
 fn bounded(id: &CallId) -> Option<CallId> {
     (id.as_str().len() <= MAX_CALL_ID_BYTES).then(|| id.clone())
 }
 
-/// Whether feedback on the latest call comes too late after a record like this.
+/// Whether feedback on the latest call can no longer be delivered after a record of this kind.
 const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
     matches!(
         payload,
@@ -324,7 +325,7 @@ const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
             | TrajectoryPayload::MessageAppended { .. }
             | TrajectoryPayload::RunEnded { .. }
             | TrajectoryPayload::Resumed
-            // One feedback per call; other providers that are due wait for the next call.
+            // A call gets feedback once; other providers that are due wait for the next call.
             | TrajectoryPayload::FeedbackDelivered { .. }
     )
 }

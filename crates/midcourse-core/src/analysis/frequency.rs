@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// The most names that are counted individually.
+/// How many names are counted individually.
 pub const MAX_COUNTED_NAMES: usize = 64;
 
 /// How often each name occurred.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frequency {
-    /// Sorted by name.
+    /// Each name with its count, sorted by name.
     names: Vec<(CompactString, u64)>,
     other: u64,
 }
@@ -64,16 +64,16 @@ impl Frequency {
 /// An error and how often it occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// The signature of its first occurrence.
+    /// Signature of the error's first occurrence.
     pub signature: ErrorSignature,
-    /// Occurrences in the whole run.
+    /// Number of occurrences in the whole run.
     pub count: u64,
 }
 
 /// How often each error occurred, by signature.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ErrorFrequency {
-    /// Sorted by digest.
+    /// Each error with its count, sorted by digest.
     known: Vec<(ErrorSignature, u64)>,
     other: u64,
 }

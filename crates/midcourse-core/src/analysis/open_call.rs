@@ -20,14 +20,15 @@ use crate::text::{
 };
 use crate::time::Timestamp;
 
-/// Results up to this length are normalized as a whole.
+/// Longest result that is normalized as a whole, in bytes.
 const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
 
-/// The parts of a longer result that are normalized: its beginning and its end.
+/// How much of a longer result is normalized: this many bytes at its beginning and at its end.
 const RESULT_HEAD_BYTES: usize = 512;
 const RESULT_TAIL_BYTES: usize = 512;
 
-/// Longer arguments are content and are compared exactly.
+/// Longest arguments that are normalized, in bytes. Longer ones, such as the content of a file, are
+/// compared exactly.
 const MAX_NORMALIZED_ARGS_BYTES: usize = 2048;
 
 /// The longest tool name that is kept, in bytes.
@@ -186,7 +187,7 @@ impl OpenCall {
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
-        // A file or a search result that mentions an outage is content.
+        // A file or a search result that mentions an outage is content, not a report of an outage.
         let service_down = short.service_down && !is_error && self.may_use_a_service();
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
@@ -197,7 +198,8 @@ impl OpenCall {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(text);
-            // Errors are compared by signature, and in a benchmark every number matters.
+            // Not normalized: errors are compared by signature, and in a benchmark every number
+            // matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
@@ -263,7 +265,7 @@ impl OpenCall {
             || (length <= MAX_BARE_WRITE_RESULT_BYTES && self.flags.any(CallFlags::WRITES))
     }
 
-    /// Whether the result is not the content of a file or of an index.
+    /// Whether the result is something other than the content of a file or the matches of a search.
     const fn shows_no_content(&self) -> bool {
         !matches!(self.act, Some(Act::Read(..) | Act::Search(_)))
     }
@@ -287,7 +289,7 @@ pub struct PendingToolCall<'a> {
     pub started_at: Timestamp,
 }
 
-/// A tool's name within the limit; a longer one is cut and gets a digest to stay unique.
+/// A tool's name, cut to the length limit; a cut name ends in a digest, so that it stays unique.
 fn bounded_name(tool: &str) -> CompactString {
     if tool.len() <= MAX_TOOL_NAME_BYTES {
         return tool.into();
@@ -300,7 +302,7 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     let end = bytes.len().min(2 * MAX_EXCERPT_BYTES);
     match std::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
         Ok(text) => Excerpt::of(text),
-        // The cut is inside a character, well after the end of the excerpt.
+        // The cut is inside a character, but well after the end of the excerpt.
         Err(error) => {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
             Excerpt::of(std::str::from_utf8(valid).unwrap_or_default())

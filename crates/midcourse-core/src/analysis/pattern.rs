@@ -32,13 +32,13 @@ pub enum PatternType {
     Stagnation,
     /// A file that keeps returning to an earlier state.
     WriteThrash,
-    /// The agent waits for something else; not trouble.
+    /// The agent waits for something, such as a build. This is not trouble.
     Waiting,
     /// The network or a service is down.
     Outage,
     /// The model repeats the same text.
     Monologue,
-    /// Work far from where the run began.
+    /// Work on files far from where the run began.
     Drift,
     /// A pattern of a custom detector.
     Custom(SafeName),
@@ -78,9 +78,9 @@ impl std::fmt::Display for PatternType {
 pub enum PatternDetail {
     /// The same calls with the same results, over and over.
     DoomLoop {
-        /// Calls in one round of the cycle.
+        /// Number of calls in one round of the cycle.
         cycle_length: u32,
-        /// Rounds so far.
+        /// Number of rounds so far.
         repetitions: u32,
         /// The tools of one round, in order.
         cycle_actions: Vec<SafeName>,
@@ -89,9 +89,9 @@ pub enum PatternDetail {
     },
     /// The same error over and over.
     RepeatedError {
-        /// The latest error.
+        /// Signature of the latest occurrence.
         signature: ErrorSignature,
-        /// Turns that failed with it within the error window.
+        /// Number of turns within the error window in which a call failed with this error.
         count: u32,
         /// The tool that failed last.
         tool: SafeName,
@@ -105,14 +105,14 @@ pub enum PatternDetail {
     },
     /// Turns that only planned, printed text or changed nothing.
     Churn {
-        /// Time since the first of them.
+        /// Time since the first of these turns.
         duration: Duration,
-        /// How many turns.
+        /// Number of these turns.
         turns: u32,
     },
     /// Responses that announce actions and contain no tool call.
     ToolAvoidance {
-        /// How many in a row.
+        /// Number of such responses in a row.
         responses: u32,
     },
     /// Calls that ask again for what earlier calls returned.
@@ -126,14 +126,14 @@ pub enum PatternDetail {
     Sweep {
         /// The file, unless its name is no longer in the window.
         file: Option<SafeName>,
-        /// Reads of the file since it last changed.
+        /// Number of reads of the file since it last changed.
         reads: u32,
-        /// Reads of lines that had been read before; 0 if all pieces were new.
+        /// Number of reads of lines that had been read before; 0 if all pieces were new.
         repeated: u32,
     },
     /// Many different failures in a short time.
     ErrorCascade {
-        /// Turns in which a call failed.
+        /// Number of turns in which a call failed.
         failures: u64,
         /// How many different tools failed.
         tools: u32,
@@ -142,49 +142,49 @@ pub enum PatternDetail {
     Stagnation {
         /// The tool of the latest call.
         tool: SafeName,
-        /// How many different calls.
+        /// Number of different calls with the same result.
         calls: u32,
     },
     /// A file that keeps returning to an earlier state.
     WriteThrash {
         /// The file, unless its name is no longer in the window.
         file: Option<SafeName>,
-        /// How often it returned.
+        /// How often the file returned to an earlier state.
         returns: u32,
     },
-    /// The agent waits for something else.
+    /// The agent waits for something, such as a build.
     Waiting {
-        /// Polls so far.
+        /// Number of polls so far.
         polls: u32,
         /// Time since the wait began.
         duration: Duration,
     },
     /// The network or a service is down.
     Outage {
-        /// Turns in which a call reported the outage.
+        /// Number of turns in which a call reported the outage.
         failures: u32,
     },
     /// The model repeats the same text.
     Monologue {
-        /// Responses with the same text; 0 if one message repeats itself.
+        /// Number of responses with the same text; 0 if the text repeats within one response.
         repetitions: u32,
     },
-    /// Work far from where the run began.
+    /// Work on files far from where the run began.
     Drift {
-        /// Consecutive calls on files outside the first folders.
+        /// Number of consecutive calls on files outside the folders where the run began.
         calls: u32,
     },
     /// The finding of a custom detector.
     Custom {
         /// The name of the pattern type.
         name: SafeName,
-        /// What the pattern is about.
+        /// Name of the file, tool or other thing that the pattern is about, if any.
         subject: Option<SafeName>,
     },
 }
 
 impl PatternDetail {
-    /// The type these details belong to.
+    /// The type of pattern that these details describe.
     pub fn pattern_type(&self) -> PatternType {
         match self {
             Self::DoomLoop { .. } => PatternType::DoomLoop,
@@ -220,11 +220,12 @@ pub struct TrajectoryPattern {
 }
 
 impl TrajectoryPattern {
-    /// A pattern with the seqs of the records that show it; the newest [`MAX_EVIDENCE_SEQS`] are
-    /// kept.
+    /// Creates a pattern. `evidence` is the seqs of the records that show the pattern; the newest
+    /// [`MAX_EVIDENCE_SEQS`] are kept.
     ///
     /// `cause` tells two patterns of one type apart: a loop over different calls is a different
-    /// loop. `occurrences` is how often the detector has counted it.
+    /// loop. `occurrences` is the detector's count: repetitions, failures or calls, depending on
+    /// the type.
     pub fn new(
         detail: PatternDetail,
         confidence: Confidence,
@@ -263,27 +264,27 @@ impl TrajectoryPattern {
         self.confidence
     }
 
-    /// The seqs of the records that show it, oldest first.
+    /// Seqs of the records that show the pattern, oldest first.
     pub fn evidence(&self) -> &[u64] {
         &self.evidence
     }
 
-    /// How often the detector has counted it: repetitions, failures or calls, depending on the type.
+    /// The detector's count: repetitions, failures or calls, depending on the type.
     pub const fn occurrences(&self) -> u32 {
         self.occurrences
     }
 
-    /// When it was first detected.
+    /// When the pattern was first detected.
     pub const fn first_seen(&self) -> Timestamp {
         self.first_seen
     }
 
-    /// The seq of the record with which it was first detected.
+    /// Seq of the record with which the pattern was first detected.
     pub const fn first_seq(&self) -> u64 {
         self.first_seq
     }
 
-    /// The cause that messages about this pattern have.
+    /// The cause of messages about this pattern.
     pub const fn cause(&self) -> &Cause {
         &self.cause
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::TrajectoryAnalysis;
 use super::call::{Act, CallFlags, ToolInvoked};
 
-/// After this pause, repeating a call whose result says "still running" is a poll.
+/// Pause after which repeating a call whose result says "still running" is a poll.
 const MIN_PENDING_POLL_GAP: Duration = Duration::from_secs(10);
 
-/// Growing pauses of at least this length are a back-off.
+/// Shortest pause that can be part of a back-off, in which each pause is longer than the one
+/// before.
 const MIN_BACK_OFF_GAP: Duration = Duration::from_secs(2);
 
-/// Two unrelated calls may well get the same result of up to this length.
+/// Longest result that unrelated calls may share by chance, in bytes.
 const MAX_SHORT_RESULT_BYTES: u64 = 240;
 
 impl TrajectoryAnalysis {
@@ -46,7 +47,7 @@ impl TrajectoryAnalysis {
         flags.set(CallFlags::REPEATS, repeats);
         flags.set(CallFlags::DUPLICATE, duplicate);
         flags.set(CallFlags::POLLS, polls);
-        // Plans, printed text and edits without effect are no progress.
+        // Plans, printed text and edits without effect are not progress.
         let counts = ok && !flags.any(CallFlags::IDLE);
         flags.set(CallFlags::NEW_TARGET, counts && call.target.is_some() && !seen_target);
         // A new call with a short result such as "done" is progress even if another call got the
@@ -83,7 +84,7 @@ impl TrajectoryAnalysis {
             || (gap >= self.config.poll_gap && only_waits())
             || (call.is_pending() && gap >= MIN_PENDING_POLL_GAP)
             || slept()
-            // Growing pauses between reads or searches are no back-off: the agent is just slow.
+            // Growing pauses between reads or searches are not a back-off: the agent is just slow.
             || (!matches!(call.act, Some(Act::Read(..) | Act::Search(_)))
                 && between().next().is_none()
                 && before.next().is_some_and(backs_off))

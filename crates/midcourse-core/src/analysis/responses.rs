@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::text::{Excerpt, is_announcement, repeats_itself, similarity};
 
-/// The latest responses that are compared with a new one.
+/// How many of the latest responses a new response is compared with.
 const MAX_RECENT_RESPONSES: usize = 8;
 
-/// The similarity from which the beginnings of two responses count as the same text.
+/// Similarity from which on the beginnings of two responses count as the same text.
 const MIN_SAME_TEXT_SIMILARITY: f64 = 0.9;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Responses {
-    /// Responses without a tool call.
+    /// Number of responses without a tool call.
     pub(super) without_call: u32,
-    /// Responses with nearly the same text as the latest one, itself included.
+    /// Number of responses with nearly the same text as the latest one, including the latest one.
     pub(super) same_text: u32,
-    /// Consecutive responses that only announce an action.
+    /// Number of consecutive responses that only announce an action.
     pub(super) announcements: u32,
     /// Digests of the latest responses.
     recent: VecDeque<Digest>,
-    /// The latest response repeats one piece of text over and over.
+    /// Whether the latest response repeats one piece of text over and over.
     #[serde(skip)]
     pub(super) repeats_itself: bool,
     /// Digest and beginning of the latest response of the run.
     last_digest: Option<Digest>,
     last_excerpt: Excerpt,
-    /// A model request has offered tools.
+    /// Whether a model request has offered tools.
     pub(super) tools_offered: bool,
 }
 
@@ -44,7 +44,7 @@ impl Responses {
         self.repeats_itself = false;
     }
 
-    /// Adds a response with this text, which is not empty.
+    /// Adds a response. `text` must not be empty.
     pub(super) fn add(&mut self, text: &str, has_calls: bool) {
         let (digest, excerpt) = (Digest::of(text.as_bytes()), Excerpt::of(text));
         let is_same = self.last_digest == Some(digest)

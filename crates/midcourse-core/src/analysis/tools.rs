@@ -1,6 +1,6 @@
 //! What is known about tools: which ones write or wait, and which arguments do not matter.
 //!
-//! The user's settings come first; whatever they leave open is guessed from the words of the tool's
+//! The user's settings come first; whatever they do not say is guessed from the words of the tool's
 //! name.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const WRITING_WORDS: [&str; 24] = [
     "click", "press", "book", "cancel",
 ];
 
-/// Words in the name of a tool that waits, or reads the output of something that runs.
+/// Words in the name of a tool that waits, or reads the output of a running process.
 const WAITING_WORDS: [&str; 4] = ["wait", "sleep", "poll", "output"];
 
 /// Words in the name of a tool that only records plans or thoughts.
@@ -142,7 +142,7 @@ impl NameTraits {
     pub(super) const SHELL: Self = Self(1 << 4);
     pub(super) const SHOWS_FILE: Self = Self(1 << 5);
 
-    // Short lists, read once per tool and run: a table would gain nothing.
+    // The lists are short and searched once per tool and run, so a hash table would gain nothing.
     const LISTS: [(Self, &[&str]); 6] = [
         (Self::WRITES, &WRITING_WORDS),
         (Self::WAITS, &WAITING_WORDS),
@@ -185,8 +185,8 @@ impl ToolNameCache {
     }
 }
 
-/// Whether a word of a name is in a list. Words are separated as in `str_replace`, `NotebookEdit`
-/// and `apply-patch`.
+/// Whether a word of a tool's name is in a list. Names are split into words at separators and
+/// capital letters: `str_replace`, `NotebookEdit`, `apply-patch`.
 fn has_word(name: &str, list: &[&str]) -> bool {
     let bytes = name.as_bytes();
     let mut start = 0;

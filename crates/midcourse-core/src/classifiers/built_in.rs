@@ -1,4 +1,5 @@
-//! The built-in classifiers. Their default parameters are those of the seed specifications.
+//! The built-in classifiers. Their default parameters are those of the specifications that
+//! midcourse implements.
 
 use std::num::NonZeroU32;
 
@@ -24,13 +25,13 @@ fn confidence_above(count: u64, threshold: u64) -> Confidence {
 /// Applies to a loop: a sequence of calls that is repeated with the same results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoomLoopClassifier {
-    /// How often the sequence has to be made.
+    /// How often the agent must have made the sequence of calls.
     pub repetitions: NonZeroU32,
     /// Length of the shortest sequence, in calls.
     pub shortest_cycle: NonZeroU32,
     /// Length of the longest sequence, in calls.
     pub longest_cycle: NonZeroU32,
-    /// How alike the repetitions have to be.
+    /// Lowest similarity of the repetitions.
     pub similarity: Confidence,
 }
 
@@ -46,7 +47,8 @@ impl Default for DoomLoopClassifier {
 }
 
 impl DoomLoopClassifier {
-    /// The loop that it applies to, with the length of its sequence and the number of repetitions.
+    /// The loop that the classifier applies to, with the length of its sequence and the number of
+    /// repetitions.
     pub(crate) fn find(
         &self,
         context: &GuidanceContext<'_>,
@@ -54,7 +56,7 @@ impl DoomLoopClassifier {
         let config = context.trajectory().config();
         let detected = context.trajectory().pattern(&PatternType::DoomLoop);
         let found = detected.and_then(|pattern| self.measure(pattern));
-        // The analysis may need more repetitions, or longer sequences, than this classifier.
+        // The analysis may require more repetitions, or longer sequences, than this classifier.
         let needs_less = self.repetitions < config.cycle_threshold
             || self.shortest_cycle < config.shortest_cycle;
         match (detected, found) {
@@ -68,8 +70,8 @@ impl DoomLoopClassifier {
         }
     }
 
-    /// The length of a loop's sequence and the number of its repetitions, if the loop is long, often
-    /// and alike enough.
+    /// The length of a loop's sequence and the number of its repetitions, if both and the
+    /// similarity are within the limits of this classifier.
     fn measure(&self, pattern: &TrajectoryPattern) -> Option<(u32, u32)> {
         let PatternDetail::DoomLoop { cycle_length, repetitions, similarity, .. } =
             pattern.detail()
@@ -132,7 +134,7 @@ impl Classifier for ErrorStreakClassifier {
     }
 }
 
-/// Applies to calls that bring nothing new.
+/// Applies to consecutive calls without progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressStallClassifier {
     /// Number of calls without progress from which on it applies.
@@ -197,9 +199,9 @@ impl Classifier for HighToolCountClassifier {
 /// Applies when most of the latest calls use one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleToolRepeatedClassifier {
-    /// How many of the latest calls have to use the same tool.
+    /// How many of the examined calls have to use the same tool.
     pub calls: NonZeroU32,
-    /// How many of the latest calls count.
+    /// How many of the latest calls are examined.
     pub of: NonZeroU32,
 }
 
@@ -256,7 +258,7 @@ impl Classifier for SequentialWhenParallelClassifier {
         let trajectory = context.trajectory();
         let turns = trajectory.single_call_turns();
         let mut latest = trajectory.recent_tool_calls(self.turns.get() as usize);
-        // Changes and waits depend on each other; reads usually do not.
+        // Changes and waits may depend on the call before; reads usually do not.
         let independent = latest.all(|call| !call.writes() && !call.waits() && !call.is_error());
         if turns < self.turns.get() || !independent {
             return Ok(ClassificationResult::no());
@@ -270,8 +272,8 @@ impl Classifier for SequentialWhenParallelClassifier {
 /// Applies to a result that takes up much of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// Length of a result from which on it applies. Counted in bytes, which for most output are
-    /// characters.
+    /// Length of the shortest result to which it applies, in bytes. In most output a byte is a
+    /// character.
     pub chars: NonZeroU32,
 }
 
@@ -298,7 +300,7 @@ impl Classifier for LargeOutputClassifier {
     }
 }
 
-/// Words that usually come with a secret, in lower case.
+/// Words that usually occur next to a secret, in lower case.
 const SENSITIVE_WORDS: [&str; 8] = [
     "password",
     "passwd",

@@ -1,6 +1,7 @@
 //! The analysis with its detectors: applies a record, then runs the detectors.
 //!
-//! A detector is known by its number: its position in the list of built-in, then custom detectors.
+//! A detector is identified by its number: its index in the list of built-in, then custom
+//! detectors.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPa
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
-/// Most custom detectors: one byte numbers them together with the built-in ones.
+/// Most custom detectors. One byte numbers all detectors, built-in and custom.
 const MAX_CUSTOM_DETECTORS: usize = 128;
 
 /// Builds the analysis of a run, record by record.
@@ -38,7 +39,7 @@ pub struct TrajectoryBuilder {
 }
 
 impl TrajectoryBuilder {
-    /// A run that has not started, with the built-in detectors.
+    /// The analysis of a run that has not started, with the built-in detectors.
     pub fn new(config: TrajectoryAnalysisConfig) -> Self {
         Self {
             analysis: TrajectoryAnalysis::new(Arc::new(config)),
@@ -47,7 +48,7 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// Adds a detector. The 129th and later ones are ignored.
+    /// Adds a custom detector. The 129th and later ones are ignored.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         if self.custom.len() < MAX_CUSTOM_DETECTORS {
@@ -66,8 +67,8 @@ impl TrajectoryBuilder {
         &self.analysis
     }
 
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times,
-    /// also where the analysis needs more repetitions or longer cycles for a pattern.
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
+    /// times, even if the analysis requires more repetitions or longer cycles for a pattern.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,
@@ -80,7 +81,8 @@ impl TrajectoryBuilder {
         &mut self.analysis
     }
 
-    /// Applies one record on the prompt with this number. Returns new patterns and faults.
+    /// Applies one record while the run is on the prompt with this number. Returns the new patterns
+    /// and the detectors that failed.
     pub(crate) fn apply(
         &mut self,
         record: &TrajectoryRecord,
@@ -90,8 +92,9 @@ impl TrajectoryBuilder {
         self.run_detectors(record)
     }
 
-    /// Runs the detectors on the analysis after a record. The built-in ones only run after tool
-    /// calls, messages of the user and responses of the model; others run after every record.
+    /// Runs the detectors on the analysis after a record. Built-in detectors only run after tool
+    /// calls, messages of the user and responses of the model; custom detectors run after every
+    /// record.
     pub(crate) fn run_detectors(
         &mut self,
         record: &TrajectoryRecord,
@@ -116,8 +119,8 @@ impl TrajectoryBuilder {
                 }
                 Err(failure) => {
                     faults.push(failure.of(detector.name()));
-                    // Its state may be half-changed. If the reset panics too, the detector is still
-                    // run after the next record.
+                    // The detector's state may be half-changed. If the reset panics too, the
+                    // detector still runs after the next record.
                     let _ = guard_mut(|| detector.reset());
                     analysis.remove_pattern(number);
                 }
@@ -131,7 +134,8 @@ impl TrajectoryBuilder {
         (&self.analysis, &self.built_in, custom)
     }
 
-    /// Restores what [`Self::save`] returned. The configuration remains that of this builder.
+    /// Restores the state that [`Self::save`] returned, but keeps the configuration of this
+    /// builder.
     pub(crate) fn restore(
         &mut self,
         analysis: TrajectoryAnalysis,
@@ -140,7 +144,8 @@ impl TrajectoryBuilder {
     ) {
         self.analysis = analysis.with_config_of(&self.analysis);
         self.built_in = built_in;
-        // Patterns belong to detectors by number, which is only valid as far as the lists agree.
+        // A saved pattern names its detector by number, which is only valid as far as the saved and
+        // the current list of detectors agree.
         let is_same = |(at, saved): (usize, &SavedDetector)| {
             self.custom.get(at).is_some_and(|detector| saved.is_of(&**detector))
         };

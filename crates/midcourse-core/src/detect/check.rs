@@ -1,5 +1,5 @@
-//! Test harness of the detectors: runs a trajectory in notation and compares the patterns that
-//! begin.
+//! Test harness of the detectors: parses a trajectory in notation, runs it, and compares the
+//! patterns that are detected.
 
 use super::TrajectoryBuilder;
 use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig};

@@ -8,7 +8,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Consecutive turns without work; making, correcting and completing a plan takes fewer.
+/// Number of consecutive turns without work that make the pattern. Making, correcting and
+/// completing a plan takes fewer turns.
 const MIN_IDLE_TURNS: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Churn;

@@ -11,12 +11,12 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// The latest calls that are examined, and how many of them must repeat an earlier call: half of
-/// them is far more than chance.
+/// How many of the latest calls are examined, and how many of these must repeat an earlier call:
+/// half of them is far more than chance.
 const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 
-/// At least this many different calls are repeated; repeating a single one is a loop.
+/// How many different calls must be among the repeated ones; repeating a single call is a loop.
 const MIN_DIFFERENT_CALLS: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContextDegradation;

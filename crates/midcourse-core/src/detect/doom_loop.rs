@@ -6,7 +6,7 @@
 //! result is the same. A new result, target or error is progress; a poll is waiting, not looping.
 //!
 //! A call that keeps recurring between other calls, with one result and no change since, is a loop,
-//! too. A recurring failure is a `repeated_error`.
+//! too. A failure that keeps recurring is a `repeated_error`.
 
 use std::num::NonZeroU32;
 
@@ -23,7 +23,7 @@ use crate::text::similarity_of_change;
 /// The longest cycle that is detected, in calls.
 pub const MAX_CYCLE_LEN: usize = 8;
 
-/// Rounds of the cycle that are listed as evidence.
+/// How many rounds of the cycle are listed as evidence.
 const EVIDENCE_ROUNDS: usize = 3;
 
 /// A cycle of at least this length counts before its last round is complete, once this many calls
@@ -31,35 +31,37 @@ const EVIDENCE_ROUNDS: usize = 3;
 const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
-/// Repeats that count as a loop even if the user asked for repetition.
+/// Number of repeats that count as a loop even if the user asked for repetition.
 const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// Repeats of a command such as `date`, whose output differs each time.
+/// Number of repeats that count as a loop, for a command such as `date`, whose output differs each
+/// time.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// Repeats, without a pause, of a call whose result says "still running".
+/// Number of repeats without a pause that count as a loop, for a call whose result says "still
+/// running".
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
-/// Occurrences of a call between other calls, with one result, that make a loop. Reading a file for
-/// the third or fourth time is looking something up.
+/// Number of occurrences of a call between other calls, all with the same result, that make a loop.
+/// Reading a file for the third or fourth time is looking something up.
 const MIN_RECURRENCES: usize = 5;
 
-/// Intervals between these occurrences in which nothing can have changed. A check after each step
-/// of work is fine.
+/// Of the intervals between these occurrences, how many must be without a possible change. Making
+/// the same check after each step of work is fine.
 const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
-/// How the latest calls compare with those a fixed number of calls earlier.
+/// How the latest calls compare with the calls a fixed number of calls earlier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// Consecutive calls that were the same.
+    /// How many of the latest calls in a row equal the call that many calls earlier.
     matched: u32,
-    /// The lowest similarity among them.
+    /// The lowest similarity among these pairs of calls.
     similarity: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DoomLoop {
-    /// `lags[n - 1]` compares with the calls n calls earlier.
+    /// `lags[n - 1]` compares each call with the one n calls earlier.
     lags: [Lag; MAX_CYCLE_LEN],
 }
 
@@ -77,8 +79,8 @@ impl PatternDetector for DoomLoop {
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
             let old = earlier.next();
-            // After a compaction the agent has to read things once more; that neither extends nor
-            // ends a cycle.
+            // After a compaction the agent has to read things once more; such a read neither
+            // extends nor ends a cycle.
             if old.is_some_and(|old| trajectory.is_compacted_away(old)) && !call.is_error() {
                 continue;
             }
@@ -103,7 +105,8 @@ impl PatternDetector for DoomLoop {
 }
 
 impl DoomLoop {
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold` times.
+    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
+    /// times.
     pub(super) fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,
@@ -147,7 +150,7 @@ fn similarity_if_same(
     if call.tool() != old.tool() || !call.same_result(old) {
         return None;
     }
-    // Retrying while a service is down is reported by `outage`.
+    // Retrying while a service is down is not a loop: the `outage` detector reports it.
     if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
@@ -161,7 +164,7 @@ fn similarity_if_same(
     if call.call_digest() == old.call_digest() {
         return Some(1.0);
     }
-    // The same file with the same content, shown in two ways.
+    // Both calls show the same content of the same file, with different arguments.
     if call.shown_lines().is_some() && old.shown_lines().is_some() && call.target().is_some() {
         return Some(0.95);
     }
@@ -170,7 +173,8 @@ fn similarity_if_same(
         return None;
     }
     let (args, old_args) = (call.whole_args()?, old.whole_args()?);
-    // Item 2 of a list differs from item 1, if both calls succeed.
+    // Successful calls whose arguments differ in a number are steps through a list, not a
+    // repetition.
     let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
     if !call.is_error() && digits(args) != digits(old_args) {
         return None;
@@ -184,8 +188,8 @@ fn recurring_call(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
 ) -> Option<TrajectoryPattern> {
-    // "ok" says nothing that could repeat; the short output of a shell command, such as a number,
-    // does.
+    // A bare "ok" is not a result that can repeat, but the short output of a shell command, such as
+    // a number, is.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
     let is_wait = call.polls()
         || call.is_pending()
@@ -251,8 +255,8 @@ fn describe(
     )
 }
 
-/// The cause of a cycle: the same for every rotation of it. A cycle whose only error is always the
-/// same has that error as its cause.
+/// The cause of a cycle: the same for every rotation of it. If all errors in the cycle are the same
+/// error, that error is the cause.
 fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut errors = round.iter().filter_map(|call| call.status().error());
     if let Some(error) = errors.next()
@@ -301,7 +305,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              it, work on that, and note this as an open point."
                 .to_owned(),
         ),
-        // The ledger never delivers the same text twice; here the count makes each text new.
+        // The ledger never delivers the same text twice; the growing count makes this text new each
+        // time.
         (4.., _) => Some(format!(
             "{repetitions} rounds so far, all alike. Summarize what you know and hand it over as it \
              is; another round will not add to it."

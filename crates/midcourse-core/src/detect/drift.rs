@@ -10,18 +10,18 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// The first calls on files, whose folders are where the run began.
+/// How many of the first calls on files count as the beginning of the run.
 const HOME_CALLS: u32 = 10;
 
-/// Consecutive calls on files in other folders that make a drift.
+/// Number of consecutive calls on files in other folders that make a drift.
 const MIN_AWAY_CALLS: u32 = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drift {
-    /// Digests of the folders of the first calls.
+    /// Digests of the folders of the files that the first calls worked on.
     home_folders: Vec<Digest>,
     calls_on_files: u32,
-    /// Consecutive calls outside the home folders.
+    /// Number of consecutive calls on files outside the home folders.
     away: u32,
 }
 

@@ -1,8 +1,9 @@
 //! Detects many different failures in a short time.
 //!
 //! The same error over and over is a `repeated_error`. Failures in one turn count once. A shell
-//! check that fails in a new way is output, not a failure: working on red tests looks like that. A
-//! few successes in between do not end a cascade if nearly everything else fails.
+//! command that fails with a new error counts as output, not as a failure: that is what working on
+//! failing tests looks like. A few successes in between do not end a cascade if nearly everything
+//! else fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -66,9 +67,9 @@ impl PatternDetector for ErrorCascade {
     fn reset(&mut self) {}
 }
 
-/// The failures among some calls.
+/// Counts of the failures among some calls.
 struct Failures<'a> {
-    /// Turns with at least one failure.
+    /// Number of turns with at least one failure.
     turns: u32,
     tools: Vec<&'a str>,
     evidence: Vec<u64>,
@@ -90,7 +91,7 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// Whether a call failed, and is not a shell check that failed in a new way.
+/// Whether a call failed, unless it is a shell command whose new error counts as output.
 fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
     let is_output = || exit_is_output && call.is_shell() && call.is_new_error();
     match call.error_class() {

@@ -9,7 +9,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Consecutive responses with the same text and no tool call.
+/// Number of consecutive responses with the same text and no tool call that make the pattern.
 const MIN_REPEATED_RESPONSES: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Monologue;

@@ -10,16 +10,17 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Turns with an outage error, without a success of the same call in between.
+/// Number of turns with an outage error that make the pattern, without a success of the same call
+/// in between.
 const MIN_FAILURES: u32 = 3;
 
-/// The same, if the agent already waits between its attempts.
+/// Like [`MIN_FAILURES`], but for an agent that already waits between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
-    /// Similar calls that succeeded since the first failure.
+    /// Number of similar calls that succeeded since the first failure.
     successes: u32,
     /// Tool and turn of the latest failure.
     tool: Digest,
@@ -42,7 +43,8 @@ impl PatternDetector for Outage {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if !call.reports_outage() {
-            // Local work does not show that the service is back; other remote calls that succeed do.
+            // Local work does not show that the service is back; a successful call to a remote
+            // service does.
             let is_similar = call.is_remote()
                 || (!call.is_shell() && self.tool == Digest::of(call.tool().as_bytes()));
             self.successes += u32::from(!call.is_error() && is_similar && self.failures > 0);
@@ -66,7 +68,7 @@ impl PatternDetector for Outage {
         if let Some(last) = self.evidence.last_mut() {
             *last = call.ended_seq();
         }
-        // An agent that pauses between attempts has already understood.
+        // An agent that pauses between attempts has already noticed the outage.
         let min_failures = if call.polls() { MIN_FAILURES_WHEN_POLLING } else { MIN_FAILURES };
         if self.failures < min_failures {
             return Detection::Absent;
@@ -86,7 +88,7 @@ impl PatternDetector for Outage {
 }
 
 impl Outage {
-    /// Whether the failed call has succeeded, or has not been made for a whole error window.
+    /// Whether the failed call has succeeded, or was not made within the last `error_window` calls.
     fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
         call.call_digest() == self.call_digest

@@ -1,4 +1,5 @@
-//! Detects calls, or time, without progress, if no more specific pattern explains it.
+//! Detects calls, or time, without progress, if no more specific pattern explains the lack of
+//! progress.
 //!
 //! The analysis defines progress: a change landed, a result, target or error is new, or the user
 //! sent a message. While a loop, a repeated error or an outage is present, this detector reports
@@ -15,17 +16,18 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// A stall by time includes at least this many calls: a single long call is not a stall.
+/// Fewest calls in a stall that is measured by time: a single long call is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// While waiting, this many calls without progress are a stall whatever the time: not every host
+/// While waiting, this many calls without progress are a stall, whatever the time: not every host
 /// reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
-/// Consecutive sleeps without a check on what they wait for.
+/// Number of consecutive sleeps, without a check in between on what they wait for, that make a
+/// stall.
 const MIN_CONSECUTIVE_SLEEPS: usize = 6;
 
-/// Stateless: the analysis keeps the latest progress.
+/// Stateless: the analysis keeps when the run last made progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgressStall;
 

@@ -1,10 +1,11 @@
 //! Detects the same error over and over, whatever tools, arguments and edits come in between.
 //!
 //! Only a different error, or a success of the failed call, ends the pattern: edits that do not
-//! change the error are not progress. Errors in one turn count once. An outage has its own detector.
+//! change the error are not progress. Errors in one turn count once. An outage has its own
+//! detector.
 //!
 //! If every failure has a different text (another missing file, another wrong argument), the errors
-//! are compared by template or class, and more of them are needed.
+//! are compared by template or class, and more failures are needed.
 
 use std::time::Duration;
 
@@ -18,21 +19,22 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// With this many landed changes between the failures the agent is working on the error, and one
-/// more failure is needed.
+/// After this many changes between the failures, the agent is working on the error, and one more
+/// failure is needed.
 const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
-/// Costly failures that are enough: refusals, and timeouts of at least `LONG_TIMEOUT`.
+/// How many costly failures are enough: refusals, and timeouts of at least `LONG_TIMEOUT`.
 const MIN_COSTLY_FAILURES: u32 = 2;
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Additional failures that are needed if the agent pauses between its attempts.
+/// How many more failures are needed if the agent pauses between its attempts.
 const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 
-/// Calls within which failures with one template or of one class count together.
+/// How many of the latest calls are searched for failures with the same template or class.
 const CLASS_WINDOW_CALLS: usize = 10;
 
-/// Additional failures that are needed for one template: guessing a name a few times is fine.
+/// How many more failures are needed if only the template is the same: guessing a name a few times
+/// is fine.
 const EXTRA_FAILURES_OF_TEMPLATE: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -49,14 +51,14 @@ struct ReportedError {
     call_index: u64,
 }
 
-/// Failures that count together.
+/// Failures that count as one repeated error.
 struct Failures {
     cause: Cause,
     count: u32,
     evidence: Vec<u64>,
 }
 
-/// The cause of a repeated error, the same for every detector.
+/// The cause of a repeated error. All detectors that report an error use this cause.
 pub(super) fn cause_of(error: ErrorSignature) -> Cause {
     Cause::new("repeated_error", error.digest)
 }
@@ -104,7 +106,7 @@ impl RepeatedError {
                 Detection::Unchanged
             };
         };
-        // If two errors alternate, the one that was reported first stays.
+        // If two errors alternate, the error that was reported first remains the reported one.
         let is_other =
             |reported: ReportedError| reported.cause != cause.id() && reported.count >= count;
         if self.reported.is_some_and(is_other) && !self.is_stale(trajectory, call) {
@@ -121,7 +123,7 @@ impl RepeatedError {
         ))
     }
 
-    /// Whether the reported error has not occurred for a whole error window.
+    /// Whether the reported error has not occurred within the last `error_window` calls.
     fn is_stale(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
         self.reported
@@ -160,8 +162,8 @@ impl Solved {
     }
 }
 
-/// The same error: of any call within the error window, or of this call within the whole window of
-/// kept calls.
+/// The failures with this error, if there are enough to report: failures of any call within the
+/// error window, or failures of this same call within all kept calls.
 fn same_error(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -206,7 +208,7 @@ fn same_error(
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
 fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorClass) -> bool {
     let is_long = || {
-        // Not every host reports when a call began; it was after the previous call ended.
+        // Not every host reports when a call began; it began after the previous call ended.
         let before = trajectory.calls().rev().find(|old| old.call_index() < call.call_index());
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
@@ -214,7 +216,8 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorCl
     call.is_denied() || (class == ErrorClass::Timeout && is_long())
 }
 
-/// Errors with one template: the same error about a different object each time.
+/// The failures with the template of this error, if there are enough to report: the same error
+/// about a different object each time.
 fn same_template(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -236,7 +239,7 @@ fn same_template(
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
-/// Failures of one class, each with a different text.
+/// The failures of this class, each with a different text, if there are enough to report.
 fn same_class(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,

@@ -15,16 +15,18 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Two different calls do not get the same result of this length by chance.
+/// Shortest result that counts, in bytes: two different calls do not get the same result of this
+/// length by chance.
 const MIN_RESULT_BYTES: u64 = 120;
 
-/// The same for calls without a target, which cannot be working through a list of targets.
+/// Like [`MIN_RESULT_BYTES`], for calls without a target, which cannot be working through a list of
+/// targets.
 const MIN_RESULT_BYTES_WITHOUT_TARGET: u64 = 40;
 
-/// The same for calls that show a file or a page.
+/// Like [`MIN_RESULT_BYTES`], for calls that show a file or a page.
 const MIN_SHOWN_BYTES: u64 = 24;
 
-/// The latest comparable calls that are examined.
+/// How many of the latest comparable calls are examined.
 const EXAMINED_CALLS: usize = 12;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stagnation;
@@ -47,13 +49,13 @@ impl PatternDetector for Stagnation {
             trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
         for old in comparable.take(EXAMINED_CALLS) {
             if !old.same_result(call) {
-                // An earlier search found something: the fruitless ones begin after it.
+                // This earlier search found something; only the fruitless searches after it count.
                 if call.found_nothing() {
                     break;
                 }
                 continue;
             }
-            // Fruitless searches for the same term count once, however they were varied.
+            // Fruitless searches for the same term count once, whatever their other arguments.
             let search_term = old.search_term().filter(|_| call.found_nothing());
             different.push(search_term.unwrap_or(old.call_digest()));
             evidence.push(old.ended_seq());
@@ -78,7 +80,7 @@ impl PatternDetector for Stagnation {
     fn reset(&mut self) {}
 }
 
-/// Whether the result of an earlier call is compared with this call's.
+/// Whether the results of the earlier call `old` and of `call` can be compared.
 fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
     if call.found_nothing() {
         return old.search_term().is_some();

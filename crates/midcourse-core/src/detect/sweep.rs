@@ -14,13 +14,15 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Reads that mostly cover lines read before; fewer are looking something up.
+/// Number of reads, mostly of lines read before, that make the pattern; fewer are looking something
+/// up.
 const MIN_REPEATED_READS: usize = 7;
 
-/// Reads of one file within the window, even if all lines were new: a search would be shorter.
+/// Number of reads of one file within the window that make the pattern even if all lines were new:
+/// a search would be shorter.
 const MIN_READS: usize = 25;
 
-/// Stateless: the window of calls has everything it needs.
+/// Stateless: the window of calls contains everything that the detector needs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sweep;
 
@@ -50,7 +52,7 @@ impl PatternDetector for Sweep {
         let mut repeated = Vec::new();
         for read in &reads {
             let Some(lines) = read.shown_lines() else { continue };
-            // The same lines read differently: something else changed the file.
+            // If the same lines have other content than before, something else changed the file.
             let before = reads.iter().take_while(|old| old.ended_seq() < read.ended_seq());
             let mut same_lines = before.filter(|old| old.shown_lines() == Some(lines));
             if same_lines.any(|old| !old.same_result(read)) {
@@ -96,7 +98,8 @@ fn may_change(call: &ToolInvoked, file: Digest) -> bool {
 
 /// Whether at least half of these lines were read before.
 fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
-    // `tail` shows other lines whenever the file has grown.
+    // `u32::MAX` as the first line means `tail`, which shows other lines whenever the file has
+    // grown.
     if from == u32::MAX {
         return false;
     }

@@ -1,7 +1,7 @@
 //! Detects a model that announces actions and does not take them.
 //!
-//! Only short messages that announce an action count. Agents that talk to each other, or a response
-//! in several parts, carry content.
+//! Only short messages that announce an action count. Longer messages have content of their own: an
+//! agent may talk to another agent, or respond in several parts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Consecutive announcements without a tool call or a user message.
+/// Number of consecutive announcements, without a tool call or a user message, that make the
+/// pattern.
 const MIN_ANNOUNCEMENTS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolAvoidance;

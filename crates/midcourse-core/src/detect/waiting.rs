@@ -1,5 +1,5 @@
-//! Detects that the agent waits for something else. Waiting is not trouble and has no message; it
-//! keeps the other detectors from reporting a wait as a loop.
+//! Detects that the agent waits for something, such as a build. Waiting is not trouble and has no
+//! message; this pattern keeps the other detectors from reporting a wait as a loop.
 //!
 //! A wait consists of calls that sleep or poll by their nature, or of the same call repeated like a
 //! poll: a minute or more later, after growing pauses, or after a sleep.
@@ -13,10 +13,10 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::time::Timestamp;
 
-/// A single poll is just a pause.
+/// Number of polls that make a wait; a single poll is just a pause.
 const MIN_POLLS: u32 = 2;
 
-/// How many calls back the previous poll is searched for: polls alternate with sleeps.
+/// How many calls back the detector looks for the previous poll: polls alternate with sleeps.
 const MAX_CALLS_BETWEEN_POLLS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
@@ -37,7 +37,7 @@ impl PatternDetector for Waiting {
             .take(MAX_CALLS_BETWEEN_POLLS)
             .find(|old| old.call_digest() == call.call_digest());
         if !call.polls() {
-            // The repeated call between two sleeps is part of the wait.
+            // A call that is repeated between two sleeps is part of the wait.
             if previous_poll.is_some() && self.polls > 0 {
                 return Detection::Unchanged;
             }

@@ -13,15 +13,15 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Returns of one file to an earlier state.
+/// Number of returns of one file to an earlier state that make the pattern.
 const MIN_RETURNS: u32 = 2;
 
-/// Files whose returns are counted at the same time; the least recently counted one is dropped.
+/// How many files are counted at the same time; the least recently counted one is dropped.
 const MAX_COUNTED_FILES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WriteThrash {
-    /// Returns per file, the most recently counted file last.
+    /// Each file with its number of returns, the most recently counted file last.
     returns: Vec<(Digest, u32)>,
 }
 
@@ -42,7 +42,7 @@ impl PatternDetector for WriteThrash {
             return Detection::Unchanged;
         };
         if !returns(trajectory, call, file) {
-            // The file is in a new state: that is progress.
+            // The file is in a new state, which is progress.
             self.returns.retain(|(known, _)| *known != file);
             let present = trajectory.pattern(&PatternType::WriteThrash);
             let is_this_file = present.is_some_and(|pattern| *pattern.cause() == cause_of(file));

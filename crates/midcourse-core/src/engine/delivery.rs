@@ -4,7 +4,8 @@ use crate::cause::Why;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
-/// First line of every text that a host receives, so that the agent knows where it comes from.
+/// First line of every text that a host receives, so that the agent knows where the text comes
+/// from.
 pub const LABEL: &str = "[midcourse run monitor]";
 
 /// A message for the agent, delivered at a decision point.
@@ -12,9 +13,9 @@ pub const LABEL: &str = "[midcourse run monitor]";
 pub enum Delivery {
     /// Feedback, delivered with the result of a tool call.
     Feedback {
-        /// The feedback.
+        /// What the provider reports, with its cause.
         feedback: Feedback,
-        /// Id of the call whose result carries it, if it is known.
+        /// Id of the call to whose result the feedback is attached, if it is known.
         tool_call_id: Option<CallId>,
     },
     /// Guidance, with its decision point.
@@ -22,7 +23,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// Where in its turn the agent receives the message. Feedback goes with a tool result.
+    /// Where in its turn the agent receives the message. Feedback is attached to a tool result.
     pub const fn decision_point(&self) -> DecisionPoint {
         match self {
             Self::Feedback { .. } => DecisionPoint::PostToolResult,
@@ -30,7 +31,7 @@ impl Delivery {
         }
     }
 
-    /// Id of the call whose result carries the message, if it is known.
+    /// Id of the call to whose result the message is attached, if it is known.
     pub const fn tool_call_id(&self) -> Option<&CallId> {
         match self {
             Self::Feedback { tool_call_id, .. } => tool_call_id.as_ref(),

@@ -30,8 +30,8 @@ impl MessageSettings {
     /// A prompt template without sections and with the providers that are on. The budget provider
     /// is only added if the budget limits something.
     pub fn template(&self, budget: Budget) -> PromptTemplate {
-        // Every field is named, so that a new provider does not compile until it has its place
-        // here: of several providers with feedback, the first one delivers.
+        // Every field is named, so that a new provider does not compile until it has a place here.
+        // The order matters: of several providers with feedback, the first one delivers.
         let ProviderSettings {
             deadline,
             budget: is_budget_enabled,
@@ -71,8 +71,8 @@ impl MessageSettings {
     }
 }
 
-/// The template of the default settings: deadline and budget where there are any, and guidance
-/// about detected patterns.
+/// The template of the default settings: feedback about the deadline and the budget, if the run has
+/// them, and guidance about detected patterns.
 pub fn shipped_template(budget: Budget) -> PromptTemplate {
     MessageSettings::default().template(budget)
 }
@@ -88,7 +88,7 @@ pub struct ProviderSettings {
     pub error_cascade_detector: FeedbackSetting<ErrorCascadeDetector>,
     /// Feedback about loops and about calls without progress.
     pub stall_detector: FeedbackSetting<StallDetector>,
-    /// Feedback about work in other places than the run began in.
+    /// Feedback about work outside the folders in which the run began.
     pub drift_detector: FeedbackSetting<DriftDetector>,
     /// Guidance about any detected pattern.
     pub course_correction: GuidanceSetting<CourseCorrection>,
@@ -155,11 +155,11 @@ pub struct GuidanceSetting<P> {
     pub enabled: bool,
     /// The provider with its parameters.
     pub provider: P,
-    /// How often it may deliver, and how confident it has to be.
+    /// How often the provider may deliver, and how confident it has to be.
     pub limits: GuidanceLimits,
 }
 
-/// Off, with the provider's default parameters.
+/// By default a provider is off and has its default parameters.
 impl<P: Default> Default for GuidanceSetting<P> {
     fn default() -> Self {
         Self { enabled: false, provider: P::default(), limits: GuidanceLimits::default() }

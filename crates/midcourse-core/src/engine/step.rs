@@ -16,14 +16,14 @@ use crate::session::Changes;
 pub struct Step {
     /// Patterns first detected with this record.
     pub patterns: Vec<TrajectoryPattern>,
-    /// Outcomes of earlier deliveries that this record decides.
+    /// Outcomes of earlier deliveries that became known with this record.
     pub outcomes: Vec<Outcome>,
     /// Messages for the agent, in order: feedback, then guidance by priority.
     pub deliveries: Vec<Delivery>,
     /// Detectors, classifiers and providers that failed and were skipped.
     pub faults: Vec<Fault>,
-    /// The records of the outcomes and of the deliveries, in that order. Their seqs follow the
-    /// record's without a gap; a store appends them as they are.
+    /// The records of the outcomes and of the deliveries, in that order. Their seqs directly follow
+    /// the seq of the applied record; a store appends them unchanged.
     pub records: Vec<TrajectoryRecord>,
 }
 
@@ -110,7 +110,8 @@ impl Engine {
         step.deliveries.push(delivery);
     }
 
-    /// Applies and records a conclusion of the engine, directly after `record`.
+    /// Applies and records what the engine concluded (a delivery or an outcome), directly after
+    /// `record`.
     fn conclude(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
         let place = u64::try_from(step.records.len()).unwrap_or(u64::MAX).saturating_add(1);
         let conclusion = TrajectoryRecord {
@@ -122,7 +123,8 @@ impl Engine {
             recorded_at_unix_ms: record.at(),
             payload,
         };
-        // Only a delivery after the end of the run has an outcome at once. It is not recorded.
+        // The outcomes are ignored: only a delivery after the end of the run has one at once, and
+        // that outcome is not recorded.
         let Changes { patterns, faults, .. } = self.apply(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);

@@ -1,7 +1,7 @@
 //! Feedback about the budget: how many calls and tokens, and how much money, are used up.
 //!
-//! It informs the agent and never stops anything. A budget counts from where the current settings
-//! began to apply: what an earlier launch of the same run used up does not count.
+//! The feedback informs the agent; a budget never stops a run. A budget counts from where the
+//! current settings began to apply: what an earlier launch of the same run used up does not count.
 
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
@@ -10,7 +10,7 @@ use crate::message::{Feedback, Severity};
 use crate::money::{InvalidMoney, MicroUsd};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Limits for what a run uses up. By default there are none.
+/// Limits on what a run may use up. By default there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     calls: Option<u64>,
@@ -25,13 +25,13 @@ impl Budget {
         Ok(self)
     }
 
-    /// Limits the number of tokens. It has no effect with hosts that do not report tokens.
+    /// Limits the number of tokens. The limit has no effect with hosts that do not report tokens.
     pub fn with_tokens(mut self, tokens: u64) -> Result<Self, InvalidBudget> {
         self.tokens = Some(more_than_zero(tokens)?);
         Ok(self)
     }
 
-    /// Limits the cost. It has no effect with hosts that do not report a cost.
+    /// Limits the cost. The limit has no effect with hosts that do not report a cost.
     pub fn with_cost_usd(mut self, dollars: f64) -> Result<Self, InvalidBudget> {
         let cost = MicroUsd::try_from(dollars)?;
         more_than_zero(cost.get())?;
@@ -54,7 +54,7 @@ fn more_than_zero(limit: u64) -> Result<u64, InvalidBudget> {
     if limit > 0 { Ok(limit) } else { Err(InvalidBudget::Zero) }
 }
 
-/// The error for a budget that makes no sense.
+/// The error for an invalid budget.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidBudget {
     /// A limit of zero.
@@ -65,10 +65,10 @@ pub enum InvalidBudget {
     Money(#[from] InvalidMoney),
 }
 
-/// Used parts of a budget at which the agent gets feedback, in percent.
+/// Percentages of a budget at which the agent gets feedback.
 const STEPS_PERCENT: [u64; 4] = [50, 80, 95, 100];
 
-/// From this part on the feedback is a warning, in percent.
+/// Percentage of a budget from which on the feedback is a warning.
 const WARNING_PERCENT: u64 = 80;
 
 /// Tells the agent how much of a budget is used: at 50, 80, 95 and 100 percent.
@@ -80,7 +80,7 @@ pub struct BudgetFeedback {
 /// One limit of a budget, and how much of it is used.
 struct Usage {
     kind: &'static str,
-    /// Used before the current settings applied.
+    /// Amount used before the current settings applied.
     used_before: u64,
     used: u64,
     limit: u64,
@@ -99,7 +99,8 @@ impl Usage {
         STEPS_PERCENT.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
-    /// Includes what was used before: the same limit in a later launch is another budget.
+    /// The cause of messages about this limit. It includes the amount used before, because the same
+    /// limit in a later launch is another budget.
     fn cause(&self) -> Cause {
         let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
         Cause::new("budget", limit.then(&self.used_before.to_le_bytes()))
@@ -112,7 +113,7 @@ impl BudgetFeedback {
         Self { budget }
     }
 
-    /// The first limit that has reached a step the agent does not know of.
+    /// The first limit that has reached a step which the agent was not told about.
     fn unreported_step(&self, context: &FeedbackContext<'_>) -> Option<(Usage, Why)> {
         let trajectory = context.trajectory();
         let before = context.session().usage_before();
@@ -143,7 +144,7 @@ impl BudgetFeedback {
         .flatten()
         .find_map(|usage| {
             let cause = usage.cause();
-            // Each step is a rung, and a step that was passed over is passed for good.
+            // Each step is a rung. A step that was skipped is never reported later.
             let reported = context.session().ledger().next_rung(&cause).0 - 1;
             let rung = Rung(usage.step());
             (usage.step() > reported).then(|| {

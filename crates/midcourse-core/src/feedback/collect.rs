@@ -4,9 +4,9 @@ use crate::fault::{Failure, Fault, guard};
 use crate::message::Feedback;
 use crate::prompt::{Collected, FeedbackContext, FeedbackPolicy, FeedbackProviderConfig};
 
-/// Evaluates the providers of the context's prompt that are due, in order, and returns their
-/// feedback: that of the first provider that has some, or all of it if the prompt's delivery policy
-/// is [`FeedbackPolicy::AllMatching`].
+/// Evaluates the providers of the context's prompt that are due, in order. Returns the feedback of
+/// the first provider that has some, or of all providers if the prompt's delivery policy is
+/// [`FeedbackPolicy::AllMatching`].
 ///
 /// This changes nothing. The caller delivers the feedback and dispatches it to the session, which
 /// restarts the provider's cadence:
@@ -79,7 +79,7 @@ fn have_same_cause(a: &Feedback, b: &Feedback) -> bool {
     a.why().zip(b.why()).is_some_and(|(a, b)| a.cause == b.cause)
 }
 
-/// The feedback of a provider that is due, unless it is empty or not allowed now.
+/// The feedback of a provider that is due, unless it is empty or the ledger does not allow it now.
 fn evaluate(
     config: &FeedbackProviderConfig,
     context: &FeedbackContext<'_>,

@@ -1,9 +1,9 @@
 //! Feedback about the time that is left until the deadline.
 //!
-//! By default the agent gets it whenever the trigger is due. Hosts that keep every message in the
-//! context use [`DeadlineFeedback::at_steps`], which reports only a change: at the start, when a
-//! half, a quarter and a tenth of the time are left, below the warning threshold, at the deadline,
-//! and after a compaction removed the last report.
+//! By default the agent gets this feedback whenever the trigger is due. Hosts that keep every
+//! message in the context use [`DeadlineFeedback::at_steps`], which reports only a change: at the
+//! start, when a half, a quarter and a tenth of the time are left, below the warning threshold, at
+//! the deadline, and after a compaction removed the last report.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl FeedbackProvider for DeadlineFeedback {
         }
         let ledger = context.session().ledger();
         let cause = deadline_cause(deadline);
-        // Any provider counts: before the first call it is the deadline notice.
+        // Deliveries of any provider count, such as the deadline notice before the first call.
         let Some(last) = ledger.last_delivery(&cause) else { return Ok(true) };
         Ok(ledger.is_compacted_away(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))

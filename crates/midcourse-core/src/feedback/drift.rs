@@ -5,7 +5,7 @@ use crate::fault::ProviderError;
 use crate::message::{Feedback, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Reports work in other directories than the run started in. It needs an analysis that looks for
+/// Reports work in other directories than the run started in. Requires that the analysis detects
 /// drift ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DriftDetector;

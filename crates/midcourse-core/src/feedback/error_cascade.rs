@@ -29,7 +29,7 @@ impl ErrorCascadeDetector {
     }
 }
 
-/// The error that all consecutive failures share; without one, the cascade itself.
+/// The cause of consecutive failures: the error that all of them share, or else the cascade itself.
 fn cascade_cause(context: &FeedbackContext<'_>) -> Cause {
     error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
 }

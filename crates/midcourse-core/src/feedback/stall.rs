@@ -10,7 +10,7 @@ use crate::prompt::{FeedbackContext, FeedbackProvider};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallDetector;
 
-/// The first pattern of a stall that a message may be about now.
+/// The first pattern that shows a lack of progress and that a message may report now.
 fn reportable_stall<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
     context.trajectory().patterns().iter().find(|pattern| {
         matches!(

@@ -5,9 +5,9 @@ use crate::message::GuidanceDelivered;
 use crate::prompt::{Collected, GuidanceContext, GuidanceProviderConfig};
 use crate::text::ProviderName;
 
-/// Evaluates all providers of the context's prompt at its decision point, and returns their guidance
-/// by priority: at most one message per category and cause, and no more than the prompt's delivery
-/// policy allows.
+/// Evaluates all providers of the context's prompt at the context's decision point. Returns their
+/// guidance by priority: at most one message per category and cause, and no more than the prompt's
+/// delivery policy allows.
 ///
 /// This changes nothing. The caller delivers the guidance and dispatches it to the session, so that
 /// the limits of the providers take effect.
@@ -62,8 +62,8 @@ fn evaluate(
     }))
 }
 
-/// Keeps one message per category and one per cause: the one with the lowest priority number, then
-/// with the highest confidence, then the first.
+/// Keeps one message per category and one per cause: the message with the lowest priority number,
+/// then with the highest confidence, then the first.
 fn keep_best(kept: &mut Vec<GuidanceDelivered>, guidance: GuidanceDelivered) {
     fn cause(guidance: &GuidanceDelivered) -> Option<&crate::cause::Cause> {
         guidance.injection.why().map(|why| &why.cause)

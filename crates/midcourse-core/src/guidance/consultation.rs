@@ -9,7 +9,7 @@ use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Suggests a fresh perspective.
+/// Suggests a fresh perspective after repeated failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsultationPromptProvider {
     streak: ErrorStreakClassifier,
@@ -17,8 +17,8 @@ pub struct ConsultationPromptProvider {
 }
 
 impl Default for ConsultationPromptProvider {
-    /// Applies at five consecutive failures and names the tool `request_review` if the run has used
-    /// it.
+    /// Applies at five consecutive failures, and names the tool `request_review` if the run has
+    /// used that tool.
     fn default() -> Self {
         Self {
             streak: ErrorStreakClassifier { errors: NonZeroU32::MIN.saturating_add(4) },
@@ -33,7 +33,7 @@ impl ConsultationPromptProvider {
         Ok(Self::default().with_failure_threshold(at_least_one(failure_threshold)?))
     }
 
-    /// Sets the number of consecutive failures at which it applies.
+    /// Sets the number of consecutive failures at which the provider applies.
     #[must_use]
     pub const fn with_failure_threshold(mut self, failures: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors: failures };
@@ -77,7 +77,7 @@ impl GuidanceProvider for ConsultationPromptProvider {
                     .to_owned()
             }
         };
-        // After a message about this cause that did not help, this one takes precedence.
+        // If an earlier message about this cause did not help, this guidance takes precedence.
         let priority = GuidanceInjection::DEFAULT_PRIORITY - if why.rung.0 > 1 { 10 } else { 0 };
         Ok(GuidanceInjection::new("consultation.fresh-view", text)?
             .with_priority(priority)

@@ -2,7 +2,7 @@
 //! compaction removed the notice, the agent gets it again.
 //!
 //! Feedback about the remaining time comes later from `DeadlineFeedback`. Both use the same cause,
-//! so the agent gets each time once.
+//! so that the agent is not told the same remaining time twice.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 pub struct DeadlineNotice;
 
 impl DeadlineNotice {
-    /// The text and the cause, if the agent does not know its deadline.
+    /// The text of the notice and its cause, if the agent has not been told its deadline.
     fn notice(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());

@@ -11,7 +11,8 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// A tool that a message may name. Unless it is configured, it is named only if this run has used it.
+/// A tool that a message may name: always if it is configured, otherwise only if this run has used
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolMention {
     name: SafeName,
@@ -33,8 +34,8 @@ impl ToolMention {
     }
 }
 
-/// The number of consecutive failures and their cause: the error they share, or without one the
-/// cascade itself.
+/// The number of consecutive failures and their cause: the error that all of them share, or else
+/// the cascade itself.
 pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     let trajectory = context.trajectory();
     let failures = trajectory.consecutive_failures();
@@ -43,7 +44,7 @@ pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     (failures, context.session().why_of(cause, trajectory.recent_errors(count)))
 }
 
-/// Tells the agent to look at consecutive errors.
+/// Tells the agent to look at consecutive errors before it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiagnosticSignalProvider {
     streak: ErrorStreakClassifier,
@@ -51,7 +52,8 @@ pub struct DiagnosticSignalProvider {
 }
 
 impl Default for DiagnosticSignalProvider {
-    /// Applies at three consecutive errors and names the tool `view_logs` if the run has used it.
+    /// Applies at three consecutive errors, and names the tool `view_logs` if the run has used that
+    /// tool.
     fn default() -> Self {
         Self {
             streak: ErrorStreakClassifier::default(),
@@ -66,7 +68,7 @@ impl DiagnosticSignalProvider {
         Ok(Self::default().with_error_threshold(at_least_one(error_threshold)?))
     }
 
-    /// Sets the number of consecutive errors at which it applies.
+    /// Sets the number of consecutive errors at which the provider applies.
     #[must_use]
     pub const fn with_error_threshold(mut self, errors: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors };
@@ -107,8 +109,8 @@ impl GuidanceProvider for DiagnosticSignalProvider {
             (1, None) => {
                 format!("Found {errors} new console errors. Examine them before continuing.")
             }
-            // Another provider may have delivered the first message about this cause, in other
-            // words, so a later one does not refer to it.
+            // Another provider may have delivered the first message about this cause, with another
+            // text, so later messages do not refer to the first one.
             _ => format!(
                 "Your last {errors} tool calls failed. Compare the first of these errors with the \
                  latest one to see whether anything has changed."

@@ -13,7 +13,7 @@ use crate::threshold::{InvalidThreshold, at_least_one};
 /// Reports loops: a sequence of calls that is repeated with the same results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoomLoopDetector {
-    /// Decides which loops are reported.
+    /// Tests whether a loop is reported.
     pub classifier: DoomLoopClassifier,
 }
 
@@ -33,12 +33,12 @@ impl Default for DoomLoopDetector {
 }
 
 impl DoomLoopDetector {
-    /// Reports a sequence of up to `window_size` calls that was made `max_repetitions` times, with
-    /// repetitions that are at least `similarity_threshold` alike.
+    /// Reports a sequence of up to `window_size` calls that was made `max_repetitions` times, if
+    /// the repetitions have at least this similarity.
     ///
     /// `max_repetitions` can be lower than the analysis requires for a pattern
-    /// ([`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold)), but calls that are
-    /// less alike than it requires
+    /// ([`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold)). Calls that are less
+    /// alike than the analysis requires
     /// ([`similarity`](crate::TrajectoryAnalysisConfig::similarity)) never count as a repetition.
     pub fn new(
         similarity_threshold: f64,
@@ -66,7 +66,7 @@ impl DoomLoopDetector {
         Ok(self)
     }
 
-    /// Sets how often a sequence has to be made.
+    /// Sets how often the agent must have made a sequence.
     pub fn with_max_repetitions(mut self, repetitions: u32) -> Result<Self, InvalidThreshold> {
         self.classifier.repetitions = at_least_one(repetitions)?;
         Ok(self)
@@ -105,8 +105,8 @@ impl GuidanceProvider for DoomLoopDetector {
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
         let (pattern, ..) = self.classifier.find(context).ok_or("no loop")?;
         let why = context.why(&pattern);
-        // Another provider may have delivered the first message about this cause, in other words,
-        // so the later ones do not refer to it.
+        // Another provider may have delivered the first message about this cause, with another
+        // text, so later messages do not refer to the first one.
         let text = match why.rung.0 {
             1 => {
                 "Detected repeated unsuccessful pattern. Consider a different approach or consult \

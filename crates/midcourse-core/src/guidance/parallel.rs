@@ -1,5 +1,5 @@
-//! Guidance to make independent calls in parallel, after several turns with a single read-only call.
-//! Off by default.
+//! Guidance to make independent calls in parallel, after several turns with a single read-only
+//! call. Off by default.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Reminds the agent of parallel calls, once per run.
+/// Reminds the agent that it can make calls in parallel, once per run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParallelToolReminder {
     classifier: SequentialWhenParallelClassifier,
@@ -22,7 +22,7 @@ impl ParallelToolReminder {
         Ok(Self::default().with_sequential_threshold(at_least_one(sequential_threshold)?))
     }
 
-    /// Sets the number of consecutive turns with one call each at which it applies.
+    /// Sets the number of consecutive turns with one call each at which the provider applies.
     #[must_use]
     pub const fn with_sequential_threshold(mut self, turns: NonZeroU32) -> Self {
         self.classifier = SequentialWhenParallelClassifier { turns };

@@ -42,13 +42,14 @@ impl Assessment {
         Self(self.0.with_suggestion(suggestion))
     }
 
-    /// Sets how urgent it is; [`Severity::Info`] by default.
+    /// Sets how urgent the assessment is; [`Severity::Info`] by default.
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
         Self(self.0.with_severity(severity))
     }
 
-    /// Sets when it was made. Otherwise the session that it is dispatched to sets its latest time.
+    /// Sets when the assessment was made. Otherwise the session that receives the assessment sets
+    /// the time of its latest record.
     #[must_use]
     pub fn with_timestamp(self, timestamp: Timestamp) -> Self {
         Self(self.0.with_timestamp(timestamp))
@@ -65,13 +66,13 @@ impl Assessment {
         self.0.provider_name()
     }
 
-    /// Feedback as a session keeps it, under whichever heading it was delivered.
+    /// Wraps feedback that a session keeps, without changing its heading.
     pub(crate) const fn kept(feedback: Feedback) -> Self {
         Self(feedback)
     }
 }
 
-/// The summary, observations, suggestions and so on.
+/// Gives access to the summary, observations, suggestions and the rest of the feedback.
 impl Deref for Assessment {
     type Target = Feedback;
 
@@ -94,7 +95,8 @@ impl From<Assessment> for Feedback {
 
 impl<'de> Deserialize<'de> for Assessment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A checkpoint, which is binary, keeps all feedback of a session as assessments.
+        // Binary data is a checkpoint, which keeps all feedback of a session as assessments, with
+        // whichever heading each had.
         let is_kept = !deserializer.is_human_readable();
         let feedback = Feedback::deserialize(deserializer)?;
         Ok(if is_kept { Self(feedback) } else { feedback.into() })

@@ -10,7 +10,7 @@ use crate::confidence::{Confidence, InvalidConfidence};
 /// Limit for the metadata entries of one classification. Later ones are left out.
 pub const MAX_METADATA_ENTRIES: usize = 8;
 
-/// Limit for a reason, and for a key or value of the metadata, in bytes. Longer ones are cut.
+/// Longest reason, and longest key or value of the metadata, in bytes. Longer ones are cut.
 const MAX_NOTE_BYTES: usize = 200;
 
 /// Whether guidance applies, and how sure the classifier is of that.
@@ -24,12 +24,12 @@ pub struct ClassificationResult {
     metadata: BTreeMap<CompactString, CompactString>,
 }
 
-/// Applies the limits to a stored reason, which may be longer.
+/// Reads a stored reason and cuts it if it is too long.
 fn cut_reason<'de, D: Deserializer<'de>>(reason: D) -> Result<Option<CompactString>, D::Error> {
     Ok(Option::<CompactString>::deserialize(reason)?.map(|reason| cut(&reason)))
 }
 
-/// Applies the limits to stored metadata, which may be larger.
+/// Reads stored metadata and cuts what is too long or too much.
 fn cut_metadata<'de, D: Deserializer<'de>>(
     metadata: D,
 ) -> Result<BTreeMap<CompactString, CompactString>, D::Error> {
@@ -71,14 +71,15 @@ impl ClassificationResult {
         Self::with_confidence(true, confidence)
     }
 
-    /// Adds a reason for the record. A long one is cut.
+    /// Adds a reason, which is recorded but not delivered. A long one is cut.
     #[must_use]
     pub fn with_reason(mut self, reason: impl AsRef<str>) -> Self {
         self.reason = Some(cut(reason.as_ref()));
         self
     }
 
-    /// Adds a value for the record, up to [`MAX_METADATA_ENTRIES`]. A long one is cut.
+    /// Adds a value that is recorded but not delivered, up to [`MAX_METADATA_ENTRIES`]. A long one
+    /// is cut.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl ToString) -> Self {
         if self.metadata.len() < MAX_METADATA_ENTRIES {
@@ -97,12 +98,12 @@ impl ClassificationResult {
         self.confidence
     }
 
-    /// The reason for the record, if the classifier gave one.
+    /// The reason, if the classifier gave one. It is recorded but not delivered.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Values for the record.
+    /// Further values, which are recorded but not delivered.
     pub const fn metadata(&self) -> &BTreeMap<CompactString, CompactString> {
         &self.metadata
     }

@@ -39,7 +39,7 @@ impl DecisionPoint {
         }
     }
 
-    /// The decision point with a name in storage and configuration.
+    /// The decision point with this name, as used in storage and configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.as_str() == name)
     }

@@ -8,7 +8,7 @@ use crate::cause::Why;
 use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
 
-/// Limit for the observations of one feedback, and for its suggestions. Later ones are left out.
+/// Most observations in one feedback, and most suggestions. Later ones are left out.
 pub const MAX_FEEDBACK_LINES: usize = 5;
 
 /// Upper bound for the rendered length of any feedback, in characters.
@@ -21,9 +21,9 @@ pub enum Severity {
     /// For the agent's information.
     #[default]
     Info,
-    /// The agent should think about it.
+    /// The agent should consider the feedback.
     Caution,
-    /// The agent should act on it.
+    /// The agent should act on the feedback.
     Warning,
 }
 
@@ -38,8 +38,8 @@ enum Heading {
 
 /// What a provider tells the agent after a tool call.
 ///
-/// Texts of any length are accepted and cut to their limits: 500 characters for the summary, 200 for
-/// a suggestion or the description of an observation.
+/// Texts of any length are accepted and cut to their limits: 500 characters for the summary, 200
+/// for a suggestion or the description of an observation.
 ///
 /// ```
 /// use midcourse_core::{Feedback, Severity};
@@ -110,14 +110,15 @@ impl Feedback {
         self
     }
 
-    /// Sets how urgent it is; [`Severity::Info`] by default.
+    /// Sets how urgent the feedback is; [`Severity::Info`] by default.
     #[must_use]
     pub const fn with_severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// Sets when it was made. Otherwise the session that it is dispatched to sets its latest time.
+    /// Sets when the feedback was made. Otherwise the session that receives the feedback sets the
+    /// time of its latest record.
     #[must_use]
     pub const fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
         self.timestamp = Some(timestamp);
@@ -151,12 +152,12 @@ impl Feedback {
         self.suggestions.iter().map(CutText::as_str)
     }
 
-    /// How urgent it is.
+    /// How urgent the feedback is.
     pub const fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// When it was made; the UNIX epoch until this is known.
+    /// When the feedback was made; the UNIX epoch until this is known.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp.unwrap_or_default()
     }
@@ -166,17 +167,17 @@ impl Feedback {
         self.call_index.unwrap_or_default()
     }
 
-    /// The name of the prompt it belongs to; empty until this is known.
+    /// Name of the prompt on which the feedback was made; empty until this is known.
     pub fn prompt_name(&self) -> &str {
         &self.prompt_name
     }
 
-    /// Its cause, rung and evidence, if it has a cause.
+    /// Cause, rung and evidence of the feedback, if it has a cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
 
-    /// The feedback as made by `provider` at this point of a run, whatever was set before.
+    /// Sets provider, time, call index and prompt name, and overwrites earlier values.
     #[must_use]
     pub(crate) fn stamp(
         mut self,
@@ -192,7 +193,7 @@ impl Feedback {
         self
     }
 
-    /// Fills in what is not set yet.
+    /// Sets time, call index and prompt name where they are not set yet.
     pub(crate) fn complete(&mut self, timestamp: Timestamp, call_index: u64, prompt_name: &str) {
         self.timestamp.get_or_insert(timestamp);
         self.call_index.get_or_insert(call_index);
@@ -201,7 +202,7 @@ impl Feedback {
         }
     }
 
-    /// The same feedback under the heading of an assessment.
+    /// Gives the feedback the heading of an assessment.
     #[must_use]
     pub(super) const fn into_assessment(mut self) -> Self {
         self.heading = Heading::Assessment;

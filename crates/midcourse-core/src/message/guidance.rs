@@ -81,7 +81,7 @@ impl GuidanceInjection {
         })
     }
 
-    /// Sets the priority; a lower number is delivered first.
+    /// Sets the priority. Guidance with a lower number is delivered first.
     #[must_use]
     pub const fn with_priority(mut self, priority: i32) -> Self {
         self.priority = priority;
@@ -102,7 +102,7 @@ impl GuidanceInjection {
         self
     }
 
-    /// What identifies this piece of guidance among all others.
+    /// Identifies this piece of guidance among all others.
     pub const fn key(&self) -> &GuidanceKey {
         &self.key
     }
@@ -112,7 +112,7 @@ impl GuidanceInjection {
         self.content.as_str()
     }
 
-    /// The priority; a lower number is delivered first.
+    /// The priority. Guidance with a lower number is delivered first.
     pub const fn priority(&self) -> i32 {
         self.priority
     }
@@ -122,7 +122,7 @@ impl GuidanceInjection {
         &self.category
     }
 
-    /// Its cause, rung and evidence, if it has a cause.
+    /// Cause, rung and evidence of the guidance, if it has a cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
@@ -131,7 +131,7 @@ impl GuidanceInjection {
 /// The error for guidance that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGuidance {
-    /// The key has other characters, or is empty or too long.
+    /// The key is empty, too long, or contains characters that are not allowed.
     #[error(
         "invalid key {0:?}; use 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or \
          digit"
@@ -145,15 +145,15 @@ pub enum InvalidGuidance {
 /// The recorded fact that guidance was delivered at a decision point, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuidanceDelivered {
-    /// The name of the provider.
+    /// Name of the provider.
     pub provider_name: CompactString,
-    /// The guidance.
+    /// The text for the agent, with its key, priority and cause.
     pub injection: GuidanceInjection,
-    /// Where in its turn the agent got it.
+    /// Where in its turn the agent received the guidance.
     pub decision_point: DecisionPoint,
-    /// Why the provider considered it relevant.
+    /// Why the provider considered the guidance relevant.
     pub classification: ClassificationResult,
-    /// When it was delivered.
+    /// When the guidance was delivered.
     pub timestamp: Timestamp,
 }
 

@@ -37,7 +37,7 @@ impl Observation {
         self.description.as_str()
     }
 
-    /// What shows it. It is recorded, but the agent does not get it.
+    /// Text that supports the observation. It is recorded, but the agent does not get it.
     pub fn evidence(&self) -> Option<&str> {
         self.evidence.as_ref().map(CutText::as_str)
     }

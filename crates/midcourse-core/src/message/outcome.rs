@@ -10,7 +10,7 @@ pub enum OutcomeVerdict {
     Cleared,
     /// The pattern was still there after a few calls.
     Ignored,
-    /// The run ended before that could be decided.
+    /// The run ended before it was clear whether the pattern was gone.
     RunEnded,
 }
 
@@ -19,8 +19,9 @@ pub enum OutcomeVerdict {
 pub struct Outcome {
     /// Seq of the delivery's record.
     pub delivery_seq: u64,
-    /// What followed.
+    /// Whether the pattern was gone after the delivery.
     pub verdict: OutcomeVerdict,
-    /// Number of tool calls until it was decided; of model responses, if the pattern shows in those.
+    /// Number of tool calls from the delivery to the verdict, or of model responses if the pattern
+    /// shows in responses.
     pub after_calls: u64,
 }

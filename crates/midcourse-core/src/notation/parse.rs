@@ -10,7 +10,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 
-/// The most lines of a trajectory after its repetitions are expanded.
+/// Most lines of a trajectory after its repetitions are expanded.
 const MAX_EXPANDED_LINES: usize = 1_000_000;
 
 const TOO_MANY_LINES: &str = "repetitions expand to more than 1000000 lines; use fewer";
@@ -64,7 +64,7 @@ pub fn parse_notation_events(text: &str) -> Result<Vec<Vec<TrajectoryRecord>>, N
     expand_repetitions(text)?.into_iter().map(event_of).collect()
 }
 
-/// The lines with their numbers, each as often as its repetitions say.
+/// All lines with their line numbers, each as often as its repetition says.
 fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     type Lines<'a> = Vec<(usize, &'a str)>;
     // For each open block: the line of its brace, its repetitions, and the lines before it.
@@ -243,7 +243,8 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The byte offset of the first mark with whitespace around it, and how the call ends.
+/// The byte offset of the first mark with whitespace around it, and how this mark says the call
+/// ended.
 fn find_mark(text: &str) -> Option<(usize, Ending)> {
     MARKS
         .iter()
@@ -273,7 +274,7 @@ fn split_at_mark(text: &str) -> Result<(&str, Ending, &str), String> {
     Ok((before.trim(), ending, from_mark.get(2..).unwrap_or_default().trim()))
 }
 
-/// The text; a text in double quotes is a JSON string.
+/// The text itself, or, if it is in double quotes, the JSON string that it encodes.
 fn text_of(text: &str) -> Result<String, String> {
     if text.starts_with('"') && text.ends_with('"') && text.len() > 1 {
         serde_json::from_str(text).map_err(|error| format!("invalid quoted text: {error}"))
@@ -282,7 +283,7 @@ fn text_of(text: &str) -> Result<String, String> {
     }
 }
 
-/// `90s`, `2m`, `1h`, `250ms`.
+/// Parses a duration: `90s`, `2m`, `1h` or `250ms`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -23,7 +23,7 @@ pub fn write_notation(records: &[TrajectoryRecord]) -> String {
     writer.text
 }
 
-/// The records that end calls, with the call ids, in order.
+/// The records that end calls, each with the call's id, in order.
 type Ends<'a> = VecDeque<(&'a CallId, &'a TrajectoryRecord)>;
 
 fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
@@ -37,7 +37,7 @@ fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
 struct Writer {
     text: String,
     now: Option<Timestamp>,
-    /// The next call is the first of its turn.
+    /// Whether the next call is the first of its turn.
     turn_started: bool,
 }
 
@@ -151,7 +151,7 @@ fn is_plain(text: &str) -> bool {
     text.trim() == text && !text.starts_with('{') && !text.contains('\n') && !has_mark(text)
 }
 
-/// The text, in quotes if it could not be parsed back without them.
+/// The text, in quotes if the parser would not read it back unchanged without them.
 fn quoted(text: &str) -> String {
     let is_safe = text.trim() == text
         && !text.starts_with('"')

@@ -1,4 +1,4 @@
-//! What evaluating the providers of a prompt returns.
+//! The result of evaluating the providers of a prompt.
 
 use crate::fault::Fault;
 use crate::message::{Assessment, Feedback, GuidanceDelivered, format_guidance};
@@ -23,7 +23,8 @@ impl<T> Default for Collected<T> {
 }
 
 impl<T: Into<SessionEvent>> Collected<T> {
-    /// Counts all messages as delivered: a provider's cadence and a cause's ladder depend on it.
+    /// Counts all messages as delivered, which restarts cadences and advances the ladders of
+    /// causes.
     pub fn dispatch_to(self, session: &mut Session) {
         for message in self.messages {
             session.dispatch(message);

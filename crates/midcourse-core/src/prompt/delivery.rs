@@ -9,21 +9,23 @@ pub struct DeliveryPolicy {
     pub feedback: FeedbackPolicy,
     /// How much guidance is delivered at one decision point.
     pub guidance: GuidanceSelection,
-    /// How long a cause waits between two messages.
+    /// How long a cause has to wait between two messages.
     pub ledger: LedgerPolicy,
-    /// Most messages in one run.
+    /// Most messages in one run; `None` for no limit.
     pub max_deliveries: Option<u64>,
-    /// Most characters in one run: after the message that reaches it, there are no more.
+    /// Most characters in all messages of one run; once they are reached, no more messages are
+    /// delivered. `None` for no limit.
     pub max_chars: Option<u64>,
 }
 
 /// Which feedback is delivered if several providers have some.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FeedbackPolicy {
-    /// That of the first provider, in the order of the template. The others stay due.
+    /// Only the feedback of the first provider, in the order of the template. The other providers
+    /// stay due.
     #[default]
     FirstMatch,
-    /// All of it.
+    /// The feedback of all providers that have some.
     AllMatching,
 }
 
@@ -35,7 +37,7 @@ pub struct GuidanceSelection {
 }
 
 impl Default for GuidanceSelection {
-    /// Three messages.
+    /// Three messages at one decision point.
     fn default() -> Self {
         Self { max_per_decision: 3 }
     }

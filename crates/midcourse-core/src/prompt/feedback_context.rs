@@ -11,7 +11,7 @@ use crate::session::{ProviderId, Session, Slice, SliceItem};
 use crate::text::ProviderName;
 use crate::time::{Deadline, Timestamp};
 
-/// What a feedback provider sees. No method takes longer in a long run than in a short one.
+/// What a feedback provider sees. All methods take the same time in a long run as in a short one.
 #[derive(Clone, Copy)]
 pub struct FeedbackContext<'a> {
     session: &'a Session,
@@ -26,7 +26,7 @@ impl<'a> FeedbackContext<'a> {
         Self { session, prompt, now, deadline: None }
     }
 
-    /// Sets a deadline that counts instead of the session's.
+    /// Sets a deadline to use instead of the session's.
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);
@@ -38,7 +38,7 @@ impl<'a> FeedbackContext<'a> {
         self.session
     }
 
-    /// The prompt, which scopes all counts and history.
+    /// The prompt to which all counts and history of this context are limited.
     pub const fn prompt(&self) -> &'a Prompt {
         self.prompt
     }
@@ -53,7 +53,7 @@ impl<'a> FeedbackContext<'a> {
         self.session.trajectory()
     }
 
-    /// The deadline of this context, else that of the session.
+    /// The deadline of this context, or else that of the session.
     pub const fn deadline(&self) -> Option<Deadline> {
         match self.deadline {
             Some(deadline) => Some(deadline),
@@ -104,7 +104,7 @@ impl<'a> FeedbackContext<'a> {
         self.session.last_feedback(provider, self.prompt.name())
     }
 
-    /// Number of tool calls.
+    /// Number of tool calls on the prompt.
     pub fn tool_call_count(&self) -> u64 {
         self.slice::<ToolInvoked>().total()
     }
@@ -128,7 +128,7 @@ impl<'a> FeedbackContext<'a> {
         calls
     }
 
-    /// The cause, rung and evidence of a message about a pattern now.
+    /// Cause, rung and evidence for a message about a pattern, if it were delivered now.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
@@ -139,7 +139,7 @@ impl<'a> FeedbackContext<'a> {
     }
 }
 
-/// The same under the names that observers use.
+/// Methods about feedback under the names that observers use.
 impl<'a> FeedbackContext<'a> {
     /// The latest assessment of any observer.
     pub fn last_assessment(&self) -> Option<&'a Assessment> {

@@ -12,13 +12,13 @@ use crate::session::ProviderId;
 /// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
 /// returns an error or panics, it is skipped and reported, and the other providers still run.
 pub trait FeedbackProvider: Send + Sync {
-    /// Name in the heading of its feedback and in records. No two providers of a prompt share one.
+    /// Name in the heading of its feedback and in records. It must be unique within a prompt.
     fn name(&self) -> &str;
 
     /// Whether there is something to report. Called only if the trigger is due.
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError>;
 
-    /// The feedback. Called only if [`Self::should_run`] returned true.
+    /// Makes the feedback. Called only if [`Self::should_run`] returned true.
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError>;
 }
 
@@ -72,7 +72,7 @@ impl FeedbackProviderConfig {
         &self.trigger
     }
 
-    /// Whether it was added as an observer.
+    /// Whether the provider was added as an observer.
     pub const fn is_observer(&self) -> bool {
         self.is_observer
     }

@@ -36,8 +36,8 @@ impl<'a> GuidanceContext<'a> {
         self
     }
 
-    /// Adds the whole of the latest model response. Without it, the beginning that the session keeps
-    /// is used.
+    /// Adds the whole text of the latest model response. Otherwise only its beginning, which the
+    /// session keeps, is available.
     #[must_use]
     pub const fn with_last_response(mut self, response: &'a str) -> Self {
         self.last_response = Some(response);
@@ -69,7 +69,8 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory().pending_tool_calls()
     }
 
-    /// The text of the latest model response; its beginning only, unless the caller added the whole.
+    /// The text of the latest model response; its beginning only, unless the caller added the
+    /// whole.
     pub fn last_response(&self) -> Option<&'a str> {
         self.last_response.or_else(|| self.session.trajectory().last_response())
     }
@@ -94,7 +95,7 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory().tool_call_count()
     }
 
-    /// The cause, rung and evidence of a message about a pattern now.
+    /// Cause, rung and evidence for a message about a pattern, if it were delivered now.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }

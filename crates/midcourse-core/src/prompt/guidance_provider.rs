@@ -15,7 +15,7 @@ use crate::threshold::{InvalidThreshold, at_least_one};
 /// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
 /// returns an error or panics, it is skipped and reported, and the other providers still run.
 pub trait GuidanceProvider: Send + Sync {
-    /// Name in records and reports. No two guidance providers of a prompt share one.
+    /// Name in records and reports. It must be unique among the guidance providers of a prompt.
     fn name(&self) -> &str;
 
     /// Category of its guidance: of each category, only the most important guidance is delivered.
@@ -27,7 +27,8 @@ pub trait GuidanceProvider: Send + Sync {
         context: &GuidanceContext<'_>,
     ) -> Result<ClassificationResult, ProviderError>;
 
-    /// The guidance. Called only if [`Self::classify`] found it relevant with enough confidence.
+    /// Makes the guidance. Called only if [`Self::classify`] found it relevant with enough
+    /// confidence.
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError>;
 }
 
@@ -66,11 +67,11 @@ guide_through_a_pointer!(Box, Arc);
 pub struct GuidanceLimits {
     /// Most deliveries in one turn.
     pub max_per_turn: NonZeroU32,
-    /// Turns after a delivery in which the provider stays silent.
+    /// Number of turns after a delivery in which the provider does not deliver again.
     pub cooldown_turns: u32,
-    /// Most deliveries in one run.
+    /// Most deliveries in one run; `None` for no limit.
     pub max_fires_per_session: Option<NonZeroU32>,
-    /// Lowest confidence of its classification.
+    /// Lowest confidence of a classification with which the provider delivers.
     pub min_confidence: Confidence,
 }
 
@@ -101,9 +102,9 @@ impl Default for GuidanceLimits {
 pub struct GuidanceProviderConfig {
     pub(crate) provider: Box<dyn GuidanceProvider>,
     pub(super) id: ProviderId,
-    /// How often it may deliver, and how confident it has to be.
+    /// How often the provider may deliver, and how confident it has to be.
     pub limits: GuidanceLimits,
-    /// Where it may deliver.
+    /// Decision points at which the provider may deliver.
     pub points: DecisionPoints,
 }
 
@@ -124,13 +125,14 @@ impl GuidanceProviderConfig {
         Ok(self)
     }
 
-    /// Sets the lowest confidence of a classification, from 0 to 1; by default 0.5.
+    /// Sets the lowest confidence with which the provider delivers, from 0 to 1; by default 0.5.
     pub fn with_min_confidence(mut self, confidence: f64) -> Result<Self, InvalidThreshold> {
         self.limits.min_confidence = confidence.try_into()?;
         Ok(self)
     }
 
-    /// Sets the number of turns after a delivery in which the provider stays silent; by default 0.
+    /// Sets the number of turns after a delivery in which the provider does not deliver; by default
+    /// 0.
     #[must_use]
     pub const fn with_cooldown_turns(mut self, turns: u32) -> Self {
         self.limits.cooldown_turns = turns;
@@ -150,7 +152,7 @@ impl GuidanceProviderConfig {
         self
     }
 
-    /// Sets where the provider may deliver; by default at every decision point.
+    /// Sets the decision points at which the provider may deliver; by default all of them.
     #[must_use]
     pub fn with_points(mut self, points: impl IntoIterator<Item = DecisionPoint>) -> Self {
         self.points = DecisionPoints::of(points);
@@ -172,12 +174,12 @@ impl GuidanceProviderConfig {
         self.limits.max_per_turn.get()
     }
 
-    /// Lowest confidence of a classification, from 0 to 1.
+    /// Lowest confidence with which the provider delivers, from 0 to 1.
     pub const fn min_confidence(&self) -> f64 {
         self.limits.min_confidence.value()
     }
 
-    /// Whether the limits on the number of deliveries allow one now.
+    /// Whether the limits on the number of deliveries allow another one now.
     pub(crate) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
         let GuidanceLimits { max_per_turn, cooldown_turns, max_fires_per_session, .. } =
             self.limits;

@@ -7,7 +7,7 @@ use minijinja::{AutoEscape, Environment, Error, Value, context};
 
 use crate::message::{GuidanceInjection, format_guidance};
 
-/// Name of the variable with the guidance.
+/// Name of the template variable that contains the guidance.
 pub(super) const GUIDANCE: &str = "guidance";
 
 /// A prompt's sections.
@@ -22,15 +22,15 @@ pub(super) struct Sections {
 impl Default for Sections {
     fn default() -> Self {
         let mut environment = Environment::new();
-        // Prompts are plain text, also if the key of a section ends in `.html`.
+        // Prompts are plain text, even if the key of a section ends in `.html`.
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         Self { environment, keys: Vec::new(), first_guided: None }
     }
 }
 
 impl Sections {
-    /// Adds a section at the end. Returns `false`, and adds nothing, if it does not use guidance
-    /// but an earlier one does.
+    /// Adds a section at the end. Returns `false`, and adds nothing, if the section does not use
+    /// guidance but an earlier section does.
     pub(super) fn push(&mut self, key: &str, source: &str) -> Result<bool, Error> {
         self.environment.add_template_owned(key.to_owned(), source.to_owned())?;
         let template = self.environment.get_template(key)?;
@@ -59,7 +59,7 @@ impl Sections {
         } else {
             values.clone()
         };
-        // Merged last, so that no value can pass for guidance.
+        // Merged last, so that a value named `guidance` cannot replace the guidance.
         let values = merge_maps([values, context! { guidance => contents }]);
         let mut rendered = RenderedPrompt::default();
         for (index, key) in self.keys.iter().enumerate() {
@@ -95,7 +95,7 @@ impl RenderedPrompt {
         self.text.get(..self.fixed).unwrap_or_default()
     }
 
-    /// Appends a section after a blank line. Skips an empty one.
+    /// Appends a section after a blank line. An empty section is skipped.
     fn append(&mut self, section: &str) {
         if section.is_empty() {
             return;

@@ -16,7 +16,7 @@ use crate::message::{GuidanceInjection, GuidanceKey, InvalidGuidance};
 /// Why a prompt cannot be built or rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPrompt {
-    /// Its name is invalid.
+    /// The name of the prompt is invalid.
     #[error(transparent)]
     Name(#[from] InvalidGuidance),
     /// A section is not a valid template.
@@ -33,7 +33,7 @@ pub enum InvalidPrompt {
     /// Two feedback providers, or two guidance providers, have the same name.
     #[error("duplicate provider name {0:?}; give each provider its own")]
     DuplicateProvider(String),
-    /// A section without guidance follows one that uses it.
+    /// A section that does not use guidance follows one that does.
     #[error(
         "section {0:?} does not use `guidance` but follows a section that does; move it up, so that \
          guidance comes last"
@@ -72,15 +72,15 @@ impl PromptTemplate {
         })
     }
 
-    /// Sets the name. A session counts and delivers per prompt name.
+    /// Sets the name. A session counts calls and deliveries per prompt name.
     pub fn with_name(mut self, name: &str) -> Result<Self, InvalidPrompt> {
         self.name = GuidanceKey::try_from(name)?.as_str().into();
         Ok(self)
     }
 
     /// Adds a section: a minijinja template. A section that uses the variable `guidance` gets the
-    /// guidance for [`PreRender`](crate::DecisionPoint::PreRender), and only such sections may
-    /// follow it.
+    /// guidance for [`PreRender`](crate::DecisionPoint::PreRender), and every section after it has
+    /// to use `guidance` too.
     pub fn with_section(mut self, key: &str, source: &str) -> Result<Self, InvalidPrompt> {
         if self.sections.has(key) {
             return Err(InvalidPrompt::DuplicateSection(key.to_owned()));
@@ -120,7 +120,7 @@ impl PromptTemplate {
         Ok(self)
     }
 
-    /// Adds built-in providers, whose names differ.
+    /// Adds built-in providers. Their names are known to differ.
     pub(crate) fn add_built_in(
         &mut self,
         feedback: impl IntoIterator<Item = FeedbackProviderConfig>,
@@ -170,7 +170,7 @@ impl Prompt {
         Self { name: template.name.clone(), template, values }
     }
 
-    /// The same prompt under another name.
+    /// A copy of this prompt under another name.
     pub(crate) fn renamed(&self, name: &str) -> Self {
         Self { name: name.into(), ..self.clone() }
     }
@@ -186,7 +186,8 @@ impl Prompt {
         Ok(Self::with_values(template.into(), values))
     }
 
-    /// Renders the sections with this guidance. If no section uses guidance, it is appended.
+    /// Renders the sections with this guidance. If no section uses guidance, it is appended at the
+    /// end.
     pub fn render(&self, guidance: &[GuidanceInjection]) -> Result<RenderedPrompt, InvalidPrompt> {
         self.template.sections.render(&self.values, guidance).map_err(InvalidPrompt::Render)
     }

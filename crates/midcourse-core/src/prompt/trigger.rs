@@ -11,7 +11,7 @@ use super::FeedbackContext;
 use crate::session::ProviderId;
 use crate::time::{InvalidSeconds, Seconds};
 
-/// When a provider is due: if at least one of the conditions is met. Without any it is never due.
+/// When a provider is due: when at least one condition is met. Without conditions it is never due.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FeedbackTrigger {
     every_n_calls: Option<NonZeroU32>,
@@ -44,7 +44,8 @@ impl FeedbackTrigger {
         Ok(Self { on_file_created: Some(path.into()), ..Self::default() })
     }
 
-    /// Due if one of the two triggers is. Where both have the same condition, `other` counts.
+    /// Due if one of the two triggers is. If both have a condition of the same kind, that of
+    /// `other` is used.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl FeedbackTrigger {
     }
 }
 
-/// The error for a trigger that makes no sense.
+/// The error for an invalid trigger.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidTrigger {
     /// A trigger every 0 calls.

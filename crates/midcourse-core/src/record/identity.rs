@@ -46,7 +46,7 @@ id! {
     CallId
 }
 
-/// The identity of one run. Runs that it starts inherit conversation and deadline.
+/// The identity of one run. Its child runs inherit the conversation and the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
     /// Id of this run.
@@ -54,13 +54,13 @@ pub struct RunIdentity {
     /// Id of the run that started this one, for a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// Number of runs above this one: 0 for a run that a user started.
+    /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
     #[serde(default)]
     pub depth: usize,
     /// Id of the conversation that the run is part of, if the host has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// When the run has to be done.
+    /// When the run has to be done; `None` without a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_unix_ms: Option<Timestamp>,
 }
@@ -78,7 +78,8 @@ impl From<String> for RunIdentity {
 }
 
 impl RunIdentity {
-    /// A run that a user started. The caller makes the id: that needs a clock or randomness.
+    /// A run that a user started. The caller makes the id, because that needs a clock or
+    /// randomness.
     pub fn root(run_id: impl Into<RunId>) -> Self {
         Self {
             run_id: run_id.into(),

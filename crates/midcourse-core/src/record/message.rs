@@ -1,8 +1,8 @@
 //! Messages of the conversation, in the wire format of `clark-agent`.
 //!
-//! Field names, tags and omitted fields follow that crate, so that each side reads the other's
-//! files. One difference: a message without a timestamp is not given one, because the core reads no
-//! clock.
+//! Field names, tags and omitted fields are the same as in that crate, so that each side reads the
+//! other's files. One difference: a message without a timestamp is not given one, because the core
+//! reads no clock.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 pub enum AgentMessage {
     /// The system prompt.
     System {
-        /// Its text.
+        /// Text of the system prompt.
         content: String,
         /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ pub enum AgentMessage {
         content: AssistantContent,
         /// Why the model stopped.
         stop_reason: StopReason,
-        /// The error, if the model failed.
+        /// The error message, if the model failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
         /// When the message was made.
@@ -74,7 +74,7 @@ pub enum AgentMessage {
     Custom {
         /// The host's name for the kind.
         kind: String,
-        /// Its data.
+        /// The host's data, in any form.
         #[serde(default)]
         payload: Value,
         /// When the message was made.
@@ -124,13 +124,13 @@ pub struct Usage {
 pub enum StopReason {
     /// The response is complete.
     EndTurn,
-    /// It calls tools.
+    /// The model stopped to call tools.
     ToolUse,
-    /// It reached the limit on output tokens.
+    /// The response reached the limit on output tokens.
     MaxTokens,
     /// The provider reported an error.
     Error,
-    /// The user or the host cancelled it.
+    /// The user or the host cancelled the request.
     Aborted,
     /// Another reason.
     Other,
@@ -214,7 +214,7 @@ pub struct ToolCallBlock {
 /// Reasoning items, stored as the provider sent them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReasoningDetailsContent {
-    /// The items.
+    /// Reasoning items in the provider's own format, in order.
     pub details: Vec<Value>,
 }
 
@@ -239,7 +239,7 @@ pub enum ToolResultBlock {
 /// A block of text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TextContent {
-    /// The text.
+    /// The text of the block.
     pub text: String,
 }
 
@@ -264,7 +264,7 @@ pub struct ToolResult {
     /// Whether the tool failed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_error: bool,
-    /// Structured data for the host.
+    /// Structured data for the host, which the model does not see.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
     /// Whether the tool asks the host to end the run.

@@ -14,13 +14,13 @@ pub enum RunOutcome {
     Completed,
     /// The agent gave up or its model failed.
     Failed,
-    /// The user or a signal ended it.
+    /// The user or a signal ended the run.
     Aborted,
-    /// A limit of the host ended it, such as turns, tokens or time.
+    /// A limit of the host ended the run, such as turns, tokens or time.
     LimitReached,
-    /// The host did not say how it ended.
+    /// The host did not say how the run ended.
     Unknown,
-    /// A word that this release does not know.
+    /// The host's word for an outcome that this release does not know.
     Other(String),
 }
 
@@ -39,7 +39,7 @@ impl RunOutcome {
 }
 
 impl RunOutcome {
-    /// The outcome with a bounded length, for a checkpoint.
+    /// The outcome, with its text cut to a bounded length for a checkpoint.
     pub(crate) fn bounded(&self) -> Self {
         match self {
             Self::Other(word) => Self::Other(Excerpt::of(word).as_str().to_owned()),

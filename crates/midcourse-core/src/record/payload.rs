@@ -1,7 +1,7 @@
 //! The payload of a record: what happened, by kind.
 //!
-//! Streaming deltas have no kind: each event is recorded once, in its final form. A reader that does
-//! not know a kind can still order and count its records.
+//! Streaming deltas have no kind: each event is recorded once, in its final form. A reader that
+//! does not know a kind can still order and count its records.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum TrajectoryPayload {
     },
     /// The run ended.
     RunEnded {
-        /// How it ended.
+        /// How the run ended.
         outcome: RunOutcome,
         /// Messages that the run added to the conversation.
         new_messages: Vec<AgentMessage>,
@@ -57,7 +57,7 @@ pub enum TrajectoryPayload {
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
-        /// Its result.
+        /// What the tool returned.
         result: ToolResult,
         /// Whether the call failed.
         is_error: bool,
@@ -70,11 +70,11 @@ pub enum TrajectoryPayload {
         model_id: Option<String>,
         /// Length of the system prompt, in characters.
         system_prompt_chars: usize,
-        /// Number of messages.
+        /// Number of messages in the request.
         message_count: usize,
         /// Number of tools that the model may call.
         tool_count: usize,
-        /// Their names.
+        /// Names of these tools.
         tools: Vec<String>,
     },
     /// A plugin of the host changed the messages of a request.
@@ -83,9 +83,9 @@ pub enum TrajectoryPayload {
         iteration: usize,
         /// Name of the plugin.
         plugin: String,
-        /// Number of messages before.
+        /// Number of messages before the change.
         before_count: usize,
-        /// Number of messages after.
+        /// Number of messages after the change.
         after_count: usize,
     },
     /// A plugin of the host limited the tools of a request.
@@ -98,11 +98,11 @@ pub enum TrajectoryPayload {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         allow: Option<Vec<String>>,
     },
-    /// The limits of several plugins left no tool, so the host followed one plugin.
+    /// Together, the limits of several plugins left no tool, so the host followed only one plugin.
     ToolGateConflictResolved {
         /// Number of the request in the run, from 0.
         iteration: usize,
-        /// Names of the plugins.
+        /// Names of the plugins whose limits conflict.
         plugins: Vec<String>,
         /// Name of the plugin that the host followed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,18 +116,18 @@ pub enum TrajectoryPayload {
     OutputTokensEscalation {
         /// Number of the attempt.
         attempt: u32,
-        /// Limit on output tokens before.
+        /// Limit on output tokens of the request that was cut off.
         prev_cap: u32,
-        /// Limit on output tokens now.
+        /// Limit on output tokens of the repeated request.
         new_cap: u32,
     },
     /// Feedback was delivered to the agent, or would have been in shadow mode.
     FeedbackDelivered {
-        /// The feedback.
+        /// What the provider reported, with its cause.
         feedback: Feedback,
         /// The feedback as rendered for the host.
         text: String,
-        /// Id of the call whose result carried the feedback.
+        /// Id of the call to whose result the feedback was attached.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<CallId>,
         /// Shadow mode: only recorded, not delivered.
@@ -182,7 +182,7 @@ pub enum TrajectoryPayload {
         /// Cost of the run so far.
         total_micro_usd: MicroUsd,
     },
-    /// A proxy sees the model requests of this run, so hooks leave deliveries to it.
+    /// A proxy sees the model requests of this run, so hooks let the proxy deliver messages.
     ProxyAttached,
     /// The run was resumed after it had stopped.
     Resumed,
@@ -198,7 +198,7 @@ pub enum TrajectoryPayload {
     },
     /// The host replaced the conversation so far with a summary.
     ContextCompacted {
-        /// What caused it, such as `auto` or `manual`.
+        /// What caused the compaction, such as `auto` or `manual`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<String>,
     },
@@ -206,14 +206,14 @@ pub enum TrajectoryPayload {
     Gap {
         /// Number of lost records.
         lost: u64,
-        /// Why they were lost.
+        /// Why the records were lost.
         reason: GapReason,
     },
-    /// The host sent a payload that could not be decoded; it is stored as it is.
+    /// The host sent a payload that could not be decoded; it is stored unchanged.
     Unread {
         /// Name of the host.
         host: String,
-        /// The payload.
+        /// The payload as the host sent it.
         raw: String,
     },
 }
@@ -222,11 +222,11 @@ pub enum TrajectoryPayload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
-    /// The store refused them.
+    /// The store refused the records.
     Rejected,
     /// The store could not be reached.
     Io,
-    /// They arrived faster than they could be written.
+    /// Events arrived faster than they could be written.
     Overload,
 }
 
@@ -293,7 +293,7 @@ impl TrajectoryPayload {
         }
     }
 
-    /// Id of the tool call that the payload is about.
+    /// Id of the tool call that the payload is about, if it is about one.
     pub const fn call_id(&self) -> Option<&CallId> {
         match self {
             Self::ToolStarted { tool_call_id, .. }

@@ -1,7 +1,7 @@
 //! Cadence: when each provider last delivered.
 //!
-//! It is kept per provider, because with a common one the second of two providers with the same
-//! trigger would never be due; for feedback also per prompt.
+//! Cadence is kept per provider: with a shared cadence, the second of two providers with the same
+//! trigger would never be due. For feedback, it is also kept per prompt.
 
 use std::collections::VecDeque;
 
@@ -11,25 +11,27 @@ use crate::digest::Digest;
 use crate::text::ProviderName;
 use crate::time::Timestamp;
 
-/// Most providers whose cadence is kept; beyond it the one that delivered longest ago is forgotten.
+/// Most providers whose cadence is kept; beyond that, the one that delivered longest ago is
+/// forgotten.
 const MAX_PROVIDERS: usize = 64;
 
 /// How often a guidance provider has delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
-    /// Deliveries in the run.
+    /// Number of deliveries in the run.
     pub total: u64,
     /// Number of the turn of the latest delivery.
     pub turn: u64,
-    /// Deliveries in that turn.
+    /// Number of deliveries in that turn.
     pub in_turn: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
-    /// Provider, prompt, and the time and call of the latest delivery, which is last.
+    /// Provider, number of the prompt, and time and call number of the provider's latest delivery.
+    /// The most recent delivery is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
-    /// The latest to deliver is last.
+    /// Ordered by latest delivery, the most recent last.
     guidance: VecDeque<(ProviderId, Fired)>,
 }
 
@@ -72,7 +74,7 @@ impl Cadence {
             .map(|(.., at, call)| (*at, *call))
     }
 
-    /// The call at which any provider last delivered on a prompt.
+    /// Number of calls on a prompt at the time when any provider last delivered on it.
     pub(super) fn last_feedback_call(&self, prompt: u8) -> u64 {
         let on_prompt = self.feedback.iter().filter(|(_, of, ..)| *of == prompt);
         on_prompt.map(|(.., call)| *call).max().unwrap_or(0)

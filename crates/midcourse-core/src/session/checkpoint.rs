@@ -1,8 +1,9 @@
 //! Checkpoints: a session saved as bytes.
 //!
-//! A hook is a new process for every event: it restores the checkpoint, applies one record and saves
-//! a new checkpoint. A checkpoint is a cache of the records. One of another version is refused with
-//! a typed error, and the caller folds the records again.
+//! A hook is a new process for every event: it restores the checkpoint, applies one record and
+//! saves a new checkpoint. A checkpoint is only a cache: the session can always be computed from
+//! the records. A checkpoint of another version is refused with a typed error, and the caller folds
+//! the records again.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,15 +36,15 @@ impl From<Vec<u8>> for Checkpoint {
 /// A checkpoint that cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// It has the format of another release.
+    /// The checkpoint has the format of another release.
     #[error(
         "the checkpoint has version {found}, but this release reads version {CHECKPOINT_VERSION}; fold the records again"
     )]
     Version {
-        /// The version of its format.
+        /// Version of the checkpoint's format.
         found: u8,
     },
-    /// Its bytes cannot be read.
+    /// The bytes of the checkpoint cannot be read.
     #[error("the checkpoint is damaged ({0}); fold the records again")]
     Damaged(String),
 }
@@ -90,8 +91,8 @@ impl Session {
     }
 }
 
-/// Writes all fields of a run's identity. Its JSON leaves out empty fields, which a format without
-/// field names cannot do.
+/// Serializes all fields of a run's identity. The JSON form leaves out empty fields, which a format
+/// without field names, such as that of checkpoints, cannot do.
 pub(super) mod identity {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,5 +1,5 @@
-//! What a new launch of a run changes: its budgets count from here, and earlier shadow deliveries
-//! are forgotten.
+//! What a new launch of a run changes: budgets count from the launch on, and earlier shadow
+//! deliveries are forgotten.
 //!
 //! A launch records a `config_applied` without a prompt name when its settings begin to apply.
 
@@ -32,8 +32,8 @@ impl State {
         }
     }
 
-    /// Forgets all deliveries, also those that reached the agent before shadow mode: repeating one
-    /// is better than keeping a second ledger to tell them apart.
+    /// Forgets all deliveries, even those that reached the agent before shadow mode: repeating one
+    /// is better than keeping a second ledger to tell the two apart.
     fn forget_deliveries(&mut self) {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();

@@ -1,7 +1,7 @@
 //! Outcomes: whether the problem that a message was about went away.
 //!
-//! A problem has cleared if its pattern is gone within a few calls, or has no new evidence by then.
-//! Messages about a limit of the run, such as a deadline, have no outcome.
+//! A problem has cleared if its pattern is gone within a few calls, or has no new evidence after
+//! these calls. Messages about a limit of the run, such as a deadline, have no outcome.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use crate::digest::Digest;
 use crate::ledger::is_about_responses;
 use crate::message::{Outcome, OutcomeVerdict};
 
-/// Calls (or responses) after which an outcome is decided.
+/// Number of calls (or responses) after a delivery at which its outcome is decided.
 const CALLS_TO_DECIDE: u64 = 5;
 
-/// Most deliveries whose outcome is open; beyond it the oldest gets none.
+/// Most deliveries whose outcome is not decided yet; beyond that, the oldest gets no outcome.
 const MAX_OPEN_OUTCOMES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct Open {
     cause: Digest,
     /// Seq of the delivery's record.
     seq: u64,
-    /// Tool calls (or responses) of the run at the delivery.
+    /// Number of tool calls (or responses) of the run at the delivery.
     count: u64,
     is_about_responses: bool,
 }

@@ -9,8 +9,8 @@ use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::time::Deadline;
 
-/// Most items of one type that are kept, besides calls and the latest item of each prompt. Each
-/// adds to the size of a checkpoint.
+/// How many items of one type are kept, not counting tool calls and the latest item of each prompt.
+/// Each kept item adds to the size of a checkpoint.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.
@@ -61,7 +61,7 @@ impl PerPrompt {
     }
 }
 
-/// The totals of all slices, per prompt.
+/// Number of items of each type, per prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Totals {
     pub(super) calls: PerPrompt,
@@ -127,7 +127,7 @@ impl SliceItem for ToolInvoked {
     }
 }
 
-/// All feedback, under the name that observers use for it.
+/// A session's assessments are all of its feedback, under the name that observers use.
 impl SliceItem for Assessment {
     fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.feedback.of_prompt(prompt))

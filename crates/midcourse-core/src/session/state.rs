@@ -1,4 +1,4 @@
-//! All of a session but the analysis and its detectors: what a checkpoint saves.
+//! The part of a session that is not the analysis or its detectors. A checkpoint saves it.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -14,25 +14,26 @@ use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::record::{RunIdentity, TrajectoryRecord};
 use crate::time::{Deadline, Timestamp};
 
-/// Most prompts that a run tells apart; later ones count as the last of these.
+/// Most prompts that a run tells apart; any further prompt counts as the last of these.
 pub const MAX_PROMPTS: usize = 16;
 
-/// Most created files that are remembered; beyond it the oldest is forgotten.
+/// Most created files that are remembered; beyond that, the oldest is forgotten.
 pub const MAX_CREATED_FILES: usize = 16;
 
-/// Most providers that are remembered per created file; beyond it, none is due because of the file.
+/// Most providers that are remembered per created file; beyond that, the file makes no provider
+/// due.
 const MAX_ANNOUNCERS: usize = 32;
 
-/// Bytes that are kept of the name of a file or prompt.
+/// How many bytes of the name of a file or prompt are kept.
 const MAX_NAME_BYTES: usize = 256;
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     #[serde(with = "checkpoint::identity")]
     pub(super) identity: Option<RunIdentity>,
-    /// The prompts of the run; each is known by its position.
+    /// Names of the run's prompts. The number of a prompt is its index here.
     prompts: Vec<CompactString>,
-    /// Position of the current prompt.
+    /// Number of the current prompt.
     pub(super) prompt: u8,
     pub(super) totals: Totals,
     pub(super) feedback: Recent<Assessment>,
@@ -46,11 +47,11 @@ pub(super) struct State {
     pub(super) files: Vec<CreatedFile>,
     pub(super) delivery_totals: DeliveryTotals,
     pub(super) usage_before: UsageBefore,
-    /// Some deliveries since the launch were only recorded and did not reach the agent.
+    /// Whether some deliveries since the launch were only recorded and did not reach the agent.
     pub(super) has_shadow_deliveries: bool,
 }
 
-/// A file that was created, and the providers that have delivered feedback since.
+/// A file that was created, and the providers that have delivered feedback since then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CreatedFile {
     path: CompactString,
@@ -62,7 +63,7 @@ pub(super) struct CreatedFile {
 pub struct DeliveryTotals {
     /// Number of messages.
     pub deliveries: u64,
-    /// Their length together, in characters.
+    /// Length of all messages together, in characters.
     pub chars: u64,
 }
 
@@ -94,7 +95,7 @@ impl State {
         known.and_then(|at| u8::try_from(at).ok())
     }
 
-    /// Setting the same deadline again does not change when it was first set.
+    /// Sets the deadline. Setting the same deadline again does not change when it was first set.
     pub(super) fn set_deadline(&mut self, at: Timestamp, record: &TrajectoryRecord) {
         if self.deadline.is_none_or(|(known, _)| known.at() != at) {
             self.deadline = Some((Deadline::new(at, record.at()), record.seq));
@@ -166,7 +167,7 @@ impl State {
 }
 
 impl CreatedFile {
-    /// Whether this is the file of that path, or of that name in any folder.
+    /// Whether `file` is the path of this file, or its name in any folder.
     fn matches(&self, file: &str) -> bool {
         self.path
             .strip_suffix(file)

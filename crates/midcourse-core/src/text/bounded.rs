@@ -1,7 +1,7 @@
 //! Text with a length limit.
 //!
-//! [`Text`] refuses what does not fit, [`CutText`] cuts it. Both hold the limit from then on, so
-//! code that has one never checks its length again.
+//! [`Text`] refuses a text that is too long, [`CutText`] cuts it. Every value of these types is
+//! within its limit, so other code never checks the length again.
 
 use std::borrow::Cow;
 

@@ -16,9 +16,9 @@ impl ByteKinds {
     pub(super) const LETTER: Self = Self(1 << 2);
     pub(super) const SLASH: Self = Self(1 << 3);
     pub(super) const COLON: Self = Self(1 << 4);
-    /// Joins the words of a name: dash, dot, underscore.
+    /// Dash, dot or underscore, which join the words of a name.
     pub(super) const JOINER: Self = Self(1 << 5);
-    /// Other bytes that can be part of a token.
+    /// Any other byte that can be part of a token.
     pub(super) const OTHER: Self = Self(1 << 6);
 
     /// The kind of one byte; `NONE` for a byte that separates tokens.

@@ -17,7 +17,7 @@ const DEFAULT_LINES_SHOWN: u32 = 2000;
 /// Appends `args` to `out` with sorted keys, without the top-level keys that `skip` selects.
 pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     match args {
-        // Arguments that are a bare string are compared by its text.
+        // If the arguments are a bare string, its text is the canonical form.
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Object(map) => {
             out.push(b'{');
@@ -83,8 +83,8 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a canonical form to `out` without layout: whitespace runs become one space, whitespace
-/// next to quotes goes, and so do comment lines.
+/// Appends a canonical form to `out` without layout: each run of whitespace becomes one space;
+/// whitespace next to quotes and comment lines are removed.
 pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some((byte, following)) = rest.split_first() {
@@ -114,7 +114,8 @@ pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Doubles quotes, so that no string can fake the end of itself.
+/// Appends a string in quotes. Quotes inside it are doubled, so that no text can imitate the end of
+/// the string.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -128,7 +129,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The arguments whose names are known to say what a call does.
+/// The arguments with well-known names, which say what a call does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ArgsView<'a> {
     /// The command of a shell call.

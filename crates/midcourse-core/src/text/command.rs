@@ -12,10 +12,10 @@ use crate::digest::Digest;
 use parts::Parts;
 use programs::{Program, READING_SUBCOMMANDS};
 
-/// The most bytes read of a command; a longer one usually carries a script.
+/// How many bytes of a command are read; a longer command usually contains a script.
 const MAX_READ_BYTES: usize = 2048;
 
-/// The most programs read of one command line.
+/// How many programs of one command line are read.
 const MAX_PARTS: usize = 12;
 
 /// What a command line does, judged by its words.
@@ -44,9 +44,9 @@ pub(crate) struct CommandView<'a> {
     pub(crate) searches: bool,
     /// The search term, if a single word gives it.
     pub(crate) search_term: Option<&'a str>,
-    /// The file that it shows or changes.
+    /// The file that the command shows or changes.
     pub(crate) file: Option<&'a str>,
-    /// The first and last line that it shows.
+    /// The first and last line that the command shows.
     pub(crate) lines: Option<(u32, u32)>,
     /// Digest of the command without flags, quotes and redirections.
     pub(crate) normalized: Digest,
@@ -72,11 +72,12 @@ impl<'a> CommandView<'a> {
             }
             programs += 1;
             view.hides_failure = programs > 1 && (part.is_piped || program.is(Program::PRINTS));
-            // An environment variable set for the program is part of what is tried.
+            // An environment variable that is set for the program is part of the command.
             for word in words.iter().take_while(|word| word.contains('=')) {
                 normalized = normalized.then(word.as_bytes());
             }
-            // A program that only shortens the output does not make it another command.
+            // A program at the end of a pipe that only shortens or copies the output does not make
+            // it another command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
             if !is_filter {
@@ -237,7 +238,8 @@ fn is_file(word: &str) -> bool {
             || matches!(word, "Makefile" | "Dockerfile" | "README" | "LICENSE"))
 }
 
-/// A flag without a value, or a redirection: it does not change what the command is about.
+/// Whether a word is a flag without a value or a redirection. These do not change what the command
+/// is about.
 fn is_flag_or_redirection(word: &str) -> bool {
     let is_flag = word.starts_with('-')
         && !word.contains('=')
@@ -248,7 +250,7 @@ fn is_flag_or_redirection(word: &str) -> bool {
         || matches!(word, ">" | "2>" | "&>")
 }
 
-/// A word without quotes, and a path without `./` in front or `/` at the end.
+/// A word without quotes; a path also loses a leading `./` and a trailing `/`.
 fn bare(word: &str) -> &str {
     let word = word.trim_matches(['"', '\'']);
     let word = word.strip_prefix("./").unwrap_or(word);
@@ -264,7 +266,8 @@ fn without_ids<'b>(word: &'b [u8], scratch: &'b mut Vec<u8>) -> &'b [u8] {
     if strip_volatile(word, false, scratch) { scratch } else { word }
 }
 
-/// The program's file name and its arguments, without wrappers such as `sudo` and variable settings.
+/// The program's file name and its arguments, after any wrappers such as `sudo` and variable
+/// settings.
 fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> {
     let mut rest = words;
     while let [first, following @ ..] = rest {

@@ -9,20 +9,22 @@ use super::scan::{ErrorScan, normalize_error};
 use super::short_result::error_reports_outage;
 use crate::digest::Digest;
 
-/// The bytes read of a long error: its beginning and, usually more informative, its end.
+/// How many bytes of a long error are read: its beginning and its end, which is usually more
+/// informative.
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
 
-/// An error whose line number differs by at most this is the same error: edits above it move it.
+/// Largest difference between the line numbers of two errors that count as the same: edits above an
+/// error move its line.
 const MAX_LINE_SHIFT: u32 = 15;
 
-/// The most bytes of an error searched for a line number.
+/// How many bytes of an error are searched for a line number.
 const MAX_POSITION_BYTES: usize = 1024;
 
-/// The most words of an error line that make up its template.
+/// How many words of an error line make up its template.
 const MAX_TEMPLATE_WORDS: usize = 32;
 
-/// Shorter words of an error are not looked up in the call's arguments.
+/// Shortest word of an error that is looked up in the call's arguments, in bytes.
 const MIN_ARGUMENT_WORD_BYTES: usize = 3;
 
 /// What kind of failure an error is.
@@ -77,7 +79,8 @@ pub struct ErrorSignature {
     /// Digest of the longest line without the words of the call's own arguments: equal for the
     /// same error about a different object, as in "no such file: A" and "no such file: B".
     pub template: Digest,
-    /// The first line number in the text. A distant line means the next error of the same kind.
+    /// The first line number in the text. The same text at a distant line is another error of the
+    /// same kind.
     pub line: Option<u32>,
     /// The kind of failure.
     pub class: ErrorClass,
@@ -179,7 +182,8 @@ fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut end = Vec::new();
     let last = normalize_error(tail, &mut end);
     match (first.has_error_line, last.has_error_line) {
-        // Only the error lines count: a build's preamble is not what went wrong.
+        // If only one of the two ends has error lines, it alone counts: the start of a build log is
+        // not what went wrong.
         (false, true) => out.clear(),
         (true, false) => end.clear(),
         _ => {}
@@ -317,7 +321,7 @@ mod tests {
             ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
             ("ENOSPC: no space left on device, write", ErrorClass::Resource),
             ("boom", ErrorClass::Other),
-            // Near misses: the same words in another context.
+            // Near misses: words of one class in a text that is of another class.
             (
                 "expected `u32`, found `&str`\narguments to this function are incorrect",
                 ErrorClass::Other,

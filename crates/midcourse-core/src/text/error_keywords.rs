@@ -146,7 +146,7 @@ fn packed_start(text: &[u8], length: usize) -> u128 {
     }
 }
 
-/// Slots of the hash table: several times the keywords, so that few collide.
+/// Number of slots in the hash table: several times the number of keywords, so that few collide.
 const SLOTS: usize = 512;
 
 /// The slot at which the search for a packed word begins.
@@ -156,7 +156,7 @@ const fn slot_of(word: u128) -> usize {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % SLOTS
 }
 
-/// Packed keywords with their bits; a keyword whose slot is taken is in the next free one.
+/// Packed keywords with their bits. A keyword whose slot is taken is in the next free slot.
 static KEYWORD_TABLE: [(u128, Keywords); SLOTS] = {
     let mut table = [(0, Keywords(0)); SLOTS];
     let mut at = 0;

@@ -5,13 +5,13 @@
 
 use super::phrases::Phrases;
 
-/// The bytes read of a long text: its beginning and its end.
+/// How many bytes of a long text are read: its beginning and its end.
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
 
-/// The phrase means a failure.
+/// Bit of a phrase that means a failure.
 const FAILED: u16 = 1;
-/// The phrase means a failure if a nonzero exit code follows.
+/// Bit of a phrase that means a failure if a nonzero exit code follows.
 const EXIT: u16 = 2;
 
 /// First words of a failure, after leading punctuation.
@@ -118,7 +118,7 @@ fn begins_with_failure(head: &str) -> bool {
     let first = head.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     FAILURE_BEGINNINGS.iter().any(|beginning| {
         let Some(rest) = strip_phrase(first, beginning) else { return false };
-        // "errors: 0", "error": null and "invalidate" are no failures.
+        // "errors: 0", "error": null and "invalidate" are not failures.
         let value = rest.trim_start_matches([':', ' ', '=', '"', '\'']);
         !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
             && !NO_ERROR_VALUES.iter().any(|none| strip_phrase(value, none).is_some())
@@ -136,7 +136,8 @@ fn says_success(head: &str) -> bool {
     ["exitcode: 0", "exit code: 0"].iter().any(|phrase| strip_phrase(head, phrase).is_some())
 }
 
-/// `exit code 3`, `exited with 1`, `exit status: 2`.
+/// Whether a text begins with a nonzero exit code: `exit code 3`, `exited with 1`, `exit status:
+/// 2`.
 fn exits_with_failure(text: &str) -> bool {
     let rest = strip_phrase(text, "exited").or_else(|| strip_phrase(text, "exit"));
     let mut rest = rest.unwrap_or_default().trim_start_matches([' ', '_']);
@@ -148,7 +149,7 @@ fn exits_with_failure(text: &str) -> bool {
     digits.get(..end).is_some_and(|code| code.bytes().any(|byte| byte != b'0'))
 }
 
-/// `ValueError: …`, as in the last line of a stack trace.
+/// Whether a line names an exception, such as `ValueError: …` at the end of a stack trace.
 fn is_exception_line(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(name, message)| {
         let is_count = message.trim().bytes().all(|byte| byte.is_ascii_digit());

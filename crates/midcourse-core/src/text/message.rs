@@ -6,40 +6,41 @@
 use super::phrases::Phrases;
 use crate::digest::Digest;
 
-/// The bytes read of a long message: its end, where a runaway repetition continues.
+/// How many bytes of a long message are read: its end, where a runaway repetition continues.
 const TAIL_BYTES: usize = 2048;
 
-/// A repetition has at least this many bytes and this many repeats; less is emphasis, a list or a
-/// table.
+/// A repetition has at least this many bytes and this many repeats; anything less is emphasis, a
+/// list or a table.
 const MIN_REPETITION_BYTES: usize = 160;
 const MIN_REPEATS: usize = 8;
 
-/// A repeated piece of this length is a paragraph, which needs fewer repeats.
+/// A repeated piece of at least this length is a paragraph, for which fewer repeats are enough.
 const MIN_PARAGRAPH_BYTES: usize = 80;
 const MIN_PARAGRAPH_REPEATS: usize = 4;
 
-/// The last bytes of a message, which in a repetition also occur earlier.
+/// How many of the last bytes of a message are searched for in the text before them. In a
+/// repetition, they occur there.
 const ENDING_BYTES: usize = 20;
 
-/// The repeated piece contains at least this many letters: rulers, numbers and brackets are layout.
+/// Fewest letters in a repeated piece: a piece of only dashes, digits or brackets is layout.
 const MIN_LETTERS_IN_PIECE: usize = 3;
 
 /// A sentence of this length that occurs this often in one message is a repetition, too.
 const MIN_SENTENCE_BYTES: usize = 16;
 const MIN_SENTENCE_REPEATS: usize = 6;
 
-/// A longer message is more than an announcement.
+/// Longest message that can be an announcement, in bytes; a longer message says more.
 const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
-/// The bytes read of a user's message; the rest of a longer one is usually a pasted document.
+/// How many bytes of a user's message are read; the rest of a longer one is usually a pasted
+/// document.
 const MAX_REQUEST_BYTES: usize = 2048;
 
-// What makes a phrase of a user's message a request to repeat.
-/// The phrase alone.
+/// Bit of a phrase that asks for repetition by itself.
 const ALONE: u16 = 1;
-/// The phrase after a number.
+/// Bit of a phrase that asks for repetition if it follows a number.
 const AFTER_NUMBER: u16 = 2;
-/// The phrase in a question.
+/// Bit of a phrase that asks for repetition if it is in a question.
 const IN_QUESTION: u16 = 4;
 static REQUESTS: Phrases<7> = Phrases::new([
     ("repeatedly", ALONE),
@@ -51,14 +52,13 @@ static REQUESTS: Phrases<7> = Phrases::new([
     ("iterations", AFTER_NUMBER),
 ]);
 
-/// Words before a count that make it a report: "failed three times".
+/// Words before a number of times that make it a report, not a request: "failed three times".
 const REPORT_VERBS: [&str; 7] =
     ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-/// Words after a count that make it a comparison: "ten times faster".
+/// Words after a number of times that make it a comparison, not a request: "ten times faster".
 const COMPARISONS: [&str; 10] =
     ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
-/// Number words.
 const NUMBER_WORDS: [&str; 14] = [
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
     "hundred", "several", "multiple",
@@ -100,7 +100,7 @@ pub(crate) fn repeats_itself(text: &str) -> bool {
         || repeats_one_sentence(tail)
 }
 
-/// Whether the last bytes of a text occur in it twice: a cheap test that most texts fail.
+/// Whether the last bytes of a text also occur earlier in it: a cheap test that most texts fail.
 fn ending_occurs_earlier(text: &str) -> bool {
     let text = text.trim_end();
     let last = text.ceil_char_boundary(text.len().saturating_sub(ENDING_BYTES));

@@ -95,7 +95,7 @@ impl ProviderName {
     }
 }
 
-/// Whether a character can be in the heading of a message without changing how it reads.
+/// Whether a character can be in the heading of a message without changing how the heading reads.
 fn is_harmless(c: char) -> bool {
     let is_invisible = matches!(
         c,

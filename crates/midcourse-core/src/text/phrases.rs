@@ -1,12 +1,12 @@
 //! Searches a text for many phrases in one pass, ignoring ASCII case.
 //!
-//! A phrase matches only at the start of a word, which most bytes are not. The phrases are sorted at
-//! compile time; an Aho-Corasick automaton would have to be built in every fresh hook process.
+//! A phrase matches only at the start of a word, which most bytes are not. The phrases are sorted
+//! at compile time; an Aho-Corasick automaton would have to be built in every fresh hook process.
 
-/// Flag next to a meaning: the phrase must end at the end of a word.
+/// Flag in the bits of a phrase: the phrase must end at the end of a word.
 pub(super) const WHOLE: u16 = 1 << 15;
 
-/// Phrases, each with the bits of its meaning.
+/// Phrases, each with bits that say what it means.
 pub(super) struct Phrases<const N: usize> {
     /// Sorted by first byte.
     list: [(&'static str, u16); N],
@@ -36,7 +36,7 @@ impl<const N: usize> Phrases<N> {
         Self { list, starts }
     }
 
-    /// Iterates over the matches: the byte offset of each and its meaning, without [`WHOLE`].
+    /// Iterates over the matches: the byte offset and the bits of each, without [`WHOLE`].
     pub(super) fn find_in<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, u16)> + 'a {
         let mut is_in_word = false;
         text.iter().enumerate().flat_map(move |(at, byte)| {

@@ -1,7 +1,7 @@
 //! Scans a text once: removes volatile values (ids, clock times, durations) from arguments and
 //! results, and normalizes an error while collecting the keywords that give its class.
 //!
-//! Called for every argument and every result, so the loops skip plain stretches quickly.
+//! Called for every argument and every result, so the loops quickly skip text that needs no change.
 
 use super::byte::{ByteKinds, is_token_byte, prefix_len};
 use super::error::ErrorClass;
@@ -11,7 +11,7 @@ use super::token::{
     write_token,
 };
 
-/// How many bytes before a digit its token may start; longer stretches are data, not tokens.
+/// How far before a digit its token may start, in bytes; longer stretches are data, not tokens.
 const MAX_TOKEN_LOOKBACK_BYTES: usize = 128;
 
 /// Names of fields whose values differ each time.
@@ -116,13 +116,13 @@ fn is_volatile_number(
     }
     if text_kind != TextKind::Arguments && punctuation.is_empty() {
         match after {
-            // `nginx[1234]`
+            // A process id: `nginx[1234]`.
             [b']', ..] if token.len() >= 3 => {
                 if matches!(before, [.., name, b'['] if name.is_ascii_alphanumeric()) {
                     return true;
                 }
             }
-            // `0.3 seconds`
+            // A duration: `0.3 seconds`.
             [b' ', b's' | b'm' | b'h' | b'u' | b'n' | 0xc2, ..] => {
                 let word = after.get(1..).unwrap_or_default();
                 let length = prefix_len(word, |byte| byte.is_ascii_alphabetic() || byte >= 0x80);
@@ -161,7 +161,8 @@ fn is_volatile_number(
     }
 }
 
-/// Whether a value follows the name of a volatile field, as in `"request_id": "req_1a"`.
+/// Whether the text before a value ends in the name of a volatile field, as in `"request_id":
+/// "req_1a"`.
 fn has_volatile_name(before: &[u8]) -> bool {
     let mut name = before;
     while let [rest @ .., b'"' | b':' | b'=' | b' '] = name {
@@ -199,11 +200,11 @@ fn is_position(before: &[u8], punctuation: &[u8], after: &[u8]) -> bool {
 /// What a scan of an error found.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ErrorScan {
-    /// At least one line says that something failed.
+    /// Whether at least one line says that something failed.
     pub(super) has_error_line: bool,
-    /// The class of the first error line that has one.
+    /// Error class of the first error line that has a class.
     pub(super) error_line_class: Option<ErrorClass>,
-    /// The class of the first line that has one.
+    /// Error class of the first line of any kind that has a class.
     pub(super) class: Option<ErrorClass>,
 }
 

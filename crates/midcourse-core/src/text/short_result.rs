@@ -1,15 +1,16 @@
-//! What a short tool result says: nothing was found, something is still running, a service is
-//! down, nothing was changed, the call was refused.
+//! What a short tool result says: that nothing was found, something is still running, a service is
+//! down, nothing was changed, or the call was refused.
 //!
 //! Only short results are read. In a long result the same phrases are content, not a statement
 //! about the call. `analysis` reads each result once, when its call ends.
 
 use super::phrases::{Phrases, WHOLE};
 
-/// Longer results are not read at all.
+/// Longest result that is read, in bytes.
 const MAX_READ_BYTES: usize = 600;
 
-/// Longer results are not read for "nothing found", "still running", "unchanged" or "wrong".
+/// Longest result that is read for "nothing found", "still running", "unchanged" or "wrong", in
+/// bytes.
 const MAX_STATEMENT_BYTES: usize = 240;
 
 /// Complete results that mean "nothing found".
@@ -50,7 +51,7 @@ const COUNTABLE_NOUNS: [&str; 18] = [
     "object",
 ];
 
-// What a phrase means, as bits.
+// The bits that say what a phrase means.
 /// Something is still running.
 const PENDING: u16 = 1;
 /// A service is down or overloaded.
@@ -73,7 +74,7 @@ const MISSING_CODE: u16 = 1 << 8;
 /// How many bytes after the start of a status word its code may begin.
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
-/// Phrases of tools, services and hosts.
+/// Phrases in the results of tools, services and hosts, with the bits that say what they mean.
 static PHRASES: Phrases<95> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
@@ -210,7 +211,7 @@ impl ShortResult {
     }
 }
 
-/// The meanings of all phrases in a text, or-ed. A code counts only right after a status word.
+/// The bits of all phrases in a text together. A status code counts only right after a status word.
 fn meaning_of(text: &str) -> u16 {
     let (mut all, mut status) = (0, None);
     for (at, meaning) in PHRASES.find_in(text.as_bytes()) {
@@ -243,7 +244,8 @@ fn finds_nothing(text: &str) -> bool {
     begins || is_empty_list(plain)
 }
 
-/// `{"results": [], "total": 0}`: a JSON object with an empty list and no number above zero.
+/// Whether a text is a JSON object with an empty list and no number above zero, such as
+/// `{"results": [], "total": 0}`.
 fn is_empty_list(text: &str) -> bool {
     text.starts_with('{')
         && text.contains("[]")

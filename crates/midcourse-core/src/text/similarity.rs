@@ -31,8 +31,8 @@ impl Sketch {
     }
 }
 
-/// The similarity of the part in which two texts differ: from the first different word to the last
-/// one.
+/// The similarity of the parts in which two texts differ: from their first different word to the
+/// last one.
 ///
 /// The arguments of two calls always share keys and paths, so comparing them whole would overstate
 /// their similarity.

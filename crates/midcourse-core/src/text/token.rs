@@ -1,12 +1,12 @@
 //! Normalizes one token: replaces the parts that a machine generated (ids, addresses, clock times)
-//! and keeps the parts that carry meaning.
+//! and keeps the meaningful parts.
 //!
 //! Normalizing too much is as bad as too little. A bare number always stays, so "12 errors" and
 //! "7 errors" differ.
 
 use super::byte::{ByteKinds, prefix_len};
 
-/// Replaces a volatile value.
+/// The byte that replaces a volatile value.
 pub(super) const PLACEHOLDER: u8 = b'#';
 
 /// The shortest hexadecimal word that counts as an id; a short commit hash has 7 characters.
@@ -15,12 +15,12 @@ const MIN_ID_LEN: usize = 7;
 /// The prefix of generated names of temporary files.
 const TEMPORARY_PREFIX: &[u8] = b"tmp";
 
-/// A generated temporary name has at least this many characters after its prefix.
+/// Fewest characters after the prefix in a generated temporary name.
 const MIN_TEMPORARY_SUFFIX_LEN: usize = 5;
 
 const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
-/// The kind of text a token is from, which decides what is volatile in it.
+/// The kind of text a token is from. It determines which parts are volatile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
     /// Durations and positions are part of what the call asks for, and stay.
@@ -40,7 +40,7 @@ pub(super) fn split_punctuation(token: &[u8]) -> (&[u8], &[u8]) {
     token.split_at(end)
 }
 
-/// What one pass over a token shows about it.
+/// What kinds of bytes a token contains, collected in one pass.
 pub(super) struct Shape {
     kinds: ByteKinds,
     longest_hex_run: usize,
@@ -63,8 +63,8 @@ pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
 }
 
 impl Shape {
-    /// Whether a token with a digit needs a closer look. Most are short numbers and names, and do
-    /// not.
+    /// Whether a token with a digit needs a closer look. Most tokens are short numbers and names,
+    /// and need none.
     pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
         self.longest_hex_run >= MIN_ID_LEN
             || self.kinds.intersects(ByteKinds::COLON)
@@ -113,7 +113,8 @@ fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out:
         out.extend_from_slice(component);
         return;
     }
-    // A call may ask for a certain day; a date with a time is a clock time.
+    // A date in arguments may be a day that the call asks for; a date with a time is always a clock
+    // time.
     if is_date(component) && (text_kind != TextKind::Arguments || component.len() > 10) {
         out.push(PLACEHOLDER);
         return;
@@ -211,7 +212,7 @@ fn is_uuid(word: &[u8]) -> bool {
         })
 }
 
-/// `2026-11-15`, alone or followed by a time.
+/// Whether a token is a date such as `2026-11-15`, alone or followed by a time.
 fn is_date(token: &[u8]) -> bool {
     token.len() >= 10
         && token.get(4) == Some(&b'-')
@@ -222,8 +223,8 @@ fn is_date(token: &[u8]) -> bool {
         && token.get(10).is_none_or(|next| matches!(next, b'T' | b'_' | b'-' | b':'))
 }
 
-/// `08:12:34`, with or without a fraction or time zone; in an error also `12:34`, which may be a
-/// position.
+/// Whether a path component is a clock time such as `08:12:34`, with or without a fraction or time
+/// zone. In an error `12:34` counts too, because it may be a position.
 fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     const CLOCK: ByteKinds = ByteKinds::DIGIT
         .union(ByteKinds::COLON)
@@ -245,7 +246,7 @@ fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     parts >= min_parts && component.split(|byte| *byte == b':').enumerate().all(is_part)
 }
 
-/// `0.03s`, `12ms`, `1h2m3s`.
+/// Whether a text is a duration, such as `0.03s`, `12ms` or `1h2m3s`.
 fn is_duration(part: &[u8]) -> bool {
     let ends_in_unit = matches!(part.last(), Some(b's' | b'm' | b'h' | b'n' | b'c'));
     if !ends_in_unit || !part.first().is_some_and(u8::is_ascii_digit) {

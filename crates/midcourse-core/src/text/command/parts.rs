@@ -77,7 +77,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// A here-document ends the command after its first line, which may redirect the output.
+    /// Splits a command. A here-document ends the command after its first line, which may redirect
+    /// the output.
     pub(super) fn of(command: &'a str) -> Self {
         let document = command.find("<<");
         let end = document.and_then(|at| command.get(at..)?.find('\n').map(|line| at + line));

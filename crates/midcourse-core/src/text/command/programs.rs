@@ -1,7 +1,7 @@
 //! The known programs and what they do.
 //!
-//! One perfect-hash table, built at compile time, so that a fresh process pays nothing for it and a
-//! command costs one lookup per program.
+//! The table is a perfect hash, built at compile time, so that a fresh process pays nothing for it
+//! and a command costs one lookup per program.
 
 use phf::phf_map;
 
@@ -19,9 +19,10 @@ impl Program {
     pub(super) const LISTS_PROCESSES: Self = Self::with_traits(1 << 1);
     /// Shows a file or a part of it.
     pub(super) const SHOWS_FILE: Self = Self::with_traits(1 << 2);
-    /// Prints something else each time.
+    /// Prints something that differs each time, such as the date.
     pub(super) const PRINTS_CLOCK: Self = Self::with_traits(1 << 3);
-    /// Adds nothing to the command it is combined with.
+    /// Does not count next to another program of the same command line, as `echo` in `make; echo
+    /// done`.
     pub(super) const NEUTRAL: Self = Self::with_traits(1 << 4);
     /// Reads and changes nothing.
     pub(super) const READS: Self = Self::with_traits(1 << 5);
@@ -44,7 +45,7 @@ impl Program {
         .union(Self::PRINTS_CLOCK)
         .union(Self::LISTS_PROCESSES);
 
-    /// The program of this file name.
+    /// The known traits of the program with this file name.
     pub(super) fn named(name: &str) -> Self {
         PROGRAMS.get(name).copied().unwrap_or_default()
     }
