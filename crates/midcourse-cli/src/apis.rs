@@ -1,10 +1,10 @@
-//! Model APIs: parsing requests and responses, and inserting text into a request.
+//! Model APIs: parses requests and responses, and inserts text into requests.
 //!
-//! Each API is a file with private wire types. A request is parsed into items that borrow from the
-//! client's bytes, a response into a [`Reply`]. Parsing never reports an error: a body that is not
-//! understood is `None`, and the proxy forwards it unchanged. [`insert`] is the only way to add
-//! text, and it changes none of the client's bytes. Nothing here touches the store, the clock or
-//! the network; `proxy` is the only caller that does.
+//! Each API is one file with private wire types. A request is parsed into items that borrow from
+//! the client's bytes, a response into a [`Reply`]. Parsing never reports an error: a body that
+//! cannot be parsed becomes `None`, and the proxy forwards it unchanged. Text is added only with
+//! [`insert`], which changes none of the client's bytes. Nothing here touches the store, the clock
+//! or the network; the caller, `proxy`, does.
 
 mod anthropic;
 mod conversation;
@@ -24,16 +24,16 @@ pub(crate) use request::{Item, Request, is_unique_call_id};
 /// A model API that the proxy understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Messages,
-    /// OpenAI's Chat Completions, which many other servers implement.
+    /// OpenAI's Chat Completions API, which many other servers implement.
     ChatCompletions,
 }
 
 impl Api {
     const ALL: [Self; 2] = [Self::Messages, Self::ChatCompletions];
 
-    /// The name under which records mention this API.
+    /// The name of this API in stored records.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Messages => "anthropic",
@@ -41,12 +41,12 @@ impl Api {
         }
     }
 
-    /// Whether records use this name for an API.
+    /// Whether `name` is the name of an API in stored records.
     pub(crate) fn has_name(name: &str) -> bool {
         Self::ALL.into_iter().any(|api| api.name() == name)
     }
 
-    /// The API of a model request to this path.
+    /// The API that serves this URL path; `None` if it is not the path of a model request.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.ends_with("/v1/messages") {

@@ -1,7 +1,7 @@
 //! Replays finished runs through the engine: what midcourse would have said, and when.
 //!
-//! The engine gets the run event by event, as if it were live, and may deliver after each event.
-//! Nothing is stored. `backtest` and `eval` both go through [`step_events`].
+//! The engine gets the events one by one, as in a live run, and may deliver messages after each
+//! event. Nothing is stored. `backtest` and `eval` both use [`step_events`].
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use midcourse::{
 
 use crate::formats::events::ParsedRun;
 
-/// What followed from one record; only steps in which something happened are kept.
+/// The engine's output after one record. Steps without output are not kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BacktestStep {
-    /// Position of the event in its run, from 1.
+    /// Position of the event in its run, counted from 1.
     pub(crate) event: usize,
-    /// Tool calls that had ended by then.
+    /// Number of tool calls that had ended by then.
     pub(crate) call: u64,
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
@@ -27,22 +27,23 @@ pub(crate) struct BacktestStep {
 /// A message that would have been delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BacktestDelivery<'a> {
-    /// Position of the event that it would have followed, from 1.
+    /// Position of the event after which the message would have been delivered, counted from 1.
     pub(crate) event: usize,
-    /// Tool calls that had ended by then.
+    /// Number of tool calls that had ended by then.
     pub(crate) call: u64,
     pub(crate) at: Timestamp,
     pub(crate) delivery: &'a Delivery,
 }
 
 impl<'a> BacktestDelivery<'a> {
-    /// The kind of the cause, such as `doom_loop`; the provider for a message without a cause.
+    /// What the message is about, such as `doom_loop`. For a message without a cause, the name of
+    /// its provider.
     pub(crate) fn cause_name(self) -> &'a str {
         self.delivery.why().map_or_else(|| self.delivery.provider(), |why| why.cause.kind())
     }
 }
 
-/// The deliveries of some steps, in order.
+/// All deliveries in these steps, in order.
 pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = BacktestDelivery<'_>> {
     steps.iter().flat_map(|&BacktestStep { event, call, at, ref step, .. }| {
         let with_position = move |delivery| BacktestDelivery { event, call, at, delivery };
@@ -50,7 +51,7 @@ pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = Backtes
     })
 }
 
-/// The result of one run.
+/// The result of replaying one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BacktestReport {
     pub(crate) run_id: String,
@@ -61,7 +62,7 @@ pub(crate) struct BacktestReport {
     pub(crate) events: usize,
     /// Events that could not be parsed.
     pub(crate) skipped_events: usize,
-    /// Why parsing stopped before the end of the line.
+    /// Why parsing stopped before the end of the run's line; `None` if all of it was parsed.
     pub(crate) parse_error: Option<String>,
     pub(crate) calls: u64,
     pub(crate) errors: u64,
@@ -79,14 +80,14 @@ impl BacktestReport {
         self.deliveries().next()
     }
 
-    /// Tool calls and time between the first delivery and the end of the run.
+    /// Number of tool calls, and time, between the first delivery and the end of the run.
     pub(crate) fn after_first_delivery(&self) -> Option<(u64, Duration)> {
         let first = self.first_delivery()?;
         Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
     }
 }
 
-/// Replays a run through a new engine.
+/// Replays a run. `engine` must be new.
 pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
         run;
@@ -112,8 +113,9 @@ pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     }
 }
 
-/// Steps a new engine through a run. An event is its position in the run, from 1, and its payloads
-/// with their times; the engine may deliver after the last payload of each event.
+/// Steps an engine, which must be new, through a run. Each item of `events` is the position of an
+/// event in the run, counted from 1, and the event's payloads with their times. The engine may
+/// deliver after the last payload of each event.
 pub(crate) fn step_events<P>(
     engine: &mut Engine,
     identity: &RunIdentity,
@@ -132,7 +134,7 @@ where
             let is_last = payloads.peek().is_none();
             let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
             let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
-            // The engine's own records take the seqs that follow.
+            // The engine's own records get the next sequence numbers.
             let next_seq = step.records.last().map_or(seq, |record| record.seq).saturating_add(1);
             if step != Step::default() {
                 let call = engine.trajectory().tool_call_count();

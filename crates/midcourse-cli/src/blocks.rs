@@ -1,7 +1,7 @@
 //! Tool results that arrive as a list of content blocks.
 //!
-//! Model APIs and hosts use the same block format, so `apis` and `hosts` share this conversion.
-//! It never fails: a block of an unknown type is kept as its JSON text.
+//! Model APIs and hosts use the same block format, so `apis` and `hosts` share this conversion. The
+//! conversion never fails: a block of an unknown type is kept as its JSON text.
 
 use midcourse::{ImageContent, TextContent, ToolResult, ToolResultBlock as Block};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The command line: its arguments, its exit codes, and how errors are printed.
 //!
-//! Results go to standard output, everything else to standard error. Exit code 0 is success, 1 an
-//! error (or a problem that `verify` found, or a threshold that `eval` missed), 2 an invalid command
-//! line.
+//! Results go to standard output, everything else to standard error. The exit code is 0 for
+//! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`
+//! found a problem or `eval` missed a threshold.
 
 mod backtest;
 mod columns;
@@ -120,8 +120,8 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub(crate) fn run() -> ExitCode {
-    // Before the other commands are parsed: a wrong command line must not exit with code 2 here,
-    // because that would block the agent.
+    // `hook` is parsed separately, before the other commands: an invalid command line must not exit
+    // with code 2, because this exit code of a hook blocks the agent.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "hook") {
         return hook::run(words.collect());
@@ -142,7 +142,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),
-        // Handled above; it is here for `midcourse help`.
+        // `hook` was handled above. The variant exists so that `midcourse help` lists it.
         Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
@@ -165,7 +165,7 @@ const fn success_if(is_success: bool) -> ExitCode {
     if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether the reader of our output closed it, as `head` does.
+/// Whether writing failed because the reader closed the pipe, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()

@@ -1,10 +1,10 @@
-//! The configuration file, `midcourse.toml`: how runs are analysed, what is known about tools, how
-//! much a run may use, which providers are on and how many messages they may send.
+//! The configuration file, `midcourse.toml`: how runs are analysed, properties of tools, budgets,
+//! which providers are enabled and how many messages they may send.
 //!
 //! Keys that a file does not set keep their shipped values. A wrong key or value is an error that
-//! shows its place and what is allowed there; nothing is ignored silently. `docs/configuration.md`
-//! describes every key, and a test compares it with this code. Which file applies to a run is
-//! decided in [`find`]; [`crate::run_settings`] is the caller.
+//! shows its position and what is allowed there; nothing is ignored silently.
+//! `docs/configuration.md` describes every key, and a test compares it with this code. [`find`]
+//! determines which files apply to a run, for [`crate::run_settings`].
 
 mod error;
 mod file;
@@ -35,33 +35,33 @@ pub(crate) use layer::Layer;
 pub(crate) use overrides::Overrides;
 pub(crate) use trust::{Approval, Trusted};
 
-/// The settings of one configuration file, or of several laid over each other.
+/// The settings of one configuration file, or of several files merged.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(crate) mode: Mode,
     pub(crate) budget: Budget,
-    /// Time from the start of the run; whoever starts it turns this into a moment.
+    /// Duration from the start of the run. The code that starts the run computes the point in time.
     pub(crate) deadline: Option<Duration>,
     pub(crate) analysis: TrajectoryAnalysisConfig,
     pub(crate) messages: MessageLimits,
     pub(crate) providers: ProviderSettings,
 }
 
-/// Limits on messages. `None` keeps the limit of the host.
+/// Limits on messages. `None` means that the host's limit applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MessageLimits {
-    /// Tool calls between the first and the second message about one cause.
+    /// Minimum number of tool calls between the first and the second message about one cause.
     pub(crate) cooldown_calls: Option<NonZeroU32>,
-    /// Pieces of guidance at one decision point.
+    /// Maximum number of guidance messages at one decision point.
     pub(crate) max_per_decision: Option<NonZeroU32>,
-    /// Messages in one run.
+    /// Maximum number of messages in one run.
     pub(crate) max_deliveries: Option<NonZeroU32>,
-    /// Characters of all messages in one run.
+    /// Maximum number of characters in all messages of one run.
     pub(crate) max_chars: Option<NonZeroU32>,
 }
 
 impl MessageLimits {
-    /// The host's policy with the limits that are set here.
+    /// The host's policy, with the limits that are set here replacing the host's.
     fn over(self, host: DeliveryPolicy) -> DeliveryPolicy {
         let Self { cooldown_calls, max_per_decision, max_deliveries, max_chars } = self;
         let DeliveryPolicy { feedback, mut guidance, mut ledger, .. } = host;
@@ -77,7 +77,7 @@ impl MessageLimits {
 }
 
 impl Config {
-    /// The values midcourse ships with.
+    /// The configuration that midcourse ships with.
     pub(crate) fn shipped() -> Self {
         Self {
             mode: Mode::default(),
@@ -98,12 +98,12 @@ impl Config {
         wire::read(text).map_err(|error| InvalidConfig::new(text, &error))
     }
 
-    /// The engine for this configuration, without a host's limits.
+    /// An engine with this configuration and without a host's limits.
     pub(crate) fn engine(&self) -> Engine {
         self.engine_for(DeliveryPolicy::default())
     }
 
-    /// The engine for this configuration. `host` is the host's own policy; limits that the
+    /// An engine with this configuration. `host` is the host's own policy; limits that the
     /// configuration sets replace the host's.
     pub(crate) fn engine_for(&self, host: DeliveryPolicy) -> Engine {
         let messages = MessageSettings {
@@ -111,7 +111,7 @@ impl Config {
             delivery: self.messages.over(host),
         };
         let mut analysis = self.analysis.clone();
-        // The drift detector's provider needs the drift pattern.
+        // The drift provider depends on the drift pattern, so enable its detection.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
         let prompt = Prompt::new(messages.template(self.budget));
         Engine::new(prompt, analysis).with_mode(self.mode)

@@ -40,11 +40,11 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// Escapes everything that could control the terminal or reorder the text on it. Newlines and tabs
-/// stay.
+/// Escapes every character that could control the terminal or reorder text on it. Newlines and tabs
+/// are kept.
 pub(crate) fn escape_control_chars(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    // These characters change the writing direction and can make text read as something else.
+    // These characters change the writing direction, which can make a text look like another one.
     let is_bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     if !text.contains(|c| is_control(c) || is_bidi(c)) {
         return Cow::Borrowed(text);
@@ -77,7 +77,7 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     line
 }
 
-/// Describes a record by a label of at most nine characters and a text.
+/// Describes a record: a label of at most nine characters, and a text.
 pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {

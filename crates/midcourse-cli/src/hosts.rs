@@ -1,10 +1,10 @@
-//! Hosts: coding agents with hooks. One module per host holds everything known about it: how its
-//! payloads are decoded and replies encoded, how hooks get into its command line, what it can
-//! honour, and what its transcript adds.
+//! Hosts: coding agents with hooks. One module per host contains everything specific to it:
+//! decoding payloads, encoding replies, adding hooks to its command line, and reading its
+//! transcript.
 //!
 //! Decoding never fails: a payload that cannot be read becomes an `Unread` event. Encoding is
-//! strict, because hosts drop replies that they do not expect. Nothing here touches the store or
-//! the clock; `midcourse hook` and `midcourse run` put the parts together.
+//! strict, because hosts drop replies with an unexpected form. Nothing here touches the store or
+//! the clock; `midcourse hook` and `midcourse run` do.
 
 mod claude_code;
 mod codex;
@@ -25,28 +25,29 @@ use midcourse::{
 
 pub(crate) use reply::ReplyEvent;
 
-/// Messages in one run. Hosts keep what a hook gives them and send it with every later request.
+/// Maximum number of messages in one run. It is low because hosts keep hook messages and send them
+/// with every later request.
 const MAX_DELIVERIES: u64 = 40;
 
-/// Characters of all messages in one run.
+/// Maximum number of characters in all messages of one run.
 const MAX_CHARS: u64 = 12_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
     ClaudeCode,
     Codex,
-    /// The agent of `midcourse demo`, which has the hooks of Claude Code.
+    /// The agent of `midcourse demo`, which uses the same hooks as Claude Code.
     Demo,
 }
 
 /// A decoded payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Decoded {
-    /// In order. Empty if the payload says nothing about the trajectory.
+    /// The events, in order. Empty if the payload contains nothing to record.
     pub(crate) events: Vec<Event>,
-    /// The hook event to name in the reply. `None` if the host takes no message here.
+    /// The hook event to name in the reply. `None` if the host accepts no message in this reply.
     pub(crate) reply_event: Option<ReplyEvent>,
-    /// The host's own file of the session, if it may add something to the payload.
+    /// The host's transcript of the session, if it may contain more than the payload.
     pub(crate) transcript: Option<PathBuf>,
     /// The agent's working directory.
     pub(crate) cwd: Option<PathBuf>,
@@ -56,7 +57,8 @@ pub(crate) struct Decoded {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookedArguments {
     pub(crate) arguments: Vec<OsString>,
-    /// Files that the arguments refer to, relative to the folder of the launch.
+    /// Paths and contents of files that the arguments refer to. Paths are relative to the launch's
+    /// folder.
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
@@ -87,13 +89,13 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// The host of a program, by the name of its file.
+    /// The host whose program has this file name.
     pub(crate) fn of_program(program: &Path) -> Option<Self> {
         let name = program.file_stem()?.to_str()?;
         Self::ALL.into_iter().find(|host| host.program() == Some(name))
     }
 
-    /// The name in records and on the command line of `hook`.
+    /// The host's name in records and in `midcourse hook HOST`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -102,7 +104,7 @@ impl Host {
         }
     }
 
-    /// The name of its program, if users have one.
+    /// The file name of the host's program; `None` if users cannot start it themselves.
     pub(crate) const fn program(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some("claude"),
@@ -111,7 +113,7 @@ impl Host {
         }
     }
 
-    /// Decodes one payload of a hook, received at this time.
+    /// Decodes the payload of a hook. `at` is the time at which it was received.
     pub(crate) fn decode(self, bytes: &[u8], at: Timestamp) -> Decoded {
         match self {
             Self::ClaudeCode | Self::Demo => claude_code::decode(self, bytes, at),
@@ -119,13 +121,13 @@ impl Host {
         }
     }
 
-    /// Whether the transcript has to be read: for the tokens of model responses, if they are
-    /// counted, and for Codex always, since its hooks do not report how every call ended.
+    /// Whether the transcript has to be read. It is needed to count tokens, and always for Codex,
+    /// whose hooks do not report how every call ended.
     pub(crate) const fn needs_transcript(self, counts_tokens: bool) -> bool {
         counts_tokens || matches!(self, Self::Codex)
     }
 
-    /// Adds what the last part of the transcript knows.
+    /// Adds what only the transcript contains. `tail` is the last part of the transcript.
     #[must_use]
     pub(crate) fn add_transcript(
         self,
@@ -139,8 +141,8 @@ impl Host {
         }
     }
 
-    /// The reply that brings messages to the agent. Empty if there are none, or if the host takes
-    /// none here.
+    /// Encodes the reply with the messages for the agent. Empty if there are no messages, or if the
+    /// host accepts none at this hook event.
     pub(crate) fn encode<'a>(
         self,
         deliveries: impl IntoIterator<Item = &'a Delivery>,
@@ -154,8 +156,8 @@ impl Host {
         }
     }
 
-    /// Limits on messages. All hosts keep messages for the rest of the session and send them with
-    /// every later request, so there are few.
+    /// The limits on messages. They are low because all hosts keep messages for the rest of the
+    /// session and send them with every later request.
     pub(crate) fn delivery_policy(self) -> DeliveryPolicy {
         DeliveryPolicy {
             guidance: GuidanceSelection { max_per_decision: 1 },
@@ -182,19 +184,19 @@ impl Host {
         }
     }
 
-    /// Whether `run` starts a proxy for this host unless the user decides. `is_set` tells whether an
+    /// Whether `midcourse run` starts a proxy for this host by default. `is_set` returns whether an
     /// environment variable has a value.
     #[cfg(feature = "proxy")]
     pub(crate) fn uses_proxy(self, is_set: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::ClaudeCode => claude_code::uses_proxy(is_set),
-            // The proxy forwards Codex's API without reading it.
+            // The proxy cannot parse Codex's API, and the demo has no model.
             Self::Codex | Self::Demo => false,
         }
     }
 
-    /// Makes an event. An event without an id counts once if it comes twice in a row, because hooks
-    /// may be installed twice.
+    /// Creates an event. An event without an id is recorded only once if it is reported twice in a
+    /// row, because hooks may be installed twice.
     fn event(
         self,
         channel: Channel,
@@ -206,7 +208,8 @@ impl Host {
         if event.fact.is_some() { event } else { event.deduped() }
     }
 
-    /// A payload that cannot be read, in the run that it seems to belong to.
+    /// Creates an unread event from a payload that cannot be decoded, in its session's run if the
+    /// session id can be found.
     fn unread(self, bytes: &[u8], at: Timestamp) -> Decoded {
         let run = session_id_in(bytes).map_or_else(
             || RunIdentity::root(format!("{}.unread", self.name())),
@@ -223,14 +226,15 @@ impl Decoded {
         Self { events: Vec::new(), reply_event: None, transcript: None, cwd: None }
     }
 
-    /// One event. A message can be delivered where the host reads the reply, and nowhere else.
+    /// A payload with one event. `reply` is `None` if the host does not read the reply: then no
+    /// message can be delivered.
     fn one(mut event: Event, reply: Option<(ReplyEvent, DecisionPoint)>) -> Self {
         let (reply_event, decision_point) = reply.unzip();
         event.decision_point = decision_point;
         Self { events: vec![event], reply_event, ..Self::nothing() }
     }
 
-    /// The run of a payload that could not be read.
+    /// The id of the run that has an unread event; `None` if the payload was decoded.
     pub(crate) fn unread_run(&self) -> Option<&str> {
         self.events.iter().find_map(|event| {
             let is_unread = matches!(event.payload, TrajectoryPayload::Unread { .. });
@@ -239,7 +243,7 @@ impl Decoded {
     }
 }
 
-/// The run of a session, or of a subagent in it.
+/// The run of a session, or the child run of a subagent in the session.
 pub(crate) fn session_run(session: &str, subagent: Option<&str>) -> RunIdentity {
     let session_run = RunIdentity::root(session);
     match subagent.filter(|subagent| !subagent.is_empty()) {

@@ -1,8 +1,8 @@
-//! The log file of hooks and proxies, `hook.log`: one line per problem. Nobody reads their standard
-//! error.
+//! The log file of hooks and proxies, `hook.log`: one line per problem. Nobody reads the standard
+//! error of these processes.
 //!
-//! It is in the data directory, or in the user's cache folder if that cannot be written. At 1 MiB it
-//! is renamed to `hook.log.old`, which replaces the previous one.
+//! The log is in the data directory, or in the user's cache folder if the data directory is not
+//! writable. At 1 MiB it is renamed to `hook.log.old`, replacing the previous one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,26 +13,27 @@ use midcourse::{DataDir, now};
 
 use crate::terminal::sanitized;
 
-/// In bytes.
+/// Size in bytes at which the log is renamed.
 const MAX_LOG_LEN: u64 = 1024 * 1024;
 
 const MAX_LINE_CHARS: usize = 500;
 
 pub(crate) struct Log {
-    /// Tried in order.
+    /// Possible log files. The first one that can be written is used.
     files: Vec<PathBuf>,
     writer: String,
 }
 
 impl Log {
-    /// The log of a data directory. `writer` is the name in front of each line.
+    /// The log of a data directory. Each line contains `writer`, such as `proxy` or the name of the
+    /// host.
     pub(crate) fn new(data_dir: Option<&DataDir>, writer: &str) -> Self {
         let main = data_dir.map(DataDir::log_file);
         let cache = dirs::cache_dir().map(|folder| folder.join("midcourse").join("hook.log"));
         Self { files: main.into_iter().chain(cache).collect(), writer: writer.to_owned() }
     }
 
-    /// The file, if something was written to it within the last `time`.
+    /// The log file, if it was written to within the last `time`.
     pub(crate) fn written_within(&self, time: Duration) -> Option<&Path> {
         let is_recent = |file: &&PathBuf| {
             let modified = file.metadata().and_then(|found| found.modified());
@@ -41,7 +42,8 @@ impl Log {
         self.files.iter().find(is_recent).map(PathBuf::as_path)
     }
 
-    /// Writes a line to the first file that can be written. There is nowhere to report a failure.
+    /// Writes a line to the first file that can be written. Errors are ignored: there is nowhere to
+    /// report them.
     pub(crate) fn write(&self, message: &str) {
         let at = i64::try_from(now().unix_ms()).ok();
         let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
@@ -60,7 +62,7 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
         builder.create(folder)?;
     }
     if file.metadata().is_ok_and(|found| found.len() > MAX_LOG_LEN) {
-        // Another process may have renamed it just before.
+        // This fails if another process has just renamed the file.
         let _ = fs::rename(file, file.with_extension("log.old"));
     }
     let mut options = OpenOptions::new();

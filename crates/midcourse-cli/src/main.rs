@@ -1,6 +1,6 @@
 //! The `midcourse` command: keeps unattended LLM agents on course.
 //!
-//! Everything here is private to the command; programs embed the crate `midcourse` instead.
+//! This crate has no public API; other programs use the crate `midcourse`.
 
 #[cfg_attr(
     not(feature = "proxy"),

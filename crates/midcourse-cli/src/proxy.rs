@@ -1,10 +1,10 @@
 //! `midcourse proxy`: a local HTTP proxy between an agent and its model API.
 //!
-//! One process with two sides. The network side (`server`, `upstream`, `response_copy`) is async,
-//! forwards all traffic and knows nothing about trajectories. The recorder (`worker`,
-//! `store_writer`, `proxied_runs`) is one thread that knows nothing about the network: it gets
-//! model requests and responses, and replies with text to insert. The network side waits for it
-//! only a few milliseconds.
+//! The proxy is one process with two parts. The network side (`server`, `upstream`,
+//! `response_copy`) is async, forwards all traffic and knows nothing about trajectories. The
+//! recorder (`worker`, `store_writer`, `proxied_runs`) is one thread that knows nothing about the
+//! network: it gets model requests and responses, and replies with text to insert. The network side
+//! waits for this reply only a few milliseconds.
 
 mod compressed;
 mod feedback_cache;
@@ -37,14 +37,14 @@ use recorder::Recorder;
 use server::Server;
 pub(crate) use upstream::{BASE_URL_ALIAS, BASE_URLS, Upstreams, is_proxy};
 
-/// The variable with the token to use, for a proxy that takes over a known address.
+/// The environment variable in which `midcourse run` passes the access token to its proxy.
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
-/// How long a request may wait for the recorder, and the variable that overrides it.
+/// How long a request may wait for the recorder, and the environment variable that overrides this.
 const MAX_WAIT: Duration = Duration::from_millis(20);
 const MAX_WAIT_VARIABLE: &str = "MIDCOURSE_PROXY_MAX_WAIT_MS";
 
-/// How long the recorder may take to finish when the proxy stops.
+/// How long the recorder may take to write the remaining records when the proxy stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
@@ -86,10 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 "other machines can reach {address}; only the token in the URL protects it"
             ));
         }
-        // No value needs quoting in a shell.
+        // The values need no quoting in a shell.
         let line = |(variable, value)| format!("export {variable}={value}\n");
         let lines: String = variables(address, &token).into_iter().map(line).collect();
-        // The reader may close the pipe after the first line.
+        // Ignore errors: the reader may close the pipe after the first line.
         let mut out = io::stdout().lock();
         let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
@@ -117,7 +117,7 @@ fn max_wait_in_environment() -> Option<NonZeroU64> {
     std::env::var(MAX_WAIT_VARIABLE).ok()?.parse().ok()
 }
 
-/// Forwards all traffic and records nothing, in place of a proxy that keeps crashing.
+/// Forwards all traffic without recording. Used instead of a proxy that keeps crashing.
 pub(crate) fn forward_only(
     listener: TcpListener,
     token: String,
@@ -132,9 +132,9 @@ pub(crate) fn forward_only(
     }
 }
 
-/// Serves until a signal arrives, or until [`orphaned`] returns if `ends_when_orphaned`.
+/// Serves until a signal arrives or, with `ends_when_orphaned`, until [`orphaned`] returns.
 fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Result<()> {
-    // One thread forwards more than any agent sends, and wakes no other thread for it.
+    // One thread is enough for the traffic of agents, and avoids waking other threads.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -150,7 +150,7 @@ fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Res
         }
         anyhow::Ok(())
     })?;
-    // Dropping the open exchanges records that they were cut off.
+    // This drops the open exchanges, which records that they were cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
@@ -171,12 +171,12 @@ async fn stop_signal() {
 
 #[cfg(not(unix))]
 async fn stop_signal() {
-    // If no handler can be installed, the system ends the process.
+    // If this fails to install a handler, the signal simply ends the process.
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Returns once the parent process is gone and no request arrived for a day. Until then the agent
-/// may continue without `midcourse run`, and needs the proxy to reach its model.
+/// Returns once the parent process is gone and no request has arrived for a day. Until then, the
+/// agent may still be running without `midcourse run` and need the proxy to reach its model.
 #[cfg(unix)]
 async fn orphaned(server: &Server) {
     const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -212,12 +212,12 @@ fn inherited() -> Result<TcpListener> {
     anyhow::bail!("--inherited is not supported on this system")
 }
 
-/// A random token of 244 bits.
+/// A random access token of 244 bits, which is the first path segment of the proxy's URLs.
 pub(crate) fn new_token() -> String {
     format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// The environment variables that point clients at a proxy.
+/// The environment variables, with their values, that make clients use the proxy.
 pub(crate) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
     let variable = |(variable, api, _): (&'static str, &str, &str)| {
         (variable, format!("http://{address}/{token}/{api}"))

@@ -1,9 +1,9 @@
-//! The settings of a run: its deadline, its configuration, and whether a proxy delivers the messages.
+//! The settings of a run: its deadline, its configuration, and whether a proxy delivers messages.
 //!
-//! `midcourse run` finds them once and saves them in `launches/ID` ([`launch`]); its hooks and its
-//! proxy load them by that id. Hooks that the user installed permanently find them at every event.
-//! They are recorded where a run begins ([`events`]), so that replay reads them from the records.
-//! Problems with a configuration file become warnings, and the rest applies.
+//! `midcourse run` determines the settings once and saves them in `launches/ID` ([`launch`]); its
+//! hooks and its proxy load them by this id. Hooks that the user installed permanently determine
+//! the settings at every event. The settings are recorded when a run begins ([`events`]), so that a
+//! replay can use them. A configuration file with an error is skipped with a warning.
 
 mod events;
 mod launch;
@@ -21,22 +21,23 @@ pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSettings {
-    /// The launch of `midcourse run` they belong to. `None` where the hooks are installed
-    /// permanently, and in a replay.
+    /// The id of the launch by `midcourse run`. `None` if hooks are installed permanently, and in a
+    /// replay.
     pub(crate) launch_id: Option<String>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) config: Config,
-    /// The keys that are set, as TOML in canonical form; empty if none is. [`Config::parse`] turns it
-    /// into `config` again.
+    /// The keys that are set, as canonical TOML; empty if none is set. [`Config::parse`] of this
+    /// text gives `config`.
     pub(crate) config_text: String,
     /// Whether a proxy delivers the messages, so that hooks only record.
     pub(crate) proxy_delivers: bool,
-    /// Configuration that was skipped: which, why, and what to do. Quotes files unescaped.
+    /// A warning for each configuration file that was skipped: which, why, and what to do. May
+    /// quote file contents unescaped.
     pub(crate) warnings: Vec<String>,
 }
 
 impl RunSettings {
-    /// The shipped configuration and no deadline.
+    /// The configuration that midcourse ships with, and no deadline.
     pub(crate) fn shipped() -> Self {
         Self {
             launch_id: None,
@@ -48,15 +49,15 @@ impl RunSettings {
         }
     }
 
-    /// The settings for one event: those of the launch if there is one, otherwise those found for
-    /// the agent's working directory.
+    /// The settings for one event: those of its launch or, without a launch, those found for the
+    /// agent's working directory.
     pub(crate) fn for_event(
         data_dir: Option<&DataDir>,
         launch_id: Option<&str>,
         cwd: Option<&Path>,
     ) -> Self {
         let Some(id) = launch_id else {
-            // An empty path contains no project's file.
+            // With an empty path, no project's file is found.
             let cwd = cwd.unwrap_or_else(|| Path::new(""));
             return data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd));
         };
@@ -67,15 +68,15 @@ impl RunSettings {
         }
     }
 
-    /// Settings for a launch that cannot be loaded. They deliver nothing: the launch may have been
-    /// started with `--shadow`.
+    /// Settings for a launch whose own settings cannot be loaded. They deliver nothing, because the
+    /// launch may have been started with `--shadow`.
     fn shadow(problem: String) -> Self {
         let overrides = Overrides { mode: Some(Mode::Shadow), ..Overrides::default() };
         let warnings = vec![format!("messages are recorded and not delivered: {problem}")];
         Self { warnings, ..Self::shipped().with_overrides(overrides) }
     }
 
-    /// The user's file, overlaid by the project's if the user approved it.
+    /// Reads the user's file and, if the user approved it, the project's file on top of it.
     pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> Self {
         let (layer, mut warnings) = config::find(data_dir, cwd);
         let settings = Self::from_layer(layer);
@@ -83,13 +84,13 @@ impl RunSettings {
         Self { warnings, ..settings }
     }
 
-    /// A file that the user named, and no other. It has to be valid.
+    /// Reads a file that the user named, and no other. An invalid file is an error.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         Layer::read(path).map(Self::from_layer)
     }
 
-    /// The settings of a configuration that was recorded. Text that is not valid, or not valid any
-    /// more, becomes a warning and the shipped configuration.
+    /// The settings from a recorded configuration. If the text is invalid, or valid only in another
+    /// release, the result is the shipped configuration with a warning.
     pub(crate) fn from_text(text: &str) -> Self {
         if text.is_empty() {
             return Self::shipped();
@@ -101,7 +102,7 @@ impl RunSettings {
     }
 
     fn from_layer(layer: Layer) -> Self {
-        // The usual case: no file, nothing to parse.
+        // The usual case: there is no configuration file.
         if layer.is_empty() {
             return Self::shipped();
         }
@@ -131,8 +132,8 @@ impl RunSettings {
         Self { config, config_text, warnings: [self.warnings, warnings].concat(), ..self }
     }
 
-    /// The engine for this run. `host` is the host's own policy. A subagent gets no budget: calls
-    /// and tokens are counted for the agent that the user started.
+    /// The engine for a run. `host` is the host's own policy. A subagent has no budget: budgets
+    /// apply to the agent that the user started.
     pub(crate) fn engine(&self, host: DeliveryPolicy, is_subagent: bool) -> Engine {
         if is_subagent {
             let config = Config { budget: Budget::default(), ..self.config.clone() };
@@ -141,7 +142,7 @@ impl RunSettings {
         self.config.engine_for(host)
     }
 
-    /// Whether there is a token budget, so that the tokens used have to be counted.
+    /// Whether there is a token budget, so that token usage has to be counted.
     pub(crate) fn counts_tokens(&self) -> bool {
         self.config.budget.tokens().is_some()
     }

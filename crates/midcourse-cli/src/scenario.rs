@@ -1,8 +1,8 @@
-//! Labelled scenarios: short runs that state when a message is due, or that none is.
+//! Labelled scenarios: short runs with an expectation of when a message is due, or that none is.
 //!
-//! Scenarios measure the detectors: [`parse_scenarios`] parses a file of them, and [`evaluate`]
-//! replays one through the engine and compares the first delivery with the expectation. The format
-//! is described in `docs/scenarios.md`.
+//! Scenarios measure the detectors. [`parse_scenarios`] parses a file; [`evaluate`] replays one
+//! scenario through the engine and compares the first delivery with the expectation. The format is
+//! described in `docs/scenarios.md`.
 
 mod evaluate;
 mod parse;
@@ -19,26 +19,27 @@ pub(crate) use parse::parse_scenarios;
 pub(crate) struct Scenario {
     /// Unique among the scenarios that are evaluated together.
     pub(crate) name: String,
-    /// Line of the file on which the scenario starts, from 1.
+    /// Line number in the file at which the scenario starts, counted from 1.
     pub(crate) line: usize,
-    /// The reason for the expectation, for readers.
+    /// Explains the expectation to human readers.
     pub(crate) why: Option<String>,
     pub(crate) expected: Expected,
-    /// The records of each event, in order.
+    /// For each event, in order: its records.
     pub(crate) events: Vec<Vec<TrajectoryRecord>>,
 }
 
 /// The expectation of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// No message.
+    /// No message is expected.
     Quiet,
-    /// A message about one of the patterns, after an event from `first` to `last` (from 1).
+    /// A message about one of the patterns is expected, after one of the events from `first` to
+    /// `last` (counted from 1).
     Message { patterns: Vec<PatternType>, first: usize, last: usize },
 }
 
 impl Expected {
-    /// Whether a message with this cause is expected.
+    /// Whether a message with this cause is among the expected ones.
     pub(crate) fn includes(&self, cause: &str) -> bool {
         match self {
             Self::Quiet => false,
@@ -49,7 +50,7 @@ impl Expected {
     }
 }
 
-/// Formats the expectation as it is written in a file.
+/// Formats the expectation as in a scenario file.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

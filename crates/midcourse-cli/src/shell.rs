@@ -1,4 +1,4 @@
-//! Quotes words for a POSIX shell: for commands that a host runs or a person copies.
+//! Quotes words for a POSIX shell, in commands that a host runs or a user copies.
 
 /// Quotes `word` so that the shell reads it as one literal word.
 pub(crate) fn shell_quote(word: &str) -> String {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use midcourse::Redaction;
 
-/// Prints a warning or an error, after the program's name.
+/// Prints a warning or an error, prefixed with the program's name.
 pub(crate) fn warn(message: &str) {
     eprint_line(&format!("midcourse: {}", sanitized(message)));
 }
@@ -16,8 +16,7 @@ pub(crate) fn sanitized(message: &str) -> String {
     crate::display::escape_control_chars(message).into_owned()
 }
 
-/// Prints a line to standard error. A closed standard error is ignored, where the macro of the
-/// standard library would panic.
+/// Prints a line to standard error. Ignores write errors, where `eprintln!` would panic.
 pub(crate) fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,10 +1,11 @@
 //! Anthropic's Messages API.
 //!
-//! A tool result is a content block of a user message. Guidance goes after the last block, and so
-//! after the last prompt-cache breakpoint. There are two exceptions. During a turn with thinking, a
-//! text block would end the turn and make the API discard the thinking, so guidance goes to the end
-//! of the last tool result. Where the client itself sends messages with the role `system` among the
-//! others, guidance is one more of those.
+//! A tool result is a content block of a user message. Guidance is inserted after the last content
+//! block of the request, and so after the last prompt-cache breakpoint. There are two exceptions.
+//! During a turn with thinking, a text block would end the turn and make the API discard the
+//! thinking, so guidance is appended to the last tool result. If the client itself sends messages
+//! with the role `system` in the middle of the conversation, guidance is added as another `system`
+//! message.
 
 use std::borrow::Cow;
 
@@ -102,7 +103,8 @@ fn names(tools: Vec<ToolWire<'_>>) -> Vec<String> {
     tools.into_iter().filter_map(|tool| Some(tool.name?.into_owned())).collect()
 }
 
-/// The session id in Claude Code's `user_id`: a field of a JSON object, or after `_session_`.
+/// The session id in Claude Code's `user_id`, which is either a JSON object with the field
+/// `session_id`, or a string that ends with `_session_` and the id.
 fn session_in(user_id: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct UserWire {
@@ -114,7 +116,7 @@ fn session_in(user_id: &str) -> Option<String> {
     user_id.rsplit_once("_session_").map(|(_, session)| session.to_owned())
 }
 
-/// The texts of content that is a string or a list of blocks.
+/// The text of a message's content: of the string, or of each text block in the list.
 fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     if content.get().starts_with('"') {
         return Some(vec![content]);
@@ -123,7 +125,7 @@ fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     Some(blocks.into_iter().filter_map(|block| block.text).collect())
 }
 
-/// Reads messages one by one.
+/// Parses the messages of a request, in order, into items.
 #[derive(Default)]
 struct Reader<'a> {
     body: &'a str,
@@ -133,7 +135,7 @@ struct Reader<'a> {
     has_system_messages: bool,
     /// Whether the current turn contains thinking.
     has_thinking: bool,
-    /// The insertion point in the last block, if that is a tool result.
+    /// Where to insert text into the last content block, if that block is a tool result.
     last_result: Option<InsertionPoint>,
 }
 
@@ -146,7 +148,7 @@ impl<'a> Reader<'a> {
         };
         self.has_system_messages |= role == Role::System;
         self.last_result = None;
-        // A user message ends the turn, unless it consists of tool results only.
+        // A user message that contains more than tool results begins a new turn.
         let mut has_text = message.content.get().starts_with('"');
         if has_text {
             self.items.push(Item::Message { role, text: message.content });
@@ -188,8 +190,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where guidance for this request goes. `None` if the request already begins the response:
-    /// its last message is the assistant's.
+    /// Where to insert guidance into this request. `None` if the last message is the assistant's:
+    /// the client has then written the beginning of the response itself.
     fn insertion_point(&self, last: &MessageWire<'a>, messages: &str) -> Option<InsertionPoint> {
         match (last.role.as_ref(), self.last_result) {
             ("assistant", _) => None,
@@ -222,7 +224,8 @@ pub(super) fn parse_response(body: &[u8]) -> Option<Reply> {
     Some(reply.build())
 }
 
-/// A block of a response. In a stream, `deltas` is the text or JSON received for it so far.
+/// Parses one content block of a response. In a stream, `deltas` is the text or JSON received for
+/// the block so far.
 fn block_of(block: &Value, deltas: Option<&str>) -> Option<AssistantBlock> {
     let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let content =
@@ -269,10 +272,10 @@ struct StartWire {
     usage: Option<Value>,
 }
 
-/// Parses a stream as far as it was received.
+/// Parses an event stream, up to the point where it was cut off.
 pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
-    // Index, the block as it started, and the deltas received since.
+    // For each content block: its index, its first JSON object, and all deltas received since.
     let mut blocks: Vec<(usize, Value, String)> = Vec::new();
     let mut usage = Value::Null;
     let mut has_started = false;
@@ -316,14 +319,14 @@ pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     Some(reply.build())
 }
 
-/// The token counts, if there are any. Some servers send `null` for zero.
+/// Parses token counts; `None` if there are none. Some servers send `null` for zero.
 fn parse_usage(usage: Value) -> Option<Usage> {
     let Value::Object(mut counts) = usage else { return None };
     counts.retain(|_, count| !count.is_null());
     Usage::deserialize(Value::Object(counts)).ok()
 }
 
-/// Adds counts from a later event, which replace earlier ones.
+/// Merges token counts from a later stream event into `usage`, replacing earlier counts.
 fn merge_usage(usage: &mut Value, later: Option<Value>) {
     match (usage, later) {
         (Value::Object(known), Some(Value::Object(later))) => {

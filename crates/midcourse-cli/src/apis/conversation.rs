@@ -1,10 +1,10 @@
-//! A conversation across requests: finds what is new in each one.
+//! A conversation across model requests: finds what is new in each request.
 //!
 //! Clients send their whole history with every request. Tool calls and results are recognised by
-//! their ids. Messages have no ids: a message is new if it comes after those already known. A
-//! client may cut, summarise or edit its history; a message that then reappears unchanged counts as
-//! known. New events get fact keys that depend only on the conversation, so another process that
-//! reads the same request computes the same keys and the store can dedupe.
+//! their ids. Messages have no ids: a message is new if it comes after the messages already known.
+//! A client may cut, summarise or edit its history; a known message that reappears unchanged is not
+//! new. Every new event gets a fact key, by which the store dedupes events. The key depends only on
+//! the conversation, so another process that reads the same request computes the same keys.
 
 use std::collections::HashMap;
 
@@ -16,56 +16,59 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::reply::Reply;
 use super::request::{Item, Request, Role, args_of, numbered_id, result_of, text_of};
 
-/// Size of a history, in messages and calls, from which losing half of it counts as a compaction.
+/// Minimum number of known messages and calls for detecting a compaction (the loss of half of
+/// them).
 const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
-/// Prefixes of notes that clients put into user messages, and the message kind they are stored as.
+/// Prefixes of notes that clients write into user messages, each with the message kind that the
+/// note is stored as.
 const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
 
 /// Everything known about one conversation.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Conversation {
-    /// Digests of the messages in the latest request and in the reply to it, in order.
+    /// Digests of the messages in the latest request and in its reply, in order.
     messages: Vec<u64>,
-    /// How often each message has occurred so far.
+    /// Message digest → how often the message has occurred so far.
     occurrences: HashMap<u64, u32>,
     /// Call id → arguments, as digests.
     calls: HashMap<u64, u64>,
     /// Call id → result, as digests.
     results: HashMap<u64, u64>,
-    /// Number of tool calls in the latest request and in the reply to it.
+    /// Number of tool calls in the latest request and in its reply.
     call_count: usize,
 }
 
 /// What a request adds to its conversation.
 #[derive(Debug, Default)]
 pub(crate) struct RequestDelta {
-    /// Whether more than half of the previous history is missing.
+    /// Whether the request lacks more than half of the previous history.
     pub(crate) is_compacted: bool,
-    /// The new events, in order.
+    /// The new events, in the order of the request.
     pub(crate) events: Vec<ObservedEvent>,
 }
 
-/// An event that a request or a reply shows.
+/// An event seen in a model request or in a reply.
 #[derive(Debug)]
 pub(crate) struct ObservedEvent {
     pub(crate) payload: TrajectoryPayload,
-    /// The fact key, where the payload does not determine it.
+    /// The key by which the store dedupes the event. `None` if the store derives it from the
+    /// payload.
     pub(crate) fact_key: Option<String>,
-    /// Whether the model has not seen it yet.
+    /// Whether the model sees the event in this request for the first time.
     pub(crate) is_new_to_model: bool,
 }
 
 impl Conversation {
-    /// How many messages the request has after all known ones. `None` if it does not begin with
-    /// all known messages, or if none are known.
+    /// How many messages the request adds to the known ones. `None` if the request does not begin
+    /// with all known messages, or if no messages are known.
     pub(crate) fn messages_added_by(&self, request: &Request<'_>) -> Option<usize> {
         let messages = message_digests(request);
         let is_continued = !self.messages.is_empty() && messages.starts_with(&self.messages);
         is_continued.then(|| messages.len().saturating_sub(self.messages.len()))
     }
 
-    /// Whether the request has the same first message.
+    /// Whether the request begins with the same message as this conversation.
     pub(crate) fn has_same_start(&self, request: &Request<'_>) -> bool {
         message_digests(request).first() == self.messages.first()
     }
@@ -74,8 +77,9 @@ impl Conversation {
         self.calls.contains_key(&id_digest(call_id))
     }
 
-    /// How many of the request's calls and results are known with the same content. `None` if a
-    /// result differs from the known one: different conversations may use the same call ids.
+    /// How many of the request's tool calls and results are already known with the same content.
+    /// `None` if a result differs from the known result of the same call id: then the request is
+    /// from another conversation that uses the same ids.
     pub(crate) fn count_matches(&self, request: &Request<'_>) -> Option<usize> {
         let mut matches = 0_usize;
         for item in &request.items {
@@ -98,18 +102,18 @@ impl Conversation {
         Some(matches)
     }
 
-    /// The fact key of the first user message in a request.
+    /// The fact key (for deduplication) of the first user message in a request.
     pub(crate) fn first_user_key(request: &Request<'_>) -> Option<String> {
         digests_by(request, Role::User).next().map(|digest| message_key(digest, 0))
     }
 
-    /// The fact key of the last assistant message in a request.
+    /// The fact key (for deduplication) of the last assistant message in a request.
     pub(crate) fn last_assistant_key(request: &Request<'_>) -> Option<String> {
         digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Adds a request and returns what is new in it. User and system messages are left out of the
-    /// events unless `with_user_messages`: hooks may report them instead.
+    /// Adds a request to the conversation and returns what is new in it. With `with_user_messages`
+    /// false, user and system messages are left out, because hooks report them.
     pub(crate) fn apply_request(
         &mut self,
         request: &Request<'_>,
@@ -117,7 +121,8 @@ impl Conversation {
     ) -> RequestDelta {
         let messages = message_digests(request);
         let prefix = self.messages.iter().zip(&messages).take_while(|(a, b)| a == b).count();
-        // Known messages after the common prefix: one that reappears later is not new.
+        // Known messages that no longer have their old position. If one reappears later in the
+        // request, it is not new.
         let mut displaced: HashMap<u64, u32> = HashMap::new();
         for digest in self.messages.iter().skip(prefix) {
             *displaced.entry(*digest).or_default() += 1;
@@ -187,11 +192,11 @@ impl Conversation {
         RequestDelta { is_compacted, events }
     }
 
-    /// Adds the reply, whose messages and calls the next request will contain, and returns its
-    /// events.
+    /// Adds the reply to the conversation and returns its events. The client's next request will
+    /// contain the reply's messages and calls.
     pub(crate) fn apply_reply(&mut self, reply: Reply) -> Vec<ObservedEvent> {
         let mut fact_key = None;
-        // Clients drop a response that was cut off.
+        // Clients drop a response that was cut off, so the next request will not contain it.
         if reply.is_complete() {
             for text in reply.texts() {
                 let digest = Item::assistant_digest(text);
@@ -251,7 +256,7 @@ fn message_digests(request: &Request<'_>) -> Vec<u64> {
     request.items.iter().filter_map(digest).collect()
 }
 
-/// The fact key of a message: its digest, and how many equal messages came before it.
+/// The fact key of a message: its digest, and the number of equal messages before it.
 fn message_key(digest: u64, earlier: u32) -> String {
     format!("message:{digest:016x}:{earlier}")
 }

@@ -1,41 +1,42 @@
-//! Where text can be inserted into a request body, and inserting it.
+//! Finds where text can be inserted into a request body, and inserts it.
 //!
-//! A body is never serialised again: text is inserted into the client's bytes. Key order, number
-//! formats, white space and escapes stay the client's, and removing the insertions gives back
-//! exactly the bytes the client sent.
+//! A body is never parsed and serialised again: text is inserted between the client's own bytes. So
+//! key order, number formats, white space and escapes do not change, and removing the inserted
+//! bytes gives back exactly what the client sent.
 
 /// A position in a request body at which text can be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InsertionPoint {
-    /// Byte offset into the body.
+    /// Byte offset into the request body.
     offset: usize,
     form: Form,
 }
 
-/// The JSON that inserted text needs around it.
+/// The place of inserted text, which determines the JSON syntax around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Before the closing quote of a JSON string.
     StringEnd,
     /// Before the closing bracket of a list of content blocks.
     NewBlock,
-    /// After a field of an object that has no `content` field.
+    /// After a field of a JSON object without a `content` field, which is added.
     NewContentField,
-    /// Before the closing bracket of a list of messages; the role of the message to add.
+    /// Before the closing bracket of the list of messages. Adds a message with this role.
     NewMessage(&'static str),
 }
 
 /// Bytes to insert into a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Insertion {
-    /// Byte offset into the body.
+    /// Byte offset into the request body.
     pub(crate) offset: usize,
     /// JSON, escaped and ready to insert.
     pub(crate) json: String,
 }
 
 impl InsertionPoint {
-    /// The end of a message's content, if that is a string or a list with at least one block.
+    /// At the end of a message's content. `None` unless the content is a string or a list with at
+    /// least one block.
     pub(super) fn at_end_of_content(body: &str, content: &str) -> Option<Self> {
         let last = offset_in(body, content)?.checked_add(content.len())?.checked_sub(1)?;
         let form = if content.starts_with('"') {
@@ -48,7 +49,7 @@ impl InsertionPoint {
         Some(Self { offset: last, form })
     }
 
-    /// Directly after the value of a field, in an object that has no `content` field.
+    /// Directly after a field's value, in a JSON object that has no `content` field.
     pub(super) fn after_field(body: &str, value: &str) -> Option<Self> {
         let offset = offset_in(body, value)?.checked_add(value.len())?;
         Some(Self { offset, form: Form::NewContentField })
@@ -60,12 +61,12 @@ impl InsertionPoint {
         Some(Self { offset, form: Form::NewMessage(role) })
     }
 
-    /// Whether several texts can be inserted here; a second `content` field would be invalid.
+    /// Whether more than one text can be inserted here. A second `content` field would be invalid.
     pub(super) fn accepts_several(&self) -> bool {
         self.form != Form::NewContentField
     }
 
-    /// The insertion that adds this text here.
+    /// Creates the insertion of a text at this point.
     pub(crate) fn insertion(&self, text: &str) -> Insertion {
         let json = match self.form {
             Form::StringEnd => {
@@ -87,13 +88,13 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The byte offset of a slice that borrows from the body.
+/// The byte offset of `part`, which must be a slice of `body`; `None` if it is not.
 fn offset_in(body: &str, part: &str) -> Option<usize> {
     let offset = part.as_ptr().addr().checked_sub(body.as_ptr().addr())?;
     (offset.checked_add(part.len())? <= body.len()).then_some(offset)
 }
 
-/// The body with all insertions. Insertions at the same offset keep their order.
+/// Returns the body with all insertions made. Insertions at the same offset keep their order.
 pub(crate) fn insert(body: &[u8], insertions: &mut [Insertion]) -> Vec<u8> {
     insertions.sort_by_key(|insertion| insertion.offset);
     let added: usize = insertions.iter().map(|insertion| insertion.json.len()).sum();
@@ -101,7 +102,7 @@ pub(crate) fn insert(body: &[u8], insertions: &mut [Insertion]) -> Vec<u8> {
     let mut rest = body;
     for Insertion { offset, json } in insertions {
         let before = offset.saturating_sub(body.len().saturating_sub(rest.len()));
-        // An offset beyond the end inserts at the end.
+        // If the offset is beyond the end of the body, insert at the end.
         let (front, after) = rest.split_at_checked(before).unwrap_or((rest, &[]));
         out.extend_from_slice(front);
         out.extend_from_slice(json.as_bytes());

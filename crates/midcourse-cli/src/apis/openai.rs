@@ -1,8 +1,8 @@
 //! OpenAI's Chat Completions API, and servers compatible with it.
 //!
-//! A tool result is a message of its own. Guidance goes to the end of the last message, whatever
-//! its role: some servers reject two messages with the same role in a row, others a user message
-//! after a tool message, but all accept a longer text.
+//! A tool result is a message of its own. Guidance is appended to the text of the last message,
+//! whatever its role: some servers reject two messages with the same role in a row, others reject a
+//! user message after a tool message, but all accept a longer text.
 
 use std::borrow::Cow;
 
@@ -145,8 +145,8 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     })
 }
 
-/// Where guidance for this request goes. `None` if the request already begins the response: its
-/// last message is the assistant's.
+/// Where to insert guidance into this request. `None` if the last message is the assistant's: the
+/// client has then written the beginning of the response itself.
 fn insertion_point(body: &str, last: &MessageWire<'_>) -> Option<InsertionPoint> {
     match (last.role.as_ref(), last.content) {
         ("assistant", _) => None,
@@ -231,7 +231,7 @@ impl From<UsageWire> for Usage {
     }
 }
 
-/// The first choice of a response, as far as it was received.
+/// The first choice of a response, possibly incomplete.
 #[derive(Default)]
 struct Choice {
     text: String,
@@ -245,7 +245,7 @@ struct PartialCall {
     index: Option<usize>,
     id: String,
     name: String,
-    /// JSON, possibly incomplete.
+    /// The JSON received so far.
     arguments: String,
 }
 
@@ -257,7 +257,7 @@ impl Choice {
         for text in [content.as_ref().and_then(Value::as_str), refusal.as_deref()] {
             self.text.push_str(text.unwrap_or_default());
         }
-        // Some servers send the same reasoning in both fields.
+        // Some servers send the same reasoning in both fields, so only one is used.
         let reasoning = reasoning_content.or(reasoning);
         self.reasoning.push_str(reasoning.as_deref().unwrap_or_default());
         for OutputCallWire { index, id, function, custom } in tool_calls.into_iter().flatten() {
@@ -270,7 +270,7 @@ impl Choice {
             else {
                 continue;
             };
-            // Some servers repeat the id and the name in every delta.
+            // Some servers repeat the id and the name in every delta; keep the first.
             if call.id.is_empty() {
                 call.id = id.unwrap_or_default();
             }
@@ -324,7 +324,7 @@ struct ChunkWire {
     error: Option<Value>,
 }
 
-/// Parses a stream as far as it was received.
+/// Parses an event stream, up to the point where it was cut off.
 pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
     let (mut choice, mut has_started) = (Choice::default(), false);
@@ -341,7 +341,7 @@ pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
         choices.into_iter().filter(|wire| wire.index == 0).for_each(|wire| choice.add(wire));
     }
     has_started.then_some(())?;
-    // Not every server sends `[DONE]`.
+    // Not every server ends its stream with `[DONE]`; a finish reason is enough.
     reply.is_finished |= choice.finish_reason.is_some();
     Some(choice.build(reply))
 }

@@ -5,7 +5,7 @@ use midcourse::{AgentMessage, AssistantBlock, AssistantContent, StopReason, Tool
 /// How much of an error response's body is kept, in characters.
 const MAX_ERROR_CHARS: usize = 2_000;
 
-/// A parsed model response, or the reason why there is none.
+/// A parsed model response, or an error if there was no usable response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     /// Text, reasoning and tool calls, in the order in which the model produced them.
@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     pub(crate) usage: Option<Usage>,
 }
 
-/// Collects a reply from a whole body or from the events of a stream.
+/// Builds a [`Reply`] from a whole body or from the events of a stream.
 #[derive(Default)]
 pub(super) struct ReplyBuilder {
     pub(super) blocks: Vec<AssistantBlock>,
@@ -23,12 +23,12 @@ pub(super) struct ReplyBuilder {
     pub(super) error: Option<String>,
     pub(super) usage: Option<Usage>,
     pub(super) is_streamed: bool,
-    /// Whether a stream reached its last event.
+    /// Whether the last event of the stream was received.
     pub(super) is_finished: bool,
 }
 
 impl ReplyBuilder {
-    /// Adds a block, unless its text is empty.
+    /// Adds a block, except a text or reasoning block that is empty.
     pub(super) fn push(&mut self, block: AssistantBlock) {
         let is_empty = match &block {
             AssistantBlock::Text(content) | AssistantBlock::Reasoning(content) => {
@@ -65,12 +65,12 @@ impl Reply {
         Self { blocks: Vec::new(), stop_reason, error: Some(error), usage: None }
     }
 
-    /// Whether the model finished its response, so that the client will not retry the request.
+    /// Whether the model finished its response. If not, the client may retry the request.
     pub(crate) const fn is_complete(&self) -> bool {
         !matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
     }
 
-    /// The tool calls the client will make: none if the response was cut off.
+    /// The tool calls that the client will execute: none if the response was cut off.
     pub(crate) fn tool_calls(&self) -> impl Iterator<Item = &ToolCallBlock> {
         let blocks = if self.is_complete() { self.blocks.as_slice() } else { &[] };
         blocks.iter().filter_map(|block| match block {

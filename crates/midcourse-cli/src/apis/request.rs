@@ -1,8 +1,8 @@
-//! A model request, parsed into messages, tool calls and tool results in order.
+//! A model request, parsed into a list of messages, tool calls and tool results.
 //!
-//! All texts borrow from the client's bytes, so that insertion points are offsets into them. Each
-//! API's file builds a [`Request`]; [`Conversation`](super::Conversation) compares it with the
-//! requests before it.
+//! All texts borrow from the request body, so that the offset of a text can serve as an insertion
+//! point. Each API's module builds a [`Request`]; [`Conversation`](super::Conversation) compares it
+//! with earlier requests.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use super::insertion::InsertionPoint;
 use crate::blocks::result_from_blocks;
 use midcourse::ToolResult;
 
-/// The length, in bytes, from which a call id is assumed to be unique across conversations.
+/// Minimum length, in bytes, of call ids that are assumed to be unique across conversations.
 const MIN_UNIQUE_ID_LEN: usize = 12;
 
 /// A parsed request to a model API.
@@ -25,7 +25,7 @@ pub(crate) struct Request<'a> {
     pub(crate) model: Option<String>,
     /// The client's session id, if the body names one.
     pub(crate) session: Option<String>,
-    /// The texts of the system prompt, as JSON strings.
+    /// The parts of the system prompt, as JSON strings.
     pub(crate) system: Vec<&'a RawValue>,
     /// The names of the tools offered to the model.
     pub(crate) tools: Vec<String>,
@@ -33,9 +33,10 @@ pub(crate) struct Request<'a> {
     pub(crate) has_response_format: bool,
     pub(crate) message_count: usize,
     pub(crate) items: Vec<Item<'a>>,
-    /// Index of the first item after the model's last message: the items new to the model.
+    /// Index in `items` of the first item after the model's last message. The model has not seen
+    /// the items from there on.
     pub(crate) tail_start: usize,
-    /// Where to insert text that belongs to this request only.
+    /// Where to insert text that is meant for this request only; `None` if nothing can be inserted.
     pub(crate) insertion_point: Option<InsertionPoint>,
 }
 
@@ -44,21 +45,21 @@ pub(crate) struct Request<'a> {
 pub(crate) enum Item<'a> {
     Message {
         role: Role,
-        /// A JSON string.
+        /// The text, as a JSON string.
         text: &'a RawValue,
     },
     ToolCall {
         id: Cow<'a, str>,
         tool: Cow<'a, str>,
-        /// JSON, or a JSON string that contains JSON.
+        /// The arguments as JSON, or as a JSON string that contains JSON.
         args: Option<&'a RawValue>,
     },
     ToolResult {
         id: Cow<'a, str>,
         content: Option<&'a RawValue>,
-        /// Whether the client marked the call as failed.
+        /// Whether the client reports that the call failed.
         is_error: bool,
-        /// Where to insert feedback about this result.
+        /// Where to insert feedback about this result; `None` if nothing can be inserted.
         insertion_point: Option<InsertionPoint>,
     },
 }
@@ -72,8 +73,9 @@ pub(crate) enum Role {
 }
 
 impl Item<'_> {
-    /// The digest by which a message is recognised in later requests. Clients may escape and trim
-    /// the model's own messages differently when they send them back.
+    /// The digest by which a message is recognised in later requests. It ignores differences in
+    /// escaping and trimming of assistant messages, which clients may change when they send them
+    /// back.
     pub(super) fn message_digest(role: Role, text: &RawValue) -> u64 {
         match role {
             Role::Assistant => Self::assistant_digest(&text_of(text)),
@@ -87,8 +89,8 @@ impl Item<'_> {
 }
 
 impl Request<'_> {
-    /// Makes call ids unique: some servers restart their ids with every response. The second call
-    /// with the id `ID` becomes `ID#2`, here and in replies.
+    /// Makes call ids unique, because some servers use the same ids in every response. The second
+    /// call with the id `ID` becomes `ID#2`. The ids in replies are changed in the same way.
     pub(super) fn with_unique_call_ids(mut self) -> Self {
         let mut counts: HashMap<u64, usize> = HashMap::new();
         for item in &mut self.items {
@@ -118,7 +120,7 @@ impl Request<'_> {
         self.system.iter().map(|text| text_of(text).chars().count()).sum()
     }
 
-    /// The texts of the system prompt.
+    /// The parts of the system prompt, unescaped.
     pub(crate) fn system_texts(&self) -> impl Iterator<Item = String> {
         self.system.iter().map(|text| text_of(text).into_owned())
     }
@@ -138,7 +140,8 @@ impl Request<'_> {
         })
     }
 
-    /// Whether text can be inserted after every new tool result and at the end.
+    /// Whether text can be inserted at the end of the request and after every tool result that is
+    /// new to the model.
     pub(crate) fn accepts_insertions(&self) -> bool {
         let is_closed =
             |item: &Item<'_>| matches!(item, Item::ToolResult { insertion_point: None, .. });
@@ -146,25 +149,26 @@ impl Request<'_> {
     }
 }
 
-/// Whether no other conversation has this call id. Some servers number the calls of each
-/// conversation from zero, so short ids repeat.
+/// Whether a call id is long enough to be unique across conversations. Short ids are not: some
+/// servers number the calls of each conversation from zero.
 pub(crate) const fn is_unique_call_id(id: &str) -> bool {
     id.len() >= MIN_UNIQUE_ID_LEN
 }
 
-/// Deserialises a field so that `null` is `Some` and only a missing field is `None`.
+/// Deserialises a field that may be `null`: `null` becomes `Some`, and only a missing field becomes
+/// `None`.
 pub(super) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The unique id of the `count`th call that has the same id.
+/// The unique id of the `count`th call with the id `id`.
 pub(super) fn numbered_id(id: &str, count: usize) -> String {
     format!("{id}#{count}")
 }
 
-/// The text of a JSON string; any other JSON as it is.
+/// Unescapes a JSON string; returns any other JSON value as its source text.
 pub(super) fn text_of(raw: &RawValue) -> Cow<'_, str> {
     let json = raw.get();
     let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
@@ -174,7 +178,7 @@ pub(super) fn text_of(raw: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// The arguments of a tool call. A string that contains JSON is parsed.
+/// The arguments of a tool call. If they are a string that contains JSON, that JSON is parsed.
 pub(super) fn args_of(args: Option<&RawValue>) -> Value {
     let Some(args) = args else { return Value::Null };
     match Value::deserialize(args) {

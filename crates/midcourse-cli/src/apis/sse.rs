@@ -1,6 +1,6 @@
 //! Server-sent events, parsed from a body that may have been cut off.
 
-/// Whether a body is an event stream rather than JSON.
+/// Whether a response body is an event stream rather than JSON.
 pub(super) fn is_stream(body: &[u8]) -> bool {
     let start = body.trim_ascii_start();
     [b"event:".as_slice(), b"data:", b":", b"id:", b"retry:"]
@@ -8,7 +8,7 @@ pub(super) fn is_stream(body: &[u8]) -> bool {
         .any(|field| start.starts_with(field))
 }
 
-/// The data of each event, with several `data:` lines of one event joined by line feeds.
+/// The data of each event. If an event has several `data:` lines, they are joined with line feeds.
 pub(super) fn data(body: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(body);
     let mut events = Vec::new();

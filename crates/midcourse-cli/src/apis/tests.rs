@@ -1,5 +1,5 @@
-//! Tests on bytes: what is parsed from requests and responses, and that inserting changes nothing
-//! else.
+//! Tests that requests and responses are parsed correctly, and that inserting text changes nothing
+//! else in a request.
 
 use midcourse::{StopReason, TrajectoryPayload, Usage};
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ const APIS: [Api; 2] = [Api::Messages, Api::ChatCompletions];
 #[derive(Debug, Clone)]
 enum Step {
     Message(String),
-    /// Results of parallel calls, each as a string or as a list of blocks.
+    /// Results of parallel calls. The flag says whether the result is sent as a list of blocks
+    /// instead of a string.
     Calls(Vec<(String, bool)>),
 }
 
@@ -26,7 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..8)
 }
 
-/// The request body for a conversation. The flag of a result says whether it is a list of blocks.
+/// Builds the request body for a conversation.
 fn body(api: Api, steps: &[Step]) -> Value {
     let mut messages = vec![json!({"role": "user", "content": "go"})];
     for (number, step) in steps.iter().enumerate() {
@@ -71,7 +72,7 @@ fn body(api: Api, steps: &[Step]) -> Value {
     json!({"model": "m", "messages": messages, "tools": [{"name": "t"}]})
 }
 
-/// The same JSON with white space wherever it is allowed.
+/// Serialises JSON with white space wherever JSON allows it.
 fn spaced(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -89,7 +90,7 @@ fn spaced(value: &Value) -> String {
     }
 }
 
-/// All strings in a value, joined.
+/// All strings in a JSON value, joined.
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -99,7 +100,7 @@ fn texts(value: &Value) -> String {
     }
 }
 
-/// Where feedback about the result of a call goes.
+/// Where feedback about the result of this call is inserted.
 fn result_point(request: &Request<'_>, call: &str) -> Option<InsertionPoint> {
     request.items.iter().find_map(|item| match item {
         Item::ToolResult { id, insertion_point, .. } if id == call => *insertion_point,
@@ -125,7 +126,7 @@ proptest! {
             insertions.push(request.insertion_point.unwrap().insertion(TEXT));
             let count = insertions.len();
             let inserted = String::from_utf8(insert(sent.as_bytes(), &mut insertions)).unwrap();
-            // It is the same conversation with these texts added.
+            // The body is still valid JSON and contains every inserted text.
             let value: Value = serde_json::from_str(&inserted).unwrap();
             prop_assert_eq!(texts(&value).matches(TEXT).count(), count);
             let before: Value = serde_json::from_str(&sent).unwrap();

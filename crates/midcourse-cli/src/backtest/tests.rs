@@ -1,4 +1,4 @@
-//! Lines of any length and with any damage are read and replayed without a panic.
+//! Tests that backtesting handles lines of any length, valid or damaged, without a panic.
 
 use midcourse::{Budget, Engine, Timestamp};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn backtest_line(line: &[u8]) -> super::BacktestReport {
     backtest(run, &mut Engine::shipped(Budget::default()))
 }
 
-/// A run with five equal failures.
+/// A run with five identical failing calls.
 fn failing_run() -> String {
     let call = json!({"kind": "tool", "tool": "bash", "args": {"command": "make"},
                       "result": "error: no rule", "is_error": true, "t": 10});
@@ -30,7 +30,7 @@ fn the_third_equal_failure_brings_a_message() {
 #[test]
 fn the_records_of_the_engine_take_the_seqs_that_follow() {
     let report = backtest_line(failing_run().as_bytes());
-    // One record starts the run, and each call has three.
+    // The run starts with one record, and each call adds three, so the third call ends with seq 9.
     let with_delivery = report.steps.iter().find(|step| !step.step.deliveries.is_empty()).unwrap();
     assert_eq!(with_delivery.seq, 9);
     assert_eq!(with_delivery.step.records[0].seq, 10);

@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// The names of both configurations, if there are two.
+    /// The names of both configurations; `None` without `--against`.
     fn config_names(&self) -> Option<(String, String)> {
         let against = self.against.as_deref()?.display().to_string();
         let config = self.config.as_deref().map(|path| path.display().to_string());
@@ -104,7 +104,7 @@ impl Arguments {
     }
 }
 
-/// Adds the configuration to a line, if there are two.
+/// Adds the configuration's name to a JSON line, if two configurations are compared.
 fn with_config(mut line: Value, config: Option<&str>) -> Value {
     if let (Some(config), Value::Object(line)) = (config, &mut line) {
         line.insert("config".to_owned(), config.into());
@@ -112,7 +112,7 @@ fn with_config(mut line: Value, config: Option<&str>) -> Value {
     line
 }
 
-/// Prints everything that happened in a run, then the run.
+/// Prints a JSON line for everything that happened in a run, then one for the run itself.
 fn print_lines(out: &mut impl Write, report: &BacktestReport, config: Option<&str>) -> Result<()> {
     for step in &report.steps {
         let position = Position {

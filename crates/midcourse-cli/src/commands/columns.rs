@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns without borders.
+//! Tables for human readers: aligned columns without borders.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ pub(super) fn table<'a>(headings: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// Prints a table; the columns in `numeric` (from 0) are aligned to the right.
+/// Prints a table. `numeric` lists the columns, counted from 0, that are aligned to the right.
 pub(super) fn print(
     out: &mut impl Write,
     mut table: Table,

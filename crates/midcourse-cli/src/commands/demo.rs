@@ -1,8 +1,9 @@
 //! `midcourse demo`: runs a small agent that loops, gets a message, and recovers.
 //!
 //! The agent is a child process ([`agent`]) that runs shell commands in a temporary directory. Like
-//! a coding agent, it runs a hook at each step, `midcourse hook demo`, and reads the reply. This
-//! process starts it under a launch and prints the summary, as `midcourse run` does.
+//! a coding agent, it runs a hook at each step (`midcourse hook demo`) and reads the reply. As
+//! `midcourse run` does, this process saves the settings of a launch, starts the agent and prints a
+//! summary.
 
 mod agent;
 
@@ -19,7 +20,7 @@ use super::run::{child, summary};
 use crate::run_settings::{LAUNCH_VARIABLE, RunSettings};
 use crate::terminal::eprint_line;
 
-/// The script that the agent is asked to get to pass.
+/// The failing script that the agent has to fix.
 const BUILD_SCRIPT: &str = "\
 [ -f settings.conf ] || { echo 'build.sh: error: cannot open settings.conf' >&2; exit 1; }
 . ./settings.conf
@@ -44,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     fs::create_dir(&directory)
         .with_context(|| format!("cannot create the demo directory {}", directory.display()))?;
     let result = run_agent(&directory);
-    // A leftover temporary directory is no reason to fail.
+    // A failure to remove the temporary directory is ignored.
     let _ = fs::remove_dir_all(&directory);
     result
 }
@@ -57,7 +58,7 @@ fn run_agent(directory: &Path) -> Result<ExitCode> {
     let settings = RunSettings::shipped().for_new_launch(Some(started.after(DEADLINE)), false);
     let program = std::env::current_exe().context("cannot find the midcourse program")?;
     let mut command = Command::new(program);
-    // If this fails, the hooks deliver nothing, and the summary says why.
+    // If saving fails, the hooks deliver nothing, and the summary says why.
     let _ = settings.save(&data_dir);
     command.args(["demo", "--agent"]).arg(directory);
     command.env(LAUNCH_VARIABLE, settings.launch_id.as_deref().unwrap_or_default());

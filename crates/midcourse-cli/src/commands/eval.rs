@@ -49,14 +49,15 @@ fn parse_percent(text: &str) -> Result<f64> {
     }
 }
 
-/// A scenario with its file and its result.
+/// A scenario, the name of its file, and its result.
 struct Evaluated {
     file: String,
     scenario: Scenario,
     result: ScenarioResult,
 }
 
-/// Evaluates, prints, and returns whether the required thresholds are met.
+/// Evaluates all scenarios, prints the results, and returns whether all required thresholds are
+/// met.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
     let evaluated: Vec<Evaluated> = read_files(&arguments.paths)?
@@ -72,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
          docs/scenarios.md)"
     );
     let score = Score::of(&evaluated);
-    // The exit code is right even if the reader of the output stops early.
+    // If the reader of the output stops early (as `head` does), the exit code must still be right.
     match print(arguments, &evaluated, &score) {
         Err(error) if !super::is_broken_pipe(&error) => return Err(error),
         _ => {}
@@ -84,7 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     Ok(failures.is_empty())
 }
 
-/// Reads the scenarios of all files, each with the name of its file.
+/// Reads the scenarios of all files. Each comes with the name of its file.
 fn read_files(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
     let mut scenarios = Vec::new();
     let mut positions: BTreeMap<String, String> = BTreeMap::new();
@@ -118,8 +119,8 @@ fn print(arguments: &Arguments, evaluated: &[Evaluated], score: &Score) -> Resul
     Ok(out.flush()?)
 }
 
-/// Describes the required thresholds that are not met. A threshold fails if no scenario measures
-/// it.
+/// Describes each required threshold that is not met. A threshold is also not met if no scenario in
+/// the files measures it.
 fn failed_thresholds(arguments: &Arguments, score: &Score) -> Vec<String> {
     let mut failures = Vec::new();
     let no_message = "no scenario in these files expects a message";

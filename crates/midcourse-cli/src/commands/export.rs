@@ -57,8 +57,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes one run; returns how many records could not be read. Each page is a transaction of its
-/// own, so that a slow reader does not block the store.
+/// Writes one run and returns how many records could not be read. Each page of records is read in
+/// its own transaction, so that a slow reader of the output does not block the store.
 fn write_run(
     store: &Store,
     run_id: &str,

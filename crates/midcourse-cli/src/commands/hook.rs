@@ -1,9 +1,9 @@
 //! `midcourse hook HOST`: reads one payload of a host's hook, prints the host's reply.
 //!
-//! Never break the agent: this is the one place that turns every error, panic and delay into an
-//! empty reply, exit code 0 and a line in `hook.log`. Exit code 2 would block the agent, also if the
-//! command line is wrong. The work is done on another thread ([`guard`]), so that the host gets its
-//! reply in time.
+//! A hook must never break the agent. So this module turns every error, panic and delay into an
+//! empty reply, exit code 0 and a line in `hook.log`, even if the command line is invalid: exit
+//! code 2 would block the agent. The work is done on another thread ([`guard`]), so that the host
+//! gets its reply in time.
 
 mod arguments;
 mod guard;
@@ -29,20 +29,20 @@ use crate::run_settings::RunSettings;
 pub(super) use arguments::{Arguments, hook_command};
 use guard::{Pending, Timeout};
 
-/// Time for writing events to the spill folder after the timeout.
+/// Extra time for spilling events (writing them to the spill folder) after the timeout.
 const SPILL_TIME: Duration = Duration::from_millis(250);
 
-/// The share of the timeout for the store. The rest is for the spill folder.
+/// The share of the timeout that waiting for the store may take. The rest is for spilling events.
 const STORE_SHARE: f32 = 0.75;
 
-/// The reply for the host, and lines for the log.
+/// The reply for the host, and the lines for `hook.log`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
     reply: Vec<u8>,
     warnings: Vec<String>,
 }
 
-/// Runs the hook with the arguments after `midcourse hook`. Cannot fail.
+/// Runs the hook. `words` are the arguments after `midcourse hook`. Never fails.
 pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let parsed = match arguments::parse(words) {
         Ok(parsed) => parsed,
@@ -56,7 +56,7 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let data_dir = arguments.data_dir();
     let log = Arc::new(Log::new(data_dir.as_ref(), &arguments.host));
     let panic_log = Arc::clone(&log);
-    // Hosts show what a hook writes to standard error.
+    // Hosts show a hook's standard error to the user, so panics are written to the log instead.
     std::panic::set_hook(Box::new(move |panic| panic_log.write(&panic.to_string())));
     let for_step = data_dir.clone();
     let report = guard::run(&log, data_dir, timeout, move |pending| {
@@ -85,7 +85,7 @@ fn step(
     timeout: Timeout,
 ) -> anyhow::Result<Report> {
     let mut warnings = Vec::new();
-    // First, whatever is wrong with the arguments: a host may fail if nobody reads the payload.
+    // Read the payload even if the arguments are wrong: a host may fail if nobody reads it.
     let bytes = input::read_payload(&mut warnings)?;
     if let Some(problem) = problem {
         anyhow::bail!("wrong command line: {problem}");
@@ -122,7 +122,8 @@ fn step(
     }
     warnings.extend(settings.record_in(&mut events));
     for event in &mut events {
-        // A spilled copy of the event has to have the same key.
+        // Set the key now: if the event is spilled too, the copy must have the same key to be
+        // deduped.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
     }
     guard::set_pending(pending, events.clone());
@@ -140,7 +141,7 @@ fn step(
     Ok(Report { reply: host.encode(&deliveries, reply_event), warnings })
 }
 
-/// The deliveries of all events. Problems become warnings.
+/// Collects the deliveries of all ingested events. Problems become warnings.
 fn collect(
     ingested: Vec<Result<Ingested, StoreError>>,
     warnings: &mut Vec<String>,

@@ -16,10 +16,10 @@ use super::input_line::read_line;
 use super::open;
 use crate::terminal::warn;
 
-/// Records imported in one transaction.
+/// How many records are imported in one transaction.
 const BATCH_RECORDS: usize = 500;
 
-/// Further invalid lines are only counted.
+/// How many invalid lines are shown. Further ones are only counted.
 const MAX_SHOWN_ERRORS: u64 = 5;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 #[derive(Default)]
 struct Total {
     imported: Imported,
-    /// Lines that could not be parsed to their end.
+    /// Number of lines that could not be parsed completely.
     unreadable: u64,
 }
 
@@ -158,7 +158,7 @@ fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
         run_id: None,
         source: Source::new("import", Channel::Import),
         at,
-        // Records from before versions were recorded.
+        // The version of records that were written before records had a version.
         schema_version: 0,
         decision_point: None,
     };
@@ -166,7 +166,7 @@ fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
     Ok(parse_line(line.trim(), &defaults)?)
 }
 
-/// Describes what could not be parsed of a run.
+/// Describes which parts of a run could not be parsed.
 fn parse_problem(run: &ParsedRun) -> Option<String> {
     match (&run.parse_error, run.skipped_events) {
         (None, 0) => None,
@@ -175,8 +175,8 @@ fn parse_problem(run: &ParsedRun) -> Option<String> {
     }
 }
 
-/// Keys for records without a seq: a hash of the line, and how often the file had it before. A
-/// second import of the file finds the same records.
+/// Makes keys for records without a sequence number: a hash of the line, and how often the file had
+/// the same line before. With these keys, importing the file again adds no duplicates.
 #[derive(Default)]
 struct LineKeys(HashMap<u64, u64>);
 

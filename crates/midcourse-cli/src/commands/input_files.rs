@@ -23,7 +23,7 @@ fn search(directory: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::i
     let mut entries: Vec<(PathBuf, bool)> = std::fs::read_dir(directory)?
         .map(|entry| {
             let entry = entry?;
-            // Symbolic links to directories are not followed: they may form a cycle.
+            // Symbolic links to directories are not followed, because they may form a cycle.
             Ok((entry.path(), entry.file_type()?.is_dir()))
         })
         .collect::<std::io::Result<_>>()?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{columns, open};
 use crate::display::{duration, local_time, one_line, rfc3339};
 
-/// Runs shown in a table unless the user asks for more.
+/// How many runs the table shows by default.
 const DEFAULT_COUNT: usize = 30;
 
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ fn table(runs: &[RunSummary]) -> Table {
     table
 }
 
-/// How a run ended, in a word or two.
+/// How a run ended, in one or two words.
 pub(super) fn outcome(run: &RunSummary) -> String {
     match (&run.ended, &run.outcome) {
         (Some(_), Some(outcome)) => one_line(outcome, 20),

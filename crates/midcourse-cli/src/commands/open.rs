@@ -76,7 +76,7 @@ pub(super) fn find_run(store: &Store, name: &str) -> Result<RunSummary> {
     }
 }
 
-/// A progress bar on standard error; hidden if that is no terminal.
+/// A progress bar on standard error; hidden if standard error is not a terminal.
 pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -89,7 +89,7 @@ pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     }
 }
 
-/// Whether the database file itself is damaged, and not just one run in it.
+/// Whether the database file itself is damaged, rather than a single run in it.
 pub(super) const fn is_damage(error: &StoreError) -> bool {
     matches!(error, StoreError::Damaged(_))
 }

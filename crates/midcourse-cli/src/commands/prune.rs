@@ -11,7 +11,7 @@ use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
 
-/// Further runs are only counted.
+/// How many runs are shown. Further ones are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
 
 #[derive(clap::Args)]

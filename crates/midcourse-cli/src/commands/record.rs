@@ -1,8 +1,8 @@
 //! `midcourse record`: records events of any program, one JSON object per line.
 //!
-//! The reply to a line is printed once its event is on disk, with the messages for the agent. The
-//! user's configuration applies as it does to hooks. If the store is locked for too long, the event
-//! is spilled.
+//! The reply to a line is printed once the line's event is on disk. It contains the messages for
+//! the agent. The user's configuration applies as it does to hooks. If the store is locked for too
+//! long, the event is spilled (written to a folder and imported later).
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, Write as _, stdin, stdout};
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         for reply in replies {
             failed += u64::from(reply.get("error").is_some());
             if has_reader && writeln!(out, "{reply}").and_then(|()| out.flush()).is_err() {
-                // Events are recorded even if nobody reads the replies.
+                // Continue recording even if nobody reads the replies any more.
                 has_reader = false;
             }
         }
@@ -66,7 +66,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Parses a line into events. An invalid line becomes an unread event if `--run` names its run.
+/// Parses a line into events. With `--run`, an invalid line is stored as an unread event of that
+/// run.
 fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
     let source = Source::new(&arguments.host, Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
@@ -95,9 +96,10 @@ struct Recorder {
     store: StoreSettings,
     settings: RunSettings,
     engine: SyncedEngine,
-    /// Budgets do not apply to subagents, so these have an engine of their own.
+    /// Engine for subagents, without a budget: budgets apply only to the agent that the user
+    /// started.
     subagent_engine: SyncedEngine,
-    /// Runs that this process has recorded settings for, or did not have to.
+    /// Runs for which this process has already checked whether settings must be recorded.
     seen_runs: HashSet<RunId>,
 }
 
@@ -138,8 +140,8 @@ impl Recorder {
         replies
     }
 
-    /// Adds the settings where they have to be recorded, so that a replay uses them too. Returns the
-    /// indices of the added events.
+    /// Adds events that record the settings, at the start of a run or session, so that a replay
+    /// uses the same settings. Returns the indices of the added events.
     fn add_settings(&mut self, events: &mut Vec<Event>) -> Range<usize> {
         let reported = events.len();
         let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else {
@@ -159,7 +161,7 @@ impl Recorder {
     }
 }
 
-/// Whether the store has the run. One that cannot be opened now may have it.
+/// Whether the store has the run. If the store cannot be opened now, assumes that it has.
 fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
     match Store::open_read_only(data_dir) {
         Ok(Some(store)) => store.run(run_id.as_str()).map_or(true, |run| run.is_some()),
@@ -171,7 +173,7 @@ fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
 fn reply(ingested: Result<Ingested, StoreError>, mode: Mode) -> Value {
     match ingested {
         Ok(Ingested::Stored { recorded, step }) => {
-            // In shadow mode messages are only recorded.
+            // In shadow mode, messages are recorded but not delivered.
             let deliveries = step.deliveries.iter().filter(|_| mode == Mode::Live);
             let deliveries: Vec<Value> = deliveries
                 .map(|delivery| {

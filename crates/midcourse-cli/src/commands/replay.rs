@@ -1,7 +1,7 @@
-//! `midcourse replay`: replays one recorded run and shows what midcourse says about it.
+//! `midcourse replay`: replays one recorded run and shows the messages about it.
 //!
-//! A monitored run is replayed at its recorded decision points, with its recorded configuration.
-//! The messages are the recorded ones, unless this release judges differently.
+//! If the run was monitored, the replay uses its recorded decision points and configuration. It
+//! then produces the recorded messages again, unless the detectors have changed since.
 
 mod input;
 
@@ -43,7 +43,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = stdout().lock();
     let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
     for input in &records {
-        // The engine's own records are its conclusions, which the replay draws again.
+        // The replay produces the engine's own records again, so the recorded ones are only
+        // compared.
         if input.record.payload.is_conclusion() {
             recorded.extend(message_of(&input.record.payload));
             continue;
@@ -79,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The text of a recorded delivery.
+/// The message in the record of a delivery; `None` for any other record.
 fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     match payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
@@ -90,18 +91,19 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// The host's own limits on messages.
+/// The host's own limits on messages; the default limits without a host.
 fn host_policy(host: Option<Host>) -> DeliveryPolicy {
     host.map(Host::delivery_policy).unwrap_or_default()
 }
 
-/// An engine with the configuration that was recorded in the run so far.
+/// An engine that follows the configurations recorded in the run.
 struct Replay {
     engine: Engine,
-    /// The host whose limits apply.
+    /// The host whose limits on messages apply.
     host: Option<Host>,
     is_child: bool,
-    /// Whether an engine monitored the run; then the records say where it could deliver.
+    /// Whether an engine monitored the run when it was recorded. If so, the records contain the
+    /// decision points at which messages could be delivered.
     was_monitored: bool,
 }
 
@@ -109,8 +111,8 @@ impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // A host's limits exist because it keeps what hooks deliver; what a proxy delivers is in
-        // one request only.
+        // A host has limits because it keeps hook messages for the rest of the session. They do not
+        // apply to a proxy, whose messages are in one request only.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
         let engine = RunSettings::shipped().engine(host_policy(host), is_child);
@@ -120,11 +122,11 @@ impl Replay {
 
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
         let InputRecord { record, source, decision_point } = input;
-        // Other programs record configurations too, which mean nothing to this engine.
+        // Other programs record configurations too. Only midcourse's own are for this engine.
         let is_ours = source.as_ref().is_some_and(|source| source.channel() == Channel::Settings);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
-            // The new configuration applies from here on; the session goes on.
+            // Continue the session in a new engine that has the new configuration.
             let checkpoint = self.engine.checkpoint()?;
             let settings = RunSettings::from_text(config);
             settings.warnings.iter().for_each(|problem| warn(problem));

@@ -66,17 +66,17 @@ pub(super) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Where a run is recorded, and with which settings.
+/// The data directory and the settings with which a launch is recorded.
 struct Recording {
     data_dir: DataDir,
     settings: RunSettings,
     folder: LaunchFolder,
-    /// Kept open while the command runs: a hook then finds the write-ahead log in use and need not
-    /// recover it. `None` if it cannot be opened; the hooks report why.
+    /// Kept open while the command runs, so that no hook is the first to open the database and has
+    /// to recover the write-ahead log. `None` if the store cannot be opened; the hooks report why.
     _store: Option<Store>,
 }
 
-/// Runs the command; returns its exit code.
+/// Runs the command and returns its exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some((program, program_arguments)) = arguments.command.split_first() else {
         anyhow::bail!("no command to run");
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
     let proxy = wants_proxy.then(prepare_proxy).transpose();
     let proxy = proxy.map_err(|error| without_proxy(&error)).ok().flatten();
-    // Of the hosts with hooks only Claude Code gets a proxy.
+    // Claude Code is the only host that can have both hooks and a proxy.
     let proxy_delivers = proxy.is_some() && host == Some(Host::ClaudeCode);
     let recording = prepare_recording(arguments, proxy_delivers, started)?;
     let recording = recording.map_err(|error| not_recorded(&error)).ok();
@@ -114,7 +114,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 command = Command::new(program);
                 command.args(with_hooks);
             }
-            // A command without known hooks is recorded by the proxy.
+            // A command that is not a known host has no hooks; the proxy records it.
             Err(_) if host.is_none() && proxy.is_some() => {}
             Err(error) => not_recorded(&error),
         }
@@ -128,7 +128,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 Err(error) => without_proxy(&error),
             }
         }
-        // For hooks that the user has installed.
+        // Hooks that the user installed permanently find the launch by this variable.
         command.env(LAUNCH_VARIABLE, recording.launch_id());
     }
 
@@ -142,7 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
         if observed.proxy {
-            // If this fails, the runs just have no recorded end.
+            // If this fails, the runs have no recorded end, which does no other harm.
             let _ = end::record(data_dir, settings, started, &ended);
         }
         summary::print(data_dir, settings, started, &ended, observed);
@@ -161,8 +161,9 @@ impl Recording {
     }
 }
 
-/// The outer error is about a file or value that the user gave: nothing has been started yet, so the
-/// user can correct it. The inner error does not keep the command from running.
+/// Prepares the recording. The outer error is about a file or value that the user gave: the command
+/// is not started, so that the user can correct it. After an inner error the command runs without
+/// recording.
 fn prepare_recording(
     arguments: &Arguments,
     proxy_delivers: bool,
@@ -182,7 +183,7 @@ fn prepare_recording(
     }))
 }
 
-/// The settings of a new launch. Flags take precedence over files.
+/// The settings for a new launch. Flags take precedence over configuration files.
 fn settings(
     arguments: &Arguments,
     data_dir: &DataDir,
@@ -207,7 +208,7 @@ fn settings(
     Ok(settings.for_new_launch(deadline, proxy_delivers))
 }
 
-/// The command's arguments with hooks.
+/// Returns the command's arguments with hooks added.
 fn add_hooks(
     host: Option<Host>,
     program: &OsStr,

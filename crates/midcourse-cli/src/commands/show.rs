@@ -98,7 +98,7 @@ fn print_header(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result
     Ok(())
 }
 
-/// Notes that a run has no recorded end, and which calls were open.
+/// If the run has no recorded end, says so and lists the tool calls that had not ended.
 fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[String]) -> Result<()> {
     if run.ended.is_some() {
         return Ok(());
@@ -115,7 +115,7 @@ fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[Strin
     Ok(())
 }
 
-/// Adds a call that starts and removes one that ends.
+/// Adds the tool call that a record starts; removes the one that it ends.
 fn update_open_calls(open_calls: &mut Vec<String>, payload: &TrajectoryPayload) {
     let name =
         |tool: &str| payload.call_id().map(|id| format!("{tool} ({id})")).unwrap_or_default();

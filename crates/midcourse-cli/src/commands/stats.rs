@@ -1,6 +1,6 @@
 //! Shares and medians for tables and JSON.
 
-/// A part and the total that it is part of.
+/// A part and its total, such as 3 of 10.
 pub(super) type Share = (usize, usize);
 
 /// Formats a share in whole percent.
@@ -11,7 +11,7 @@ pub(super) fn format_share(share: Option<Share>) -> String {
     }
 }
 
-/// `None` if the total is zero.
+/// The share `part` of `total`; `None` if the total is zero.
 pub(super) const fn share_of(part: usize, total: usize) -> Option<Share> {
     if total > 0 { Some((part, total)) } else { None }
 }
@@ -22,7 +22,7 @@ pub(super) fn percent((part, total): Share) -> f64 {
     part as f64 * 100.0 / total.max(1) as f64
 }
 
-/// The middle value; of an even number of values the larger middle one.
+/// The median; the larger of the two middle values if their number is even.
 pub(super) fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()

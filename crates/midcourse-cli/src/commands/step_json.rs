@@ -1,7 +1,7 @@
-//! The JSON lines of one step of the engine, the same for `replay --json` and `backtest --json`.
+//! The JSON lines for one step of the engine, used by `replay --json` and `backtest --json`.
 //!
-//! Every line names its position: the run, the event (in a file of events), the record after which
-//! it comes (`seq`), and the number of tool calls that had ended by then (`call`).
+//! Every line gives its position: the run, the event (in a file of events), the preceding record
+//! (`seq`), and the number of tool calls that had ended by then (`call`).
 
 use midcourse::{Delivery, Fault, Outcome, Step, TrajectoryPattern};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy)]
 pub(super) struct Position<'a> {
     pub(super) run_id: Option<&'a str>,
-    /// Position in the list of events, from 1; `None` for a run of records.
+    /// Position of the event in its file, counted from 1; `None` when records are replayed.
     pub(super) event: Option<usize>,
     pub(super) seq: u64,
     pub(super) call: u64,
@@ -21,7 +21,7 @@ pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
     let faults = step.faults.iter().map(|fault| ("fault", fault_fields(fault)));
     let outcomes = step.outcomes.iter().map(|outcome| ("outcome", outcome_fields(outcome)));
     let patterns = step.patterns.iter().map(|pattern| ("pattern", pattern_fields(pattern)));
-    // The records of a step are those of its outcomes, then those of its deliveries.
+    // A step's records are first those of its outcomes, then those of its deliveries.
     let delivery_seqs = step.records.iter().skip(step.outcomes.len()).map(|record| record.seq);
     let deliveries = step.deliveries.iter().zip(delivery_seqs);
     let deliveries = deliveries.map(|(it, seq)| ("delivery", delivery_fields(it, seq)));
@@ -53,7 +53,8 @@ fn pattern_fields(pattern: &TrajectoryPattern) -> Value {
            "evidence": pattern.evidence()})
 }
 
-/// `delivery_seq` is the seq of the delivery's own record, which its outcome line refers to.
+/// `delivery_seq` is the sequence number of the delivery's own record. The line about the
+/// delivery's outcome refers to it.
 fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
     let (kind, confidence) = match delivery {
         Delivery::Feedback { .. } => ("feedback", None),

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 fn approve(path: &Path, skip_question: bool) -> Result<()> {
     let file = ProjectFile::read(path)?;
-    // Only a valid file can be approved, so nothing in it is ignored silently.
+    // Only a valid file can be approved, so that no part of an approved file is ignored.
     file.config()?;
     let data_dir = open::data_dir()?;
     let path = file.path().display().to_string();
@@ -75,7 +75,7 @@ fn approve(path: &Path, skip_question: bool) -> Result<()> {
     Ok(())
 }
 
-/// Reads a line; `y` and `yes` are the only consent.
+/// Reads a line. Returns true only for `y` and `yes`.
 fn reads_yes(input: &mut impl BufRead) -> Result<bool> {
     let mut line = String::new();
     input.read_line(&mut line)?;

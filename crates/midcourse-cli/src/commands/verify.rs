@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// Checks, prints, and returns whether there are no problems.
+/// Checks the runs, prints the problems, and returns true if there are none.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = open::to_read()?;
     let mut findings = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
         bar.inc(run.records);
     }
     bar.finish_and_clear();
-    // The exit code is right even if the reader of the output stops early.
+    // If the reader of the output stops early (as `head` does), the exit code must still be right.
     match print(arguments, &findings, runs.len(), records, without_end) {
         Err(error) if !super::is_broken_pipe(&error) => Err(error),
         _ => Ok(findings.is_empty()),

@@ -1,9 +1,9 @@
-//! Errors in a configuration file. They show the line, with a mark below the wrong part.
+//! Errors in a configuration file. An error shows the line and marks the wrong part of it.
 
 use std::fmt;
 use std::path::Path;
 
-/// Characters of a line that an error shows. The file may be anything, such as one huge line.
+/// How many characters of a line an error shows. The file may contain anything, even one huge line.
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, thiserror::Error)]
@@ -27,15 +27,15 @@ impl ConfigError {
 /// Text that is not a valid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct InvalidConfig {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, counted from 1.
     column: usize,
-    /// The error and what is allowed instead.
+    /// What is wrong, and what is allowed instead.
     pub(super) problem: String,
-    /// The beginning of the line.
+    /// The beginning of the wrong line.
     shown: String,
-    /// Characters to mark.
+    /// Number of characters to mark.
     width: usize,
 }
 
@@ -50,7 +50,7 @@ impl InvalidConfig {
         Self {
             line: before.matches('\n').count().saturating_add(1),
             column,
-            // serde says "field" for what a TOML file calls a key.
+            // serde calls a key a "field".
             problem: error.message().replacen("unknown field", "unknown key", 1),
             shown: line.chars().take(MAX_SHOWN_CHARS).collect(),
             width: wrong.chars().count().max(1),
@@ -58,7 +58,7 @@ impl InvalidConfig {
     }
 }
 
-/// `LINE:COLUMN: error`, then the line with a mark below the wrong part.
+/// Shows `LINE:COLUMN: error`, then the line with the wrong part marked.
 impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, problem, shown, width } = self;
@@ -69,7 +69,7 @@ impl fmt::Display for InvalidConfig {
         }
         let number = line.to_string();
         let margin = " ".repeat(number.len());
-        // Tabs stay tabs, so that the mark is below its place at every tab width.
+        // Tabs are kept, so that the mark is in the right column at every tab width.
         let indent: String =
             shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let mark = "^".repeat((*width).min(room.saturating_sub(*column)).max(1));

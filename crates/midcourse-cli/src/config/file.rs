@@ -1,6 +1,6 @@
-//! Reading configuration files safely. A path that was found may lead to a pipe, a folder or a huge
-//! file: reading it never blocks, and the bytes are read once, so that the bytes that were approved
-//! are the bytes that are parsed.
+//! Reads configuration files safely. A path that midcourse finds by itself may lead to a pipe, a
+//! folder or a huge file: reading it never blocks. A file is read only once, so that exactly the
+//! bytes that were approved are parsed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError};
 
-/// In bytes.
+/// Maximum length of a configuration file, in bytes.
 pub(super) const MAX_FILE_LEN: u64 = 1024 * 1024;
 
 const FILE_NAME: &str = "midcourse.toml";
 
-/// The text of a file that the user named. It may be a pipe.
+/// Reads a file that the user named, which may be a pipe.
 pub(super) fn read_named(path: &Path) -> io::Result<String> {
     read_text(File::open(path)?)
 }
 
-/// The text of a file that was found; `None` if it does not exist.
+/// Reads a file that midcourse found by itself; `None` if it does not exist.
 pub(super) fn read_found(path: &Path) -> io::Result<Option<String>> {
     match path.metadata() {
         Ok(found) if found.is_file() => {}
@@ -28,7 +28,8 @@ pub(super) fn read_found(path: &Path) -> io::Result<Option<String>> {
     }
     let mut options = OpenOptions::new();
     options.read(true);
-    // Opening a pipe blocks until it has a writer, and one may have replaced the file just now.
+    // Opening a pipe blocks until it has a writer. A pipe may have replaced the file since the
+    // check.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -62,8 +63,9 @@ pub(crate) struct ProjectFile {
 }
 
 impl ProjectFile {
-    /// Finds the file for a working directory: in the directory itself or the nearest parent that
-    /// has one, up to the root of the repository. Outside a repository only in the directory itself.
+    /// Finds the configuration file for a working directory: in the directory itself or in the
+    /// nearest parent that has one, up to the root of the repository. Outside a repository, only
+    /// the directory itself is searched.
     pub(crate) fn find(cwd: &Path) -> Option<PathBuf> {
         let cwd = cwd.canonicalize().ok()?;
         let mut nearest = None;
@@ -88,8 +90,8 @@ impl ProjectFile {
         }
     }
 
-    /// The resolved folder and the file's own name in it. A symlink as the last part is not
-    /// resolved: otherwise a project could point its file at one that was approved elsewhere.
+    /// The path of the file, with symlinks in its folder resolved. If the file itself is a symlink,
+    /// it is not resolved: otherwise a project could link to a file that was approved elsewhere.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -103,7 +105,7 @@ impl ProjectFile {
     }
 }
 
-/// The path with its folder resolved, for comparison. The file need not exist.
+/// Resolves symlinks in the path's folder, so that paths can be compared. The file need not exist.
 pub(super) fn real_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let parts = path.parent().zip(path.file_name());

@@ -1,6 +1,6 @@
-//! Which configuration files apply to a run: the user's file, overlaid by the project's file if the
-//! user approved it. A file that is found and wrong is skipped with a warning; it never makes a run
-//! fail.
+//! Determines which configuration files apply to a run: the user's file, and on top of it the
+//! project's file if the user approved it. A file with an error is skipped with a warning; it never
+//! makes a run fail.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::trust::Trusted;
 use super::{ConfigError, InvalidConfig};
 use crate::shell::shell_quote;
 
-/// The settings that apply to an agent working in `cwd`, and a warning for each file that was
-/// skipped: which, why, and what to do. Warnings quote paths and files unescaped.
+/// The settings for an agent that works in `cwd`, and a warning for each file that was skipped:
+/// which file, why, and what to do. Warnings may quote file contents unescaped.
 pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
     let mut warnings = Vec::new();
     let mut found = Layer::default();
@@ -22,7 +22,8 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
         Ok(layer) => found = layer,
         Err(error) => warnings.push(skipped(&error)),
     }
-    // An agent that works in the folder of the user's file would find it a second time.
+    // In the folder of the user's file, the search for a project's file finds the user's file
+    // again.
     let is_users = |path: &PathBuf| *path == file::real_path(&data_dir.config_file());
     if let Some(path) = ProjectFile::find(cwd).filter(|path| !is_users(path)) {
         match projects_file(data_dir, &path) {

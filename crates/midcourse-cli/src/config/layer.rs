@@ -1,5 +1,5 @@
-//! Settings as a TOML table: overlaid key by key, and written in one canonical form, so that equal
-//! settings have equal text. That text is recorded with the run.
+//! Settings as a TOML table. Tables can be merged key by key, and are written in one canonical
+//! form, so that equal settings have equal text. This text is recorded with the run.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::{Config, ConfigError, InvalidConfig, file};
 
-/// The settings of one file, or of several overlaid. Always a valid configuration.
+/// The settings of one file, or of several files merged. Always a valid configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Layer(pub(super) Table);
 
@@ -28,14 +28,14 @@ impl Layer {
         self.0.is_empty()
     }
 
-    /// Sets the keys of `over` on top of these. Tables are merged; other values are replaced.
+    /// Merges the keys of `over` into these settings. Tables are merged; other values are replaced.
     #[must_use]
     pub(crate) fn overlaid_with(mut self, over: Self) -> Self {
         merge(&mut self.0, over.0);
         self
     }
 
-    /// The canonical text; empty if no key is set.
+    /// The settings as canonical TOML; empty if no key is set.
     pub(crate) fn text(mut self) -> Result<String, toml::ser::Error> {
         remove_empty_tables(&mut self.0);
         toml::to_string(&self.0)

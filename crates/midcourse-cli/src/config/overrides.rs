@@ -28,7 +28,7 @@ impl Overrides {
         let mut budget = Table::new();
         for (key, amount) in [("calls", calls), ("tokens", tokens)] {
             if let Some(amount) = amount {
-                // TOML integers are i64. No run reaches that many.
+                // TOML integers are i64. A larger amount is never reached by a run.
                 let amount = i64::try_from(amount.get()).unwrap_or(i64::MAX);
                 budget.insert(key.to_owned(), Value::Integer(amount));
             }

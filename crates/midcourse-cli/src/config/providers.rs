@@ -1,5 +1,5 @@
-//! The tables `[providers.NAME]`: which providers are on, with which parameters, and how often they
-//! may deliver. Every key is optional here; the defaults are in the core only.
+//! The tables `[providers.NAME]`: which providers are enabled, with which parameters, and how often
+//! they may deliver. Every key is optional; the defaults are in the crate `midcourse`.
 
 use midcourse::{
     DeadlineFeedback, ErrorCascadeDetector, FeedbackSetting, GuidanceSetting, ProviderSettings,
@@ -59,8 +59,9 @@ impl FeedbackWire {
     }
 }
 
-/// The table of a guidance provider: its own keys, then the keys that all guidance providers have.
-/// A macro, because serde cannot combine `flatten` with `deny_unknown_fields`.
+/// Defines the table of a guidance provider: the provider's own keys, and the keys that all
+/// guidance providers have. This is a macro because serde cannot combine `flatten` with
+/// `deny_unknown_fields`.
 macro_rules! guidance_table {
     ($wire:ident { $($key:ident: $value:ty),* $(,)? }) => {
         #[derive(Default, Deserialize)]
@@ -152,12 +153,12 @@ impl ProvidersWire {
 }
 
 impl DeadlineWire {
-    /// Without a trigger the provider delivers at fixed shares of the time; with one, whenever the
-    /// trigger is due.
+    /// Without a trigger, the provider delivers at fixed fractions of the available time; with a
+    /// trigger, whenever the trigger is due.
     fn apply_to(self, setting: &mut FeedbackSetting<DeadlineFeedback>) {
         let Self { enabled, warning_threshold, trigger } = self;
         let seconds = warning_threshold.map(|duration| duration.0.as_secs_f64());
-        // `new` refuses only zero, and a duration in a file is never zero.
+        // `new` rejects only zero, and a duration in a configuration file is never zero.
         let deadline = seconds.and_then(|seconds| DeadlineFeedback::new(seconds).ok());
         let deadline = deadline.unwrap_or_default();
         setting.provider = if trigger.is_some() { deadline } else { deadline.at_steps() };

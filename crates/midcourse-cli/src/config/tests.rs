@@ -1,5 +1,5 @@
-//! Tests of the configuration file: what its keys change, how its errors look, and that
-//! `docs/configuration.md` agrees with the code.
+//! Tests of the configuration file: the effect of its keys, its error messages, and that
+//! `docs/configuration.md` matches the code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn examples_in_docs() -> Vec<String> {
     blocks.map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The keys of a table, from the error about an unknown key.
+/// All keys of a table, taken from the error message about an unknown key.
 fn known_keys(table: &str) -> BTreeSet<String> {
     let error = Config::parse(&format!("{table}\nno_such_key = 1")).unwrap_err().problem;
     let (_, known) = error.split_once(", expected ").unwrap();
@@ -26,7 +26,7 @@ fn keys<'a>(tables: impl IntoIterator<Item = &'a toml::Table>) -> BTreeSet<Strin
     tables.into_iter().flat_map(|table| table.keys().cloned()).collect()
 }
 
-/// The table at this path, in each of the examples that has it.
+/// The table at this path, from each example that contains it.
 fn tables<'a>(examples: &'a [toml::Table], path: &[&str]) -> Vec<&'a toml::Table> {
     let find = |example: &'a toml::Table| {
         path.iter().try_fold(example, |table, name| table.get(*name)?.as_table())
@@ -181,7 +181,7 @@ fn an_error_can_be_shown_for_any_text() {
     assert!(shown.lines().skip(1).all(|line| line.len() < 200));
 }
 
-/// The deliveries for eight failing calls: the number of the call, and the provider.
+/// Runs eight failing calls. Returns, for each delivery, the number of the call and the provider.
 fn deliveries(config: &str) -> Vec<(u64, String)> {
     let mut engine: Engine = Config::parse(config).unwrap().engine();
     let mut found = Vec::new();

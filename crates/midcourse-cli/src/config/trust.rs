@@ -1,8 +1,8 @@
-//! Project configuration files that the user approved, by path and by the hash of their bytes. Any
-//! change to a file ends its approval.
+//! The list of project configuration files that the user approved. An approval is for a path and
+//! the hash of the file's bytes, so any change to the file ends it.
 //!
-//! The list is one JSON file in the data directory, replaced atomically under a lock. A list that
-//! cannot be read approves nothing.
+//! The list is a JSON file in the data directory. It is replaced atomically, under a lock. If the
+//! list cannot be read, no file counts as approved.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,10 +17,10 @@ use midcourse::{DataDir, sync_folder};
 /// Version of the list's format.
 const VERSION: u32 = 1;
 
-/// The approved files.
+/// The list of approved files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trusted {
-    /// Path to hash.
+    /// Path → hash of the approved bytes.
     files: BTreeMap<String, String>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Trusted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Approval {
     Valid,
-    /// The file has other bytes now and is not used.
+    /// The file has changed since the approval and is not used.
     Changed,
     /// The file does not exist or cannot be read.
     Missing,
@@ -57,7 +57,7 @@ struct TrustedWire {
 }
 
 impl Trusted {
-    /// Reads the list. A missing list is empty.
+    /// Reads the list. If the file is missing, the list is empty.
     pub(crate) fn read(data_dir: &DataDir) -> Result<Self, TrustError> {
         let path = data_dir.trusted_file();
         let damaged = |why: String| TrustError::Damaged { file: path.display().to_string(), why };
@@ -72,12 +72,12 @@ impl Trusted {
         Ok(Self { files: wire.files })
     }
 
-    /// Whether this file is approved with these bytes.
+    /// Whether this file is approved with its current bytes.
     pub(crate) fn has(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some_and(|approved| *approved == hash(file))
     }
 
-    /// Whether this path was approved, perhaps with other bytes.
+    /// Whether this path was approved, with these or other bytes.
     pub(super) fn knows(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some()
     }
@@ -86,7 +86,7 @@ impl Trusted {
         self.files.get(file.path().to_str()?)
     }
 
-    /// The approved files, and whether each approval is still valid.
+    /// All approved files, and whether each approval is still valid.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, Approval)> {
         self.files.iter().map(|(path, approved)| {
             let approval = match ProjectFile::read(Path::new(path)) {
@@ -98,7 +98,7 @@ impl Trusted {
         })
     }
 
-    /// Approves a file with the bytes that were read.
+    /// Approves a file with the bytes that were read from it.
     pub(crate) fn approve(data_dir: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
         let path = file.path().to_str().map(ToOwned::to_owned);
         let path =
@@ -122,7 +122,7 @@ fn unusable(path: &Path, error: io::Error) -> TrustError {
     TrustError::Unusable { file: path.display().to_string(), error }
 }
 
-/// Changes the list under a lock. Readers see the old list or the new one, never a mix.
+/// Changes the list under a lock. Readers see either the old list or the new one.
 fn change<T>(
     data_dir: &DataDir,
     change: impl FnOnce(&mut BTreeMap<String, String>) -> T,
@@ -130,7 +130,7 @@ fn change<T>(
     let path = data_dir.trusted_file();
     let failed = |error| unusable(&path, error);
     data_dir.create(data_dir.path()).map_err(failed)?;
-    // The list itself is replaced by a rename, so the lock is on a file of its own.
+    // The lock is a separate file, because the list itself is replaced by renaming.
     let lock = open_private(&path.with_extension("lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
     let mut files = Trusted::read(data_dir)?.files;
@@ -150,7 +150,7 @@ fn change<T>(
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut new = open_private(&temporary)?;
-    // A process that was killed may have left a longer file.
+    // If an earlier process was killed, the temporary file may already exist and be longer.
     new.set_len(0)?;
     new.write_all(bytes)?;
     new.sync_all()?;
@@ -191,7 +191,7 @@ mod tests {
             for file in &files {
                 scope.spawn(|| {
                     Trusted::approve(&data_dir, file).unwrap();
-                    // A reader in between finds a complete list.
+                    // While other threads write, a reader finds a complete list.
                     assert!(Trusted::read(&data_dir).unwrap().has(file));
                 });
             }

@@ -1,5 +1,5 @@
-//! Checked values of the configuration file. A value out of range is refused with a message that
-//! says what is allowed; the caller adds the place in the file.
+//! Values in the configuration file, with range checks. The error for a value out of range says
+//! what is allowed; the caller adds the position in the file.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,16 +13,17 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use crate::duration::parse_duration;
 
-/// The largest count. A threshold that no run reaches switches its detector off.
+/// Maximum of count settings. It is larger than any run, so a threshold of this size disables its
+/// detector.
 const MAX_COUNT: u32 = 1_000_000;
 
-/// A whole number from `from` to `to`, both included.
+/// Visitor for a whole number from `from` to `to`, both included.
 struct WholeNumber {
     from: u64,
     to: u64,
 }
 
-/// TOML integers are i64.
+/// The largest TOML integer, for settings without an upper limit.
 const UNLIMITED: u64 = i64::MAX as u64;
 
 impl Visitor<'_> for WholeNumber {
@@ -45,32 +46,32 @@ impl Visitor<'_> for WholeNumber {
 
 fn count_up_to<'de, D: Deserializer<'de>>(value: D, to: u32) -> Result<NonZeroU32, D::Error> {
     let number = value.deserialize_i64(WholeNumber { from: 1, to: to.into() })?;
-    // In range, as the visitor has checked.
+    // The visitor has checked the range.
     Ok(u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
 }
 
-/// From 1.
+/// Reads a whole number of at least 1.
 pub(super) fn count<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
     count_up_to(value, MAX_COUNT)
 }
 
-/// From 0.
+/// Reads a whole number of at least 0.
 fn count_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
     let number = value.deserialize_i64(WholeNumber { from: 0, to: MAX_COUNT.into() })?;
     Ok(u32::try_from(number).unwrap_or(MAX_COUNT))
 }
 
-/// From 1, without an upper limit.
+/// Reads a whole number of at least 1, without an upper limit.
 fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     value.deserialize_i64(WholeNumber { from: 1, to: UNLIMITED })
 }
 
-/// Tool calls in one round of a loop.
+/// Reads the number of tool calls in one cycle of a loop.
 pub(super) fn cycle_len<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
     count_up_to(value, u32::try_from(MAX_CYCLE_LEN).unwrap_or(u32::MAX))
 }
 
-/// Tool calls to keep.
+/// Reads the number of tool calls that the engine keeps for analysis.
 pub(super) fn window<'de, D: Deserializer<'de>>(value: D) -> Result<WindowSize, D::Error> {
     let calls = count_up_to(value, u32::try_from(WindowSize::MAX).unwrap_or(u32::MAX))?;
     WindowSize::try_from(usize::try_from(calls.get()).unwrap_or_default()).map_err(D::Error::custom)
@@ -98,7 +99,7 @@ impl Visitor<'_> for FromZeroToOne {
     }
 }
 
-/// A confidence or a similarity.
+/// Reads a confidence or a similarity, from 0 to 1.
 pub(super) fn probability<'de, D: Deserializer<'de>>(value: D) -> Result<Confidence, D::Error> {
     value.deserialize_f64(FromZeroToOne)
 }
@@ -117,7 +118,7 @@ impl Visitor<'_> for UpToAYear {
     }
 }
 
-/// More than zero and at most 365 days.
+/// Reads a duration of more than zero and at most 365 days.
 pub(super) fn duration<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     value.deserialize_str(UpToAYear)
 }
@@ -166,7 +167,7 @@ impl Visitor<'_> for PlainName {
     }
 }
 
-/// The name of a tool, for messages to the agent.
+/// Reads a tool name that is safe to use in messages to the agent.
 fn tool_name<'de, D: Deserializer<'de>>(value: D) -> Result<SafeName, D::Error> {
     value.deserialize_str(PlainName)
 }
@@ -178,7 +179,7 @@ struct TriggerWire {
     every_n_seconds: Option<Count>,
 }
 
-/// When a feedback provider is due.
+/// Reads how often a feedback provider delivers.
 fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Error> {
     let TriggerWire { every_n_calls, every_n_seconds } = TriggerWire::deserialize(value)?;
     let calls = every_n_calls.map(|n| FeedbackTrigger::every_n_calls(n.0.get()));
@@ -193,8 +194,8 @@ fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Er
     Ok(trigger)
 }
 
-/// Wraps a value, so that it can be an `Option` in a table: serde does not apply
-/// `deserialize_with` to the inside of an `Option`.
+/// Defines a wrapper type for a value that is read with a function, so that the value can be
+/// optional: serde does not apply `deserialize_with` to the inside of an `Option`.
 macro_rules! optional {
     ($name:ident($kind:ty) = $read:ident) => {
         pub(super) struct $name(pub(super) $kind);

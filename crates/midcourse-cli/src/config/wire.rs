@@ -1,5 +1,5 @@
-//! The tables and keys of the file. They mirror the core's types, so a field added there does not
-//! compile until it has a key here.
+//! The tables and keys of the configuration file. They mirror types of the crate `midcourse`, so
+//! that adding a field there without a key here is a compile error.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -70,7 +70,7 @@ struct AnalysisWire {
     failing_exit_is_output: bool,
     #[serde(rename = "detect_drift")]
     watch_drift: bool,
-    /// Read from the table `[tools]`.
+    /// Filled from the separate table `[tools]`.
     #[serde(skip)]
     tools: ToolSettings,
 }

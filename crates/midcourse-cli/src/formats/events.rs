@@ -1,9 +1,9 @@
-//! `events`, the neutral format: one run per line, from any agent.
+//! The `events` format: one run per line, from any agent.
 //!
 //! A line is `{run_id, source?, success?, deadline?, meta?, events: […]}`. An event is a tool call
 //! with its result, a message of the user or the model, a compaction or a resume. Parsing never
-//! fails: of an invalid line everything before the error is kept, an invalid event is skipped, and
-//! both are counted.
+//! fails: of an invalid line, everything before the error is kept; an invalid event is skipped.
+//! Both are counted.
 
 use std::borrow::Cow;
 
@@ -35,28 +35,28 @@ pub(crate) struct ParsedRun {
     pub(crate) started_at: Timestamp,
     pub(crate) events: Vec<ParsedEvent>,
     pub(crate) skipped_events: usize,
-    /// Why parsing stopped before the end of the line.
+    /// Why parsing stopped before the end of the line; `None` if the whole line was parsed.
     pub(crate) parse_error: Option<String>,
 }
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParsedEvent {
-    /// Position in the list of the line, from 1; skipped events count.
+    /// Position in the line's list of events, counted from 1, including skipped events.
     pub(crate) position: usize,
     pub(crate) at: Timestamp,
-    /// What is recorded of the event: for a tool call its start and its end.
+    /// The records to make of the event: for a tool call, its start and its end.
     pub(crate) payloads: Vec<TrajectoryPayload>,
 }
 
 impl ParsedRun {
-    /// Whether the line contained no run at all.
+    /// Whether the line is invalid and contains no event before the error.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.parse_error.is_some()
     }
 
-    /// Converts the run to records for a store. Their keys (call id or position) make a second
-    /// import find them again.
+    /// Converts the run to records for a store. Each record has a key (its call id or position), so
+    /// that a second import adds no duplicates.
     pub(crate) fn into_records(self) -> Vec<ForeignRecord> {
         let source = Source::new(self.source.as_deref().unwrap_or("import"), Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
@@ -128,10 +128,10 @@ fn into_string(text: Option<AnyText<'_>>) -> String {
     }
 }
 
-/// Parses one line. `now` is the start of a run without dates; `line_number` names a run without an
-/// id.
+/// Parses one line. If the run has no dates, `now` is its start. If it has no id, `line_number`
+/// becomes part of its id.
 pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
-    // Nearly every line is valid UTF-8, and validating is much faster than replacing.
+    // Nearly every line is valid UTF-8, and checking that is much faster than the lossy conversion.
     let line = match std::str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(line),
@@ -139,7 +139,7 @@ pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> Parsed
     let LineParts { run_id, source, success, deadline, started_at, events: raw_events, error } =
         LineParts::read(&line);
     let run_id = run_id.map_or_else(|| format!("line-{line_number}").into(), RunId::from);
-    // Without a start time, the first date in the events is the start.
+    // If the line has no start time, the run starts at the first date in its events.
     let first_date = || {
         let timed = raw_events.iter().map(|raw| raw.get()).filter(|raw| raw.contains("\"t\""));
         timed.filter_map(EventWire::parse).find_map(|event| event.t).and_then(|t| t.date())
@@ -160,17 +160,19 @@ pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> Parsed
     ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error: error }
 }
 
-/// Turns events into payloads, in order: turns and call ids depend on the events before.
+/// Converts events to payloads. Needs the events in order, because turns and call ids depend on
+/// earlier events.
 struct EventConverter<'a> {
     started_at: Timestamp,
-    /// The time of the previous event, for events without one.
+    /// Time of the previous event, used for events without a time.
     latest: Timestamp,
     round: Option<&'a str>,
     calls: u64,
 }
 
 impl<'a> EventConverter<'a> {
-    /// `None` for an event of an unknown kind, or a tool call without a tool.
+    /// Converts an event; `None` if its kind is unknown, or if it is a tool call without a tool
+    /// name.
     fn convert(&mut self, event: EventWire<'a>) -> Option<(Timestamp, Vec<TrajectoryPayload>)> {
         let at = event.t.as_ref().and_then(|t| t.resolve(self.started_at)).unwrap_or(self.latest);
         let payloads = match &*event.kind {
@@ -193,7 +195,7 @@ impl<'a> EventConverter<'a> {
         let tool_name: CompactString = event.tool?.to_compact_string();
         let round = event.round.map(RawValue::get).filter(|round| *round != "null");
         let mut payloads = Vec::with_capacity(3);
-        // Calls with the same `round` belong to one turn.
+        // Calls with the same `round` are in the same turn.
         if round.is_none() || round != self.round {
             payloads.push(TrajectoryPayload::TurnStarted);
         }

@@ -1,7 +1,8 @@
-//! Trajectory records, one JSON object per line: what `midcourse export` and `clark-agent` write.
+//! Trajectory records, one JSON object per line, as written by `midcourse export` and
+//! `clark-agent`.
 //!
-//! Only the payload is required; everything else has a default. A payload of an unknown kind is
-//! kept unread, with its bytes.
+//! Only the payload is required; every other field has a default. A payload of an unknown kind is
+//! kept as unread, with its bytes.
 
 use midcourse::{
     Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
@@ -17,14 +18,14 @@ pub(crate) struct LineDefaults {
     pub(crate) source: Source,
     pub(crate) at: Timestamp,
     pub(crate) schema_version: u32,
-    /// `None` for records that nobody monitors while they are read.
+    /// `None` if no engine monitors the records as they are read.
     pub(crate) decision_point: Option<DecisionPoint>,
 }
 
 /// Why a line is not a record.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineError {
-    /// The JSON is invalid, or a field has another type.
+    /// The JSON is invalid, or a field has the wrong type.
     #[error("not a trajectory record: {0}")]
     Json(#[from] serde_json::Error),
     /// Neither the line nor the defaults name a run.
@@ -45,7 +46,7 @@ struct LineWire {
     host: Option<String>,
     channel: Option<Channel>,
     fact: Option<FactKey>,
-    /// `null` means that nothing can be delivered.
+    /// `null` means that nothing can be delivered after this record.
     #[serde(default, deserialize_with = "present")]
     decision_point: Option<Option<DecisionPoint>>,
     #[serde(default)]
@@ -54,12 +55,12 @@ struct LineWire {
     conflicts: Vec<Value>,
 }
 
-/// Distinguishes `null` from a field that is missing.
+/// Deserialises a field that may be `null`: `null` becomes `Some(None)`, a missing field `None`.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<DecisionPoint>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
 
-/// Parses one line.
+/// Parses one line into a record.
 pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
     let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;
@@ -93,8 +94,8 @@ pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignR
     Ok(ForeignRecord { seq: wire.seq, redactions: wire.redactions, events })
 }
 
-/// Deserializes a payload. One of an unknown kind is kept unread; an invalid payload of a known kind
-/// is an error.
+/// Deserialises a payload. A payload of an unknown kind is kept as unread; an invalid payload of a
+/// known kind is an error.
 fn parse_payload(
     payload: Value,
     source: &Source,
@@ -109,7 +110,7 @@ fn parse_payload(
     }
 }
 
-/// Whether a newer release may have written the payload.
+/// Whether the payload has a kind that this release does not know, perhaps from a newer release.
 fn has_unknown_kind(payload: &Value) -> bool {
     let kind = payload.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| !TrajectoryPayload::KINDS.contains(&kind))

@@ -1,9 +1,9 @@
 //! Claude Code.
 //!
-//! A call that failed has a hook event of its own. A call that was refused appears only in the
-//! PostToolBatch of its turn, together with the calls that ran. Claude Code keeps messages in the
-//! conversation for good. It treats a message in the reply to Stop as a reason to continue, so that
-//! reply is always empty.
+//! A failed call has a hook event of its own. A refused call appears only in the PostToolBatch
+//! event of its turn, together with the calls that ran. Claude Code keeps messages in the
+//! conversation permanently. It treats a message in the reply to Stop as a reason to continue, so
+//! that reply is always empty.
 
 mod decode;
 mod install;
@@ -12,7 +12,8 @@ mod transcript;
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::install_hooks;
 
-/// The hook events that report something. None of them asks for a decision.
+/// The hook events that midcourse listens to. Events that exist only to ask a hook for a decision
+/// are left out.
 pub(super) const HOOK_EVENTS: [&str; 12] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -28,8 +29,8 @@ pub(super) const HOOK_EVENTS: [&str; 12] = [
     "SessionEnd",
 ];
 
-/// Whether it reaches its model with a key or an address from the environment, so that a proxy can
-/// stand between. With a login of its own, or on a cloud platform, its address is not replaced.
+/// Whether Claude Code reaches its model with a key or an address from the environment, so that a
+/// proxy can be used. With a login of its own or on a cloud platform, it gets no proxy.
 #[cfg(feature = "proxy")]
 pub(super) fn uses_proxy(is_set: impl Fn(&str) -> bool) -> bool {
     let platforms =

@@ -1,11 +1,12 @@
-//! Payloads that several hosts build in the same way.
+//! Trajectory payloads that several hosts create in the same way.
 
 use midcourse::{
     AgentMessage, Event, RunOutcome, Source, StopReason, ToolResult, TrajectoryPayload, Usage,
 };
 use serde_json::Value;
 
-/// Model responses whose tokens are reported at once. From one hook to the next there is about one.
+/// Maximum number of model responses whose tokens are reported at once. Usually there is one
+/// between two hooks.
 const MAX_RESPONSES: usize = 4;
 
 pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
@@ -18,8 +19,8 @@ pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> Trajec
     }
 }
 
-/// A prompt as a message. `generated` lists how prompts begin that the client writes itself, and
-/// the kind of message each becomes; every other prompt is from the user.
+/// Converts a prompt to a message. `generated` lists prefixes of prompts that the client writes
+/// itself, each with the message kind it is stored as. Every other prompt is the user's.
 pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
     let found = generated.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
     match found {
@@ -32,7 +33,7 @@ pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
     }
 }
 
-/// The model's last message, and the error that cut it off.
+/// The model's last message, with the error that cut it off, if any.
 pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> TrajectoryPayload {
     let mut message = AgentMessage::assistant(text.unwrap_or_default());
     if let (AgentMessage::Assistant { stop_reason, error_message, .. }, Some(error)) =
@@ -44,7 +45,7 @@ pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> 
     TrajectoryPayload::MessageAppended { message }
 }
 
-/// The outcome for the reason of a SessionEnd. Clients send `other` where they know no reason.
+/// The outcome of a run, from the reason in SessionEnd. Clients send `other` for an unknown reason.
 pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
     match reason.as_deref() {
         None | Some("" | "other") => RunOutcome::Unknown,
@@ -56,8 +57,8 @@ pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
 }
 
-/// Events for the tokens of the latest model responses, from the host's transcript. The key is the
-/// response's id, so each response counts once however often the transcript is read.
+/// Events for the token usage of the latest model responses in the host's transcript. Each event's
+/// key is the response's id, so a response counts once however often the transcript is read.
 pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Vec<Event> {
     let older = responses.len().saturating_sub(MAX_RESPONSES);
     let usage_event = |(response, usage): (String, Usage)| {

@@ -1,13 +1,13 @@
-//! The reply to a hook, in the form that all hosts so far understand.
+//! The reply to a hook, in a form that all supported hosts accept.
 
 use serde::Serialize;
 
-/// The hook event that a reply names. It has to be the event of the payload: Claude Code drops a
+/// The hook event that a reply names. It must be the payload's own hook event: Claude Code drops a
 /// reply that names another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplyEvent(pub(super) &'static str);
 
-/// No other field: Codex drops a reply with a field that it does not know.
+/// Do not add other fields: Codex drops a reply with an unknown field.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReplyWire<'a> {
@@ -23,6 +23,6 @@ struct OutputWire<'a> {
 
 pub(super) fn encode(text: &str, event: ReplyEvent) -> Vec<u8> {
     let hook_specific_output = OutputWire { hook_event_name: event.0, additional_context: text };
-    // Serializing strings does not fail; an empty reply delivers nothing.
+    // Serialising strings cannot fail; if it did, the empty reply would deliver nothing.
     serde_json::to_vec(&ReplyWire { hook_specific_output }).unwrap_or_default()
 }

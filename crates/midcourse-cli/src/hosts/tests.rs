@@ -1,4 +1,4 @@
-//! Payloads captured from real clients: the events they are decoded to, and the bytes of each reply.
+//! Tests with payloads captured from real clients: the decoded events, and the bytes of each reply.
 
 mod claude_code;
 mod codex;
@@ -31,14 +31,14 @@ fn sessions(client: &str) -> Vec<String> {
     names.filter(|name| !name.ends_with(".rollout")).collect()
 }
 
-/// The hook event of a payload.
+/// The name of the hook event in a payload.
 fn hook_event(payload: &str) -> String {
     let payload: Value = serde_json::from_str(payload).unwrap();
     payload["hook_event_name"].as_str().unwrap().to_owned()
 }
 
-/// How payloads are decoded: the hook event, and its events with run, kind, fields and decision
-/// point. `S` is the session's id.
+/// Shows how payloads are decoded: the hook event, and for each decoded event its run, kind, fields
+/// and decision point. The session's id is shown as `S`.
 fn shown(host: Host, payloads: &[String]) -> String {
     let mut shown = String::new();
     for payload in payloads {
@@ -83,7 +83,7 @@ fn every_captured_payload_can_be_read() {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());
             assert_eq!(decoded.unread_run(), None, "{payload}");
-            // Only an event that the host reads a reply to has a decision point: otherwise a message
+            // Only events whose reply the host reads may have a decision point: otherwise a message
             // would count as delivered without reaching the agent.
             let has_point = decoded.events.iter().any(|event| event.decision_point.is_some());
             assert_eq!(decoded.reply_event.is_some(), has_point, "{payload}");
@@ -127,7 +127,7 @@ fn a_payload_that_cannot_be_read_becomes_an_unread_event() {
     }
 }
 
-/// A deadline message and guidance.
+/// Two deliveries: a deadline message and guidance.
 fn deliveries(host: Host) -> Vec<Delivery> {
     let settings =
         MessageSettings { delivery: host.delivery_policy(), ..MessageSettings::default() };

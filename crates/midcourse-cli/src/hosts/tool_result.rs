@@ -1,6 +1,6 @@
-//! Tool results, from the structured form in which a host passes them to its hooks.
+//! Converts tool results from the structured form in which hosts pass them to hooks.
 //!
-//! The text is as close as possible to what the model reads, because the engine compares it.
+//! The text is as close as possible to what the model reads, because the engine compares results.
 //! Lengths, durations and flags are left out: they would make equal results differ.
 
 use midcourse::ToolResult;

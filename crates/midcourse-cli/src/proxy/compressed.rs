@@ -4,15 +4,15 @@ use std::io::Read;
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// How many bytes a body may decompress to. A small body can expand enormously.
+/// Maximum size of a decompressed body, because a small body can expand enormously.
 const MAX_DECOMPRESSED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Decompresses as much of a body as can be read. `None` if the encoding is unknown.
+/// Decompresses a body, up to the first error. `None` if the encoding is unknown.
 pub(super) fn decompress(bytes: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
     match encoding.map(|name| name.trim().to_ascii_lowercase()).as_deref() {
         None | Some("" | "identity") => Some(bytes),
         Some("gzip" | "x-gzip") => Some(read_available(MultiGzDecoder::new(bytes.as_slice()))),
-        // Servers send `deflate` with or without the zlib header.
+        // Some servers send `deflate` with a zlib header, others without.
         Some("deflate") => {
             let read = read_available(ZlibDecoder::new(bytes.as_slice()));
             let is_read = !read.is_empty() || bytes.is_empty();
@@ -27,7 +27,8 @@ pub(super) fn decompress(bytes: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u
     }
 }
 
-/// Reads until the end or the first error: the start of a stream that was cut off is still useful.
+/// Reads until the end or the first error. The beginning of a stream that was cut off is still
+/// useful.
 fn read_available(input: impl Read) -> Vec<u8> {
     let mut out = Vec::new();
     let _ = input.take(MAX_DECOMPRESSED_BYTES).read_to_end(&mut out);

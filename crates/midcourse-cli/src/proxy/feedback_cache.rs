@@ -1,8 +1,7 @@
-//! Delivered feedback, shared between the recorder and the network side.
+//! A cache of delivered feedback, written by the recorder and read by the network side.
 //!
-//! Feedback about a tool result must be in every later request. A request that cannot wait for the
-//! recorder takes it from this cache instead. The recorder's thread writes it, the network side
-//! reads it.
+//! Feedback about a tool result must be repeated in every later request. If a request cannot wait
+//! for the recorder, the network side takes the feedback from this cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +12,11 @@ use midcourse::{CallId, RunId};
 #[derive(Clone, Default)]
 pub(super) struct FeedbackCache(Arc<Mutex<Entries>>);
 
-/// The text after each call's result, and the run that the call belongs to.
+/// For each call: its run, and the feedback to insert after the call's result.
 type Entries = HashMap<CallKey, (RunId, String)>;
 
-/// Identifies a call across runs. Short call ids occur in several conversations, so the
-/// conversation's first user message is part of their key.
+/// Identifies a call across runs. Short call ids may occur in several conversations, so their key
+/// includes the conversation's first user message.
 #[derive(PartialEq, Eq, Hash)]
 struct CallKey {
     call: CallId,
@@ -32,7 +31,7 @@ impl CallKey {
 }
 
 impl FeedbackCache {
-    /// Sets the text that follows the result of a call from now on.
+    /// Sets the feedback that is inserted after the result of a call from now on.
     pub(super) fn insert(
         &self,
         run: &RunId,
@@ -43,14 +42,14 @@ impl FeedbackCache {
         self.entries().insert(CallKey::new(call, first_user_key), (run.clone(), text));
     }
 
-    /// Drops the entries of runs for which `is_kept` is false.
+    /// Keeps only the entries of runs for which `is_kept` returns true.
     pub(super) fn retain(&self, is_kept: impl Fn(&RunId) -> bool) {
         self.entries().retain(|_, (run, _)| is_kept(run));
     }
 
-    /// The insertions that repeat delivered feedback in a request.
+    /// The insertions that repeat already delivered feedback in this request.
     pub(super) fn insertions(&self, api: Api, body: &[u8]) -> Vec<Insertion> {
-        // Parsing the body is the expensive part.
+        // Parsing the body is expensive, so skip it if there is no feedback.
         if self.entries().is_empty() {
             return Vec::new();
         }

@@ -9,18 +9,18 @@ use tokio::sync::oneshot;
 
 use super::model_traffic::{ModelRequest, ModelResponse};
 
-/// Work for the recorder. `number` connects a response with its request.
+/// Work for the recorder. A response has the same `number` as its request.
 pub(super) enum Job {
     Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
     Response { number: u64, at: Timestamp, response: ModelResponse },
     Stop,
 }
 
-/// A job in the queue. Dropping it releases its share of the memory for queued jobs.
+/// A job in the queue. Dropping it subtracts its bytes from the queue's total.
 pub(super) struct QueuedJob {
     pub(super) job: Job,
     pub(super) bytes: usize,
-    /// The bytes of all queued jobs.
+    /// Total bytes of all queued jobs.
     pub(super) total: Arc<AtomicUsize>,
 }
 
@@ -30,19 +30,20 @@ impl Drop for QueuedJob {
     }
 }
 
-/// The recorder's reply to a request that waits for its insertions.
+/// The channel for the recorder's reply to a request that waits for its insertions.
 pub(super) struct PendingReply {
     pub(super) is_expired: Arc<AtomicBool>,
     pub(super) sender: Option<oneshot::Sender<Vec<Insertion>>>,
 }
 
 impl PendingReply {
-    /// Whether the request was forwarded because it had waited long enough.
+    /// Whether the request has been forwarded already because it had waited long enough.
     pub(super) fn is_expired(&self) -> bool {
         self.is_expired.load(Ordering::SeqCst)
     }
 
-    /// Lets the request go on; returns whether it takes these insertions with it.
+    /// Sends the insertions to the waiting request. Returns false if the request was already
+    /// forwarded without them.
     pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
         self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
     }

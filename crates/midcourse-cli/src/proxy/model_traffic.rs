@@ -1,5 +1,5 @@
-//! A model request and its response as they crossed the network: bodies, and the headers that
-//! matter to the recorder.
+//! A model request and its response as sent over the network: the bodies, and the headers that the
+//! recorder needs.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use super::response_copy::ResponseCopy;
 /// A request to a model API, before it is parsed.
 pub(super) struct ModelRequest {
     pub(super) api: Api,
-    /// The session and agent ids that Claude Code sends as headers.
+    /// The session id that Claude Code sends as a header; `agent` is the subagent's id.
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) encoding: Option<String>,
-    /// Whether a header holds a signature or a digest of the body.
+    /// Whether a header contains a signature or a digest of the body.
     pub(super) is_signed: bool,
     pub(super) body: Bytes,
 }
 
 impl ModelRequest {
-    /// Whether text may be inserted into the body.
+    /// Whether text may be inserted into the body: not if it is compressed or signed.
     pub(super) const fn is_modifiable(&self) -> bool {
         self.encoding.is_none() && !self.is_signed
     }
@@ -47,7 +47,7 @@ pub(super) enum ModelResponse {
         encoding: Option<String>,
         body: ResponseCopy,
     },
-    /// There was no response; the reason.
+    /// No response arrived; contains the reason.
     Failed(String),
 }
 

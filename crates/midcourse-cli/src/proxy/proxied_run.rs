@@ -1,8 +1,8 @@
-//! One run, as its model requests and responses show it.
+//! One run, as seen through its model requests and responses.
 //!
-//! Feedback about a tool result goes into every later request again with the same bytes, because
-//! the client's own history lacks it. Guidance goes into one request only. Both are restored from
-//! the store's records, so a proxy that is restarted in the middle of a run inserts the same text.
+//! Feedback about a tool result is inserted into every later request again, with the same bytes,
+//! because the client's own history lacks it. Guidance is inserted into one request only. Both are
+//! restored from the store, so a proxy that is restarted during a run inserts the same text.
 
 use crate::apis::{
     Api, Conversation, Insertion, InsertionPoint, Item, ObservedEvent, Reply, Request,
@@ -15,10 +15,11 @@ use serde_json::Value;
 
 use super::feedback_cache::FeedbackCache;
 
-/// How many of a run's last records are searched for guidance that no request has carried yet.
+/// How many of a run's last records are searched for guidance that was not yet sent in a request.
 const RECENT_RECORDS: u64 = 64;
 
-/// The length, in bytes, of texts in tool call arguments that may be a subagent's task.
+/// Minimum and maximum length, in bytes, of a text in a call's arguments that may be a subagent's
+/// task.
 const MIN_TASK_LEN: usize = 16;
 const MAX_TASK_LEN: usize = 64 * 1024;
 
@@ -26,32 +27,34 @@ pub(super) struct ProxiedRun {
     pub(super) run: RunIdentity,
     pub(super) api: Api,
     pub(super) conversation: Conversation,
-    /// Delivered feedback, by the call whose result it follows.
+    /// Delivered feedback, for each call whose result it is about.
     feedback: Vec<(CallId, Vec<Delivery>)>,
-    /// Where requests that cannot wait for the recorder find the feedback.
+    /// Cache of feedback for requests that cannot wait for the recorder.
     cache: FeedbackCache,
-    /// The fact key of the first user message in the latest request.
+    /// The fact key (for deduplication) of the first user message in the latest request.
     first_user_key: Option<String>,
-    /// Guidance that is recorded and that no request has carried yet.
+    /// Guidance that is recorded but was not yet sent in a request.
     pending_guidance: Vec<Delivery>,
     request_count: usize,
     /// Whether the store has the run's first record.
     is_recorded: bool,
-    /// Whether hooks report this run too. They then report user messages.
+    /// Whether hooks report this run too. If so, user messages come from the hooks.
     has_hooks: bool,
     pub(super) last_attempt: Option<Attempt>,
-    /// Tool calls of the latest reply without a result yet, and the texts in their arguments.
+    /// Tool calls of the latest reply that have no result yet, each with the texts in its arguments
+    /// that may be a subagent's task.
     open_calls: Vec<(CallId, Vec<String>)>,
-    /// When the run was last used, on the clock of `ProxiedRuns`.
+    /// When the run was last used: the value of `ProxiedRuns::clock` at that time.
     pub(super) last_used: u64,
 }
 
-/// The latest request of a run.
+/// The latest request of a run, kept to recognise a retry.
 pub(super) struct Attempt {
     /// Digest of the body as the client sent it.
     pub(super) digest: u64,
     pub(super) insertions: Vec<Insertion>,
-    /// The guidance it carried. Goes into the next request if this one fails.
+    /// The guidance in this request. If the request fails, this guidance is inserted into the next
+    /// one.
     pub(super) guidance: Vec<Delivery>,
     pub(super) state: AttemptState,
 }
@@ -67,9 +70,9 @@ pub(super) enum AttemptState {
 /// Where text can be inserted into a request.
 #[derive(Default)]
 pub(super) struct InsertionPoints {
-    /// After tool results, for feedback.
+    /// For each tool result: where to insert feedback.
     results: Vec<(CallId, InsertionPoint)>,
-    /// At the end, for guidance.
+    /// Where to insert guidance: at the end of the request.
     end: Option<InsertionPoint>,
 }
 
@@ -92,12 +95,12 @@ impl ProxiedRun {
         }
     }
 
-    /// Notes that hooks report this run too.
+    /// Notes that hooks report this run too, so that user messages are not reported twice.
     pub(super) const fn set_has_hooks(&mut self) {
         self.has_hooks = true;
     }
 
-    /// Restores feedback and guidance of a run that is in the store.
+    /// Restores the feedback and guidance of a run from the store.
     pub(super) fn resume(&mut self, store: &Store, run: &RunSummary) -> Result<(), StoreError> {
         let id = run.run_id.as_str();
         self.is_recorded = true;
@@ -128,11 +131,12 @@ impl ProxiedRun {
         }
     }
 
-    /// Restores guidance that was chosen before a tool call ran and that was due with its result.
+    /// Restores guidance that was chosen before a tool call ran, to be sent together with its
+    /// result.
     fn restore_guidance(&mut self, recent: &[StoredRecord]) {
         for stored in recent {
             match stored.clone().into_record().payload {
-                // The request that starts a turn carries all pending guidance.
+                // A turn starts with a request, and that request contained all pending guidance.
                 TrajectoryPayload::TurnStarted => self.pending_guidance.clear(),
                 TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
                     if guidance.decision_point == DecisionPoint::PreToolExecution =>
@@ -144,7 +148,8 @@ impl ProxiedRun {
         }
     }
 
-    /// Takes a recorded delivery: feedback for all later requests, guidance for the next one.
+    /// Takes a recorded delivery, to be inserted into all later requests (feedback) or into the
+    /// next one (guidance).
     pub(super) fn deliver(&mut self, delivery: Delivery) {
         let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
             return self.pending_guidance.push(delivery);
@@ -156,7 +161,7 @@ impl ProxiedRun {
         }
     }
 
-    /// Puts all feedback into the cache, for requests that cannot wait for the recorder.
+    /// Puts all feedback of the run into the cache, for requests that cannot wait for the recorder.
     pub(super) fn publish_feedback(&self) {
         for (call, deliveries) in &self.feedback {
             if let Some(text) = Delivery::labelled_text(deliveries) {
@@ -166,7 +171,7 @@ impl ProxiedRun {
         }
     }
 
-    /// The feedback that goes into a request, without guidance.
+    /// The feedback to insert into a request, without guidance.
     pub(super) fn feedback_insertions(&self, points: &InsertionPoints) -> Vec<Insertion> {
         let insertion = |(call, point): &(CallId, InsertionPoint)| {
             let (_, deliveries) = self.feedback.iter().find(|(about, _)| about == call)?;
@@ -175,7 +180,7 @@ impl ProxiedRun {
         points.results.iter().filter_map(insertion).collect()
     }
 
-    /// Everything that goes into a request: feedback and pending guidance.
+    /// Everything to insert into a request: feedback and pending guidance.
     pub(super) fn insertions(&self, points: &InsertionPoints) -> Vec<Insertion> {
         let mut insertions = self.feedback_insertions(points);
         let guidance = Delivery::labelled_text(&self.pending_guidance);
@@ -185,12 +190,12 @@ impl ProxiedRun {
         insertions
     }
 
-    /// Takes the pending guidance because a request carries it.
+    /// Removes and returns the pending guidance, if the request has a place to insert it.
     pub(super) fn take_guidance(&mut self, points: &InsertionPoints) -> Vec<Delivery> {
         if points.end.is_some() { std::mem::take(&mut self.pending_guidance) } else { Vec::new() }
     }
 
-    /// Makes the guidance of a failed request pending again.
+    /// If the latest request failed, makes its guidance pending again.
     pub(super) fn reclaim_guidance(&mut self) {
         if let Some(last) = &mut self.last_attempt
             && last.state == AttemptState::Failed
@@ -201,7 +206,7 @@ impl ProxiedRun {
         }
     }
 
-    /// The events of a request.
+    /// The events for a model request.
     pub(super) fn request_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let request_point = self.decision_point(request);
         let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
@@ -234,7 +239,7 @@ impl ProxiedRun {
             self.last_attempt.as_ref().is_some_and(|last| last.state != AttemptState::Completed);
         if has_new_items || !is_retry {
             let turn = self.event(at, TrajectoryPayload::TurnStarted);
-            // Hooks report the same turn with the same key.
+            // Hooks report the same turn with the same key, so the store dedupes it.
             events.push(match first_new_result(request) {
                 Some(call) => turn.with_fact(format!("after:{call}")),
                 None => turn,
@@ -243,8 +248,8 @@ impl ProxiedRun {
         events
     }
 
-    /// The decision point of a request, which may be the first one of a run, one in which the model
-    /// chooses tools, or one that asks for a final response.
+    /// The decision point of a request: the first request of a run, a request in which the model
+    /// may choose tools, or one that asks for a final response. `None` if no text can be inserted.
     fn decision_point(&self, request: &Request<'_>) -> Option<DecisionPoint> {
         if !request.accepts_insertions() {
             return None;
@@ -258,7 +263,8 @@ impl ProxiedRun {
         })
     }
 
-    /// The events of a side request, which the client makes for itself, for example for a title.
+    /// The events for a side request: one that the client makes for its own purposes, such as
+    /// generating a title.
     pub(super) fn side_request_events(
         &mut self,
         request: &Request<'_>,
@@ -269,12 +275,12 @@ impl ProxiedRun {
         events
     }
 
-    /// The events of a request that the client sends again because it failed.
+    /// The events for a retry: the client repeats a request that failed.
     pub(super) fn retry_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         vec![self.prepared_event(request, at)]
     }
 
-    /// The events with which a run starts, if this is its first request.
+    /// The events at the start of a run; empty unless this is the run's first request.
     fn opening_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.is_recorded {
@@ -305,7 +311,8 @@ impl ProxiedRun {
         self.event(at, prepared)
     }
 
-    /// The events of a reply. A message about a tool call in it goes out with the call's result.
+    /// The events for a reply. If there is a message about one of its tool calls, the message is
+    /// inserted together with the call's result.
     pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
         let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
         self.open_calls = open.collect();
@@ -320,7 +327,7 @@ impl ProxiedRun {
         observed.into_iter().map(event).collect()
     }
 
-    /// The event of the reply to a side request: only its token usage.
+    /// The event for the reply to a side request, which reports only token usage.
     pub(super) fn side_reply_event(&self, reply: &Reply, at: Timestamp) -> Option<Event> {
         Some(self.event(at, TrajectoryPayload::UsageReported { usage: reply.usage? }))
     }
@@ -338,14 +345,16 @@ impl ProxiedRun {
         }
     }
 
-    /// An event about which no message can be delivered; callers set a decision point.
+    /// Creates an event without a decision point, so that no message is delivered after it. Callers
+    /// may set a decision point.
     fn event(&self, at: Timestamp, payload: TrajectoryPayload) -> Event {
         Event::new(self.run.clone(), source(self.api), at, payload)
     }
 
-    /// The open tool call that delegates this text as a task.
+    /// The tool call without a result whose arguments contain this text as a subagent's task.
     pub(super) fn call_delegating(&self, text: &str) -> Option<&CallId> {
-        // Sharing a few words is not enough: one text must make up most of the other.
+        // Sharing a few words is not enough: one text must contain the other, and the contained one
+        // must be at least half as long.
         let is_most = |part: &str, of: &str| part.len().saturating_mul(2) >= of.len();
         let is_same_task = |task: &String| {
             (text.contains(task.as_str()) && is_most(task, text))
@@ -355,7 +364,8 @@ impl ProxiedRun {
         found.map(|(call, _)| call).filter(|_| text.len() >= MIN_TASK_LEN)
     }
 
-    /// Forgets the conversation, so that the next request reports it again: its events were lost.
+    /// Forgets the conversation because its events could not be stored. The next request then
+    /// reports them again.
     pub(super) fn forget_conversation(&mut self) {
         self.conversation = Conversation::default();
         self.is_recorded = false;
@@ -375,7 +385,7 @@ impl InsertionPoints {
     }
 }
 
-/// The source of everything the proxy reports.
+/// The source of all events that the proxy reports.
 pub(super) fn source(api: Api) -> Source {
     Source::new(api.name(), midcourse::Channel::Proxy)
 }
@@ -387,7 +397,7 @@ fn first_new_result<'a>(request: &'a Request<'_>) -> Option<&'a str> {
     })
 }
 
-/// The texts in a call's arguments that may be a subagent's task.
+/// The texts in a call's arguments that may be a subagent's task, judged by their length.
 fn tasks(args: &Value) -> Vec<String> {
     match args {
         Value::String(text) if (MIN_TASK_LEN..=MAX_TASK_LEN).contains(&text.trim().len()) => {
@@ -435,12 +445,12 @@ mod tests {
         );
         let guidance = run.take_guidance(&points);
         assert!(run.insertions(&points).is_empty(), "guidance goes into one request only");
-        // That request failed, so the next one carries the guidance.
+        // The request with the guidance failed, so the next request contains the guidance again.
         let (insertions, state) = (Vec::new(), AttemptState::Failed);
         run.last_attempt = Some(Attempt { digest: 0, insertions, guidance, state });
         run.reclaim_guidance();
         assert_eq!(run.insertions(&points).len(), 1);
-        // A request without an insertion point leaves it pending.
+        // If a request has no insertion point, the guidance stays pending.
         assert!(run.take_guidance(&InsertionPoints::default()).is_empty());
         assert_eq!(run.insertions(&points).len(), 1);
     }

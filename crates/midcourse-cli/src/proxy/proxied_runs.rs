@@ -1,9 +1,8 @@
-//! Finds the run that a model request belongs to.
+//! Finds the run of a model request.
 //!
-//! Claude Code names its session in a header. Other clients are recognised by what they send: by
-//! the tool calls in their history, else by a conversation that continues. A conversation that
-//! opens with a delegated task is a child run. Runs that are not in memory are looked up in the
-//! store.
+//! Claude Code sends its session id in a header. Requests of other clients are matched by the tool
+//! calls in their history, else by the conversation that they continue. A conversation that opens
+//! with a delegated task is a child run. Runs that are not in memory are looked up in the store.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,23 +16,23 @@ use super::feedback_cache::FeedbackCache;
 use super::model_traffic::ModelRequest;
 use super::proxied_run::{AttemptState, ProxiedRun};
 
-/// How many runs are kept in memory. The least recently used ones are dropped.
+/// How many runs are kept in memory. Beyond that, the least recently used ones are dropped.
 const MAX_RUNS: usize = 512;
 
-/// How many tool calls are kept in memory, over all runs.
+/// How many tool calls are kept in memory, in all runs together.
 const MAX_CALLS: usize = 65_536;
 
 /// The longest session id that is accepted, in bytes.
 const MAX_SESSION_ID_LEN: usize = 128;
 
-/// The maximum age of a stored run that a request can continue.
+/// Maximum age of a stored run that a request can continue.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(super) struct ProxiedRuns {
     runs: HashMap<RunId, ProxiedRun>,
-    /// The run of each tool call.
+    /// Call id → run.
     calls: HashMap<String, RunId>,
-    /// Counts requests, to know which runs were used least recently.
+    /// Number of requests so far, used to find the least recently used runs.
     clock: u64,
     cache: FeedbackCache,
 }
@@ -47,8 +46,8 @@ impl ProxiedRuns {
         self.runs.get_mut(run)
     }
 
-    /// The run of a request, loaded into memory. `None` if that depends on the store and the store
-    /// cannot be read.
+    /// Finds the run of a request and loads it into memory. `None` if finding it requires the
+    /// store, and the store cannot be read.
     pub(super) fn find(
         &mut self,
         sent: &ModelRequest,
@@ -85,12 +84,14 @@ impl ProxiedRuns {
             match stored {
                 Some(Ok((_, None))) => {}
                 Some(Ok((store, Some(summary)))) => run.resume(store, &summary).ok()?,
-                // The run may have earlier feedback, which must be restored first.
+                // The run may have earlier feedback, which must be restored from the store before
+                // going on.
                 Some(Err(_)) => return None,
                 None if request.tail_start > 0 => return None,
                 None => {}
             }
-            // A subagent's hooks may report after its first request, so the parent decides.
+            // A subagent's hooks may report after its first request, so check whether its parent
+            // run has hooks.
             let parent = run.run.parent_run_id.clone().filter(|_| session.is_some());
             let parent = parent.and_then(|parent| store?.run(parent.as_str()).ok().flatten());
             if parent.is_some_and(|parent| Host::named(&parent.host).is_some()) {
@@ -109,11 +110,11 @@ impl ProxiedRuns {
         Some(id)
     }
 
-    /// Remembers that these calls, newest first, belong to a run.
+    /// Remembers the run of these calls. `calls` are in order, newest first.
     pub(super) fn add_calls<'a>(&mut self, calls: impl Iterator<Item = &'a str>, run: &RunId) {
         for call in calls {
             if self.calls.get(call).is_some_and(|known| known == run) {
-                // All older calls are known too.
+                // If this call is known, all older calls are known too.
                 break;
             }
             self.calls.insert(call.to_owned(), run.clone());
@@ -139,7 +140,7 @@ impl ProxiedRuns {
         run.map(|run| run.run.clone())
     }
 
-    /// The run whose conversation a request continues, or whose failed request it repeats.
+    /// Finds the run whose conversation this request continues, or whose failed request it repeats.
     fn find_by_messages(&self, request: &Request<'_>, digest: u64) -> Option<RunIdentity> {
         let mut best: Option<(&ProxiedRun, usize)> = None;
         for run in self.runs.values() {
@@ -159,7 +160,8 @@ impl ProxiedRuns {
         best.map(|(run, _)| run.run.clone())
     }
 
-    /// The identity of a new run: a child if it opens with a task that another run delegated.
+    /// The identity of a new run. It is a child run if it opens with a task that another run
+    /// delegated.
     fn new_identity(&self, request: &Request<'_>) -> RunIdentity {
         let text = request.first_user_text().unwrap_or_default();
         let text = text.trim();
@@ -167,7 +169,7 @@ impl ProxiedRuns {
         match parents.max_by_key(|(run, _)| run.last_used) {
             Some((parent, call)) if is_safe_id(call.as_str()) => {
                 let mut id = format!("{}.{call}", parent.run.run_id);
-                // One call may start several subagents.
+                // One call may start several subagents, so make the id unique.
                 if self.runs.contains_key(&RunId::from(&id)) {
                     id = format!("{id}.{}", Uuid::now_v7().simple());
                 }
@@ -177,7 +179,7 @@ impl ProxiedRuns {
         }
     }
 
-    /// Drops the least recently used runs. If one continues, it is loaded from the store.
+    /// Drops the least recently used runs from memory. They can be loaded from the store again.
     fn drop_oldest_quarter(&mut self) {
         let mut used: Vec<u64> = self.runs.values().map(|run| run.last_used).collect();
         used.sort_unstable();
@@ -189,7 +191,7 @@ impl ProxiedRuns {
     }
 }
 
-/// The stored run that a request continues.
+/// Finds the run in the store that this request continues.
 fn find_stored(
     store: &Store,
     request: &Request<'_>,
@@ -222,7 +224,7 @@ fn find_stored(
     }))
 }
 
-/// Whether an id may become part of a run id, which appears in paths and URLs.
+/// Whether an id is safe to use in a run id, which appears in paths and URLs.
 fn is_safe_id(id: &str) -> bool {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !id.is_empty() && id.len() <= MAX_SESSION_ID_LEN && id.bytes().all(is_safe)

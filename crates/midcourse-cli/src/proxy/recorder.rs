@@ -1,7 +1,7 @@
-//! The recorder as the network side sees it: a queue to the worker thread.
+//! The network side's handle to the recorder: a queue to the worker thread.
 //!
-//! The network side hands over each model request and its response. It waits for the text to insert
-//! into a request, but never longer than a few milliseconds.
+//! The network side sends each model request and its response to the recorder. It waits for the
+//! text to insert into a request, but only a few milliseconds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
@@ -22,8 +22,8 @@ use super::worker::Worker;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// How many jobs may wait to be recorded, and how many bytes they may occupy together. Beyond
-/// that, requests pass unrecorded; the client repeats their content with its next request.
+/// How many jobs may be queued, and how many bytes they may have in total. If the queue is full,
+/// requests pass unrecorded; the client's next request contains their content again.
 const MAX_QUEUED_JOBS: usize = 4_096;
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
@@ -34,7 +34,7 @@ pub(super) struct Recorder {
     queued_bytes: Arc<AtomicUsize>,
     next_number: Arc<AtomicU64>,
     feedback: FeedbackCache,
-    /// Whether the last job did not fit into the queue.
+    /// Whether the queue was full when the last job was sent.
     is_overloaded: Arc<AtomicBool>,
     stopped: Arc<Mutex<Receiver<()>>>,
     log: Arc<Log>,
@@ -52,7 +52,7 @@ impl Recorder {
         let worker = Worker::new(data_dir, run_settings, Arc::clone(&log), feedback.clone());
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             worker.run(&worker_jobs);
-            // Only `finish` listens.
+            // Only `finish` receives this, so sending may fail.
             let _ = stopped_sender.send(());
         })?;
         Ok(Self {
@@ -78,7 +78,8 @@ impl Recorder {
         let reply = PendingReply { is_expired: Arc::clone(&is_expired), sender: Some(sender) };
         let (api, body) = (request.api, request.body.clone());
         let is_modifiable = request.is_modifiable();
-        // Earlier feedback goes into every request, even if the recorder does not reply.
+        // Earlier feedback is inserted into every request, even if the recorder does not reply in
+        // time.
         let earlier =
             || if is_modifiable { self.feedback.insertions(api, &body) } else { Vec::new() };
         if !self.send(Job::Request { number, at: now(), request, reply }, body.len()) {
@@ -89,7 +90,8 @@ impl Recorder {
             Ok(Ok(insertions)) => insertions,
             _ => {
                 is_expired.store(true, Ordering::SeqCst);
-                // A reply sent before `close` is recorded as delivered, so it must be used.
+                // If a reply was sent before `close`, its deliveries count as delivered, so it must
+                // be used.
                 receiver.close();
                 receiver.try_recv().unwrap_or_else(|_| earlier())
             }
@@ -106,7 +108,7 @@ impl Recorder {
             self.jobs.try_send(queued)
         };
         let is_full = matches!(sent, Err(TrySendError::Full(_)));
-        // Logged once, not for each job that does not fit.
+        // Log this once, not for every job.
         if is_full && !self.is_overloaded.swap(true, Ordering::Relaxed) {
             self.log.write("the recording queue is full; model requests pass unrecorded");
         }
@@ -116,7 +118,7 @@ impl Recorder {
         sent.is_ok()
     }
 
-    /// Waits until everything is recorded, or until the timeout.
+    /// Waits until all queued jobs are recorded, or until the timeout.
     pub(super) fn finish(self, timeout: Duration) {
         self.send(Job::Stop, 0);
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,8 +128,7 @@ impl Recorder {
     }
 }
 
-/// A recorded request whose response is still to come. Dropping it records that the client
-/// disconnected.
+/// A recorded request that has no response yet. Dropping it records that the client disconnected.
 pub(super) struct Exchange {
     recorder: Recorder,
     number: u64,

@@ -1,7 +1,7 @@
 //! Copies a response body for the recorder while it streams to the client.
 //!
-//! The client gets each chunk as it arrives. When the body ends, for whatever reason, the recorder
-//! gets the copy.
+//! The client gets each chunk as it arrives. When the body ends or is cut off, the recorder gets
+//! the copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// How much of a response is copied, in bytes. Of a longer response only the beginning is.
+/// Maximum number of bytes to copy. Of a longer response, only the beginning is copied.
 const MAX_COPIED_BYTES: usize = 32 * 1024 * 1024;
 
-/// Recorded as the error of a response that the client did not wait for.
+/// The error recorded for a response if the client disconnects before its end.
 pub(super) const CLIENT_DISCONNECTED: &str = "the client disconnected";
 
-/// The body of a response, as far as it was received.
+/// The received part of a response body.
 #[derive(Debug, Default)]
 pub(super) struct ResponseCopy {
     pub(super) chunks: Vec<Bytes>,
@@ -33,7 +33,7 @@ impl ResponseCopy {
     }
 }
 
-/// A body whose beginning has already been read.
+/// A request body whose beginning has already been read.
 pub(super) struct PartlyRead {
     pub(super) start: Option<Bytes>,
     pub(super) rest: Incoming,
@@ -58,7 +58,7 @@ impl Body for PartlyRead {
     }
 }
 
-/// A response body that is copied as it passes.
+/// A response body that is copied while it is forwarded.
 pub(super) struct CopiedBody {
     body: Incoming,
     copy: ResponseCopy,
@@ -66,7 +66,7 @@ pub(super) struct CopiedBody {
 }
 
 impl CopiedBody {
-    /// Calls `on_end` once, when the body ends or is dropped.
+    /// `on_end` is called once, when the body ends or is dropped.
     pub(super) fn new(
         body: Incoming,
         on_end: impl FnOnce(ResponseCopy) + Send + Sync + 'static,
@@ -100,7 +100,7 @@ impl Body for CopiedBody {
                 if let Some(chunk) = frame.data_ref() {
                     self.copy.push(chunk);
                 }
-                // A body that says it has ended is not polled again.
+                // If the body has ended, it is not polled again, so end the copy now.
                 if self.body.is_end_stream() {
                     self.end(None);
                 }

@@ -1,8 +1,9 @@
 //! The network side: forwards each request to its upstream and streams the response back.
 //!
-//! Only a model request is read whole and held, for at most a few milliseconds, until the recorder
-//! replies with insertions. Everything else streams through. If one side breaks off, the other side
-//! sees the same, as if there were no proxy: the proxy never responds in place of the model.
+//! Only model requests are read completely and held, for at most a few milliseconds, until the
+//! recorder replies with insertions. Everything else streams through. If client or upstream
+//! disconnects, the proxy disconnects the other one too. The proxy never responds in place of the
+//! model.
 
 use std::io;
 use std::sync::Arc;
@@ -26,13 +27,14 @@ use super::response_copy::{CopiedBody, PartlyRead};
 use super::upstream::{self, Body, Failure, Upstream, Upstreams};
 use crate::log::Log;
 
-/// The longest model request that is read, in bytes. A longer one streams through unrecorded.
+/// Maximum length of a model request that is read, in bytes. A longer one streams through
+/// unrecorded.
 const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// How long to wait before accepting again when the system is out of sockets.
+/// How long to wait before accepting connections again when the system has no free sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The headers in which Claude Code names its session and its subagent.
+/// Headers in which Claude Code sends its session id and the id of the subagent.
 const SESSION_HEADER: &str = "x-claude-code-session-id";
 const AGENT_HEADER: &str = "x-claude-code-agent-id";
 
@@ -47,21 +49,21 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
 ];
 
 pub(super) struct Server {
-    /// A hash, so that comparing takes constant time.
+    /// Hash of the access token. Comparing hashes takes constant time.
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
     recorder: Option<Recorder>,
     max_wait: Duration,
     log: Arc<Log>,
     started: Instant,
-    /// When the latest request arrived, in seconds after `started`.
+    /// When the latest request arrived, in seconds since `started`.
     latest_request: AtomicU64,
 }
 
 /// The body of a model request.
 enum RequestBody {
     Whole(Bytes),
-    /// Longer than [`MAX_REQUEST_BYTES`], to be streamed.
+    /// A body longer than [`MAX_REQUEST_BYTES`], which is streamed.
     TooLong(Body),
 }
 
@@ -86,7 +88,7 @@ impl Server {
         })
     }
 
-    /// The time since the latest request.
+    /// Time since the latest request.
     pub(super) fn idle_for(&self) -> Duration {
         let latest = Duration::from_secs(self.latest_request.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(latest)
@@ -102,7 +104,7 @@ impl Server {
             let server = Arc::clone(&self);
             tokio::spawn(async move {
                 let service = service_fn(|request| server.forward(request));
-                // Connection errors concern the client and the upstream, which both see them.
+                // Ignore connection errors: the client and the upstream notice them themselves.
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(None)
@@ -115,8 +117,8 @@ impl Server {
         }
     }
 
-    /// Forwards a request. An error closes the connection without a response, which is what a
-    /// client sees whose server is unreachable.
+    /// Forwards a request. An error closes the connection without a response, as if the server were
+    /// unreachable.
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -148,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Records a model request and returns its body with the recorder's insertions.
+    /// Sends a model request to the recorder and returns the body with the recorder's insertions.
     async fn record(
         &self,
         recorder: &Recorder,
@@ -162,7 +164,7 @@ impl Server {
         (insert(&bytes, &mut insertions).into(), exchange)
     }
 
-    /// The upstream of a request, and the path there. `None` without the right token.
+    /// Finds the upstream of a request, and the path on that server. `None` if the token is wrong.
     fn route<'a>(&self, target: &'a str) -> Option<(&Upstream, &'a str)> {
         let (token, rest) = target.strip_prefix('/')?.split_once('/')?;
         (blake3::hash(token.as_bytes()) == self.token).then_some(())?;
@@ -172,7 +174,7 @@ impl Server {
         Some((upstream, path))
     }
 
-    /// Logs and records that there was no response.
+    /// Logs and records that the upstream sent no response.
     fn fail(&self, upstream: &Upstream, exchange: Option<Exchange>, error: Failure) -> Failure {
         let why = error_chain(&*error);
         self.log.write(&format!("no response from {}: {why}", upstream.server()));
@@ -182,7 +184,7 @@ impl Server {
         error
     }
 
-    /// Connects client and upstream for a protocol other than HTTP.
+    /// Connects client and upstream directly, for a protocol other than HTTP.
     async fn upgrade(
         &self,
         upstream: &Upstream,
@@ -207,7 +209,7 @@ impl Server {
         tokio::spawn(async move {
             if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
                 let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-                // Either side may end it at any time.
+                // Ignore errors: either side may close the connection at any time.
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             }
         });
@@ -215,7 +217,8 @@ impl Server {
     }
 }
 
-/// The upstream's response for the client, copied for the recorder if the request was recorded.
+/// Prepares the upstream's response for the client. If the request was recorded, the body is copied
+/// for the recorder.
 fn client_response(response: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     strip_hop_by_hop(&mut parts.headers);
@@ -239,14 +242,14 @@ fn upstream_request(
     body: Body,
 ) -> Request<Body> {
     strip_hop_by_hop(&mut parts.headers);
-    // The HTTP client sets the upstream's host.
+    // Remove the proxy's own host name; the HTTP client sets the upstream's.
     parts.headers.remove(header::HOST);
     parts.uri = url;
     parts.version = Version::HTTP_11;
     Request::from_parts(parts, body)
 }
 
-/// Reads the body of a model request, unless it is too long.
+/// Reads the body of a model request, unless it is too long to be recorded.
 async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<RequestBody, Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: Option<usize> = length.and_then(|length| length.parse().ok());
@@ -276,7 +279,7 @@ fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
     }
 }
 
-/// Whether a header holds a signature or a digest of the body, which an insertion would invalidate.
+/// Whether a header contains a signature or a digest of the body. An insertion would invalidate it.
 fn is_signed(headers: &HeaderMap) -> bool {
     let is_aws_signed = text(headers, header::AUTHORIZATION.as_str())
         .is_some_and(|credentials| credentials.starts_with("AWS4-"));
@@ -292,8 +295,8 @@ fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
-/// Whether a request asks for a websocket. Other upgrades, such as to h2c, are for one hop and are
-/// not taken.
+/// Whether a request asks for a websocket. Other upgrades, such as to h2c, concern only the
+/// connection to the proxy and are ignored.
 fn is_websocket(headers: &HeaderMap) -> bool {
     let has_token = |name: HeaderName, token: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -302,7 +305,7 @@ fn is_websocket(headers: &HeaderMap) -> bool {
     has_token(header::CONNECTION, "upgrade") && has_token(header::UPGRADE, "websocket")
 }
 
-/// Removes hop-by-hop headers, including those that `Connection` names.
+/// Removes hop-by-hop headers, including those listed in the header `Connection`.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =
@@ -324,7 +327,7 @@ fn forbidden() -> Response<Body> {
     response
 }
 
-/// The text of an error and of its sources.
+/// The messages of an error and of all its sources.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,8 +1,8 @@
-//! The recorder's access to the store, which may fail and come back at any time.
+//! The recorder's access to the store, which may fail and recover at any time.
 //!
-//! Opens the store, keeps one engine per run, and prepares, evaluates, commits and spills batches.
-//! The worker decides when. Preparing and evaluating write nothing; a commit writes batches of
-//! several runs in one transaction.
+//! Opens the store, keeps one engine per run, and prepares, evaluates, commits and spills batches
+//! of events. The worker decides when to do what. Preparing and evaluating write nothing; a commit
+//! writes the batches of several runs in one transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// How many runs keep their engine in memory.
+/// Maximum number of runs whose engine is kept in memory.
 const MAX_ENGINES: usize = 32;
 
 /// How long to wait before opening the store again after a failure.
@@ -30,7 +30,7 @@ pub(super) struct StoreWriter {
     run_settings: RunSettings,
     log: Arc<Log>,
     store: Option<Store>,
-    /// When and why the store failed.
+    /// When and why the store failed last; `None` if it works.
     failure: Option<(Instant, StoreError)>,
     engines: HashMap<RunId, SyncedEngine>,
 }
@@ -48,19 +48,20 @@ impl StoreWriter {
         }
     }
 
-    /// Whether messages are delivered, and not only recorded.
+    /// Whether messages are delivered. In shadow mode they are only recorded.
     pub(super) fn is_live(&self) -> bool {
         self.run_settings.mode() == Mode::Live
     }
 
-    /// Opens the store, unless it is open or failed a moment ago.
+    /// Opens the store, unless it is already open or opening it has just failed.
     pub(super) fn open(&mut self) -> Option<&Store> {
         let failure = self.failure.as_ref();
         let has_just_failed = failure.is_some_and(|(at, _)| at.elapsed() < REOPEN_DELAY);
         if self.store.is_none() && !has_just_failed {
             match Store::open(&self.data_dir, self.settings.clone()) {
                 Ok(mut store) => {
-                    // Spilled events are older than anything recorded from now on.
+                    // Import spilled events first, because they are older than everything recorded
+                    // from now on.
                     let _ = store.ingest_spilled();
                     self.failure = None;
                     self.store = Some(store);
@@ -76,8 +77,8 @@ impl StoreWriter {
         self.store.as_ref()
     }
 
-    /// Makes a batch of a run's events. If one of them starts something, the settings in force are
-    /// added.
+    /// Makes a batch of one run's events. If the run begins or resumes, or a prompt arrives, events
+    /// that record the current settings are added.
     pub(super) fn prepare(&self, mut events: Vec<Event>) -> Option<Batch> {
         if events.iter().any(Event::begins_something) {
             for warning in self.run_settings.clone().record_in(&mut events) {
@@ -85,8 +86,8 @@ impl StoreWriter {
             }
         }
         for event in &mut events {
-            // A commit that reported an error may have succeeded: the key dedupes the second
-            // attempt. The store also finds repeated settings by their keys.
+            // A commit that reported an error may have succeeded. If it is repeated, the store
+            // drops events whose keys it already has, including those that record settings.
             event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         }
         match Batch::new(events, &self.settings) {
@@ -98,7 +99,7 @@ impl StoreWriter {
         }
     }
 
-    /// Runs the engine on a batch and returns it.
+    /// Runs the engine on a batch and returns the engine.
     pub(super) fn evaluate(
         &mut self,
         run: &RunIdentity,
@@ -115,7 +116,7 @@ impl StoreWriter {
         Ok(engine)
     }
 
-    /// Runs the engine on a batch again: the batch or its run has changed.
+    /// Runs the engine on a batch again, because the batch or its stored run has changed.
     pub(super) fn evaluate_again(
         &self,
         batch: &mut Batch,
@@ -124,8 +125,8 @@ impl StoreWriter {
         self.store.as_ref().ok_or_else(|| self.failure())?.evaluate(batch, engine)
     }
 
-    /// Commits batches in one transaction. Returns for each whether it was committed; it was not if
-    /// another process has written to its run.
+    /// Commits batches in one transaction. Returns for each batch whether it was committed. A batch
+    /// is not committed if another process has written to its run meanwhile.
     pub(super) fn commit(
         &mut self,
         batches: &mut [(&mut Batch, &mut SyncedEngine)],
@@ -141,7 +142,7 @@ impl StoreWriter {
         }
     }
 
-    /// Keeps the engine of a committed batch for the run's next events.
+    /// Keeps the engine of a committed batch in memory, for the run's next events.
     pub(super) fn keep_engine(&mut self, run: RunId, engine: SyncedEngine) {
         if self.engines.len() >= MAX_ENGINES
             && let Some(other) = self.engines.keys().next().cloned()
@@ -151,7 +152,7 @@ impl StoreWriter {
         self.engines.insert(run, engine);
     }
 
-    /// Spills a batch that could not be stored; returns whether that worked.
+    /// Writes a batch that could not be stored to the spill folder. Returns whether that succeeded.
     pub(super) fn spill(&self, batch: &Batch, why: &StoreError) -> bool {
         let spilled = batch.spill(&self.data_dir);
         let run = batch.run_id();

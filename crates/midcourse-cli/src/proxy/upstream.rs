@@ -32,22 +32,23 @@ pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = BoxBody<Bytes, Failure>;
 type Connector = HttpsConnector<TcpConnector>;
 
-/// For each API: the variable with its base URL, its name in our URLs, and the default base URL.
+/// For each API: the environment variable with its base URL, its name in the proxy's URLs, and its
+/// default base URL.
 pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
     ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
 ];
 
-/// A variable, and its older name, which some clients prefer.
+/// An environment variable and its older name. Some clients prefer the older name.
 pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
 
-/// The variable with further certificate authorities for clients that run on Node.
+/// The environment variable with additional certificate authorities for Node programs.
 const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 
-/// How often an HTTP/2 connection is pinged, and how long a ping may take.
+/// Interval between pings on an HTTP/2 connection, and timeout for each ping.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How long a TCP connection may be idle before keep-alive probes begin.
+/// How long a TCP connection may be idle before keep-alive probes are sent.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 
 /// The base URL of each API's server.
@@ -55,7 +56,8 @@ const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 pub(crate) struct Upstreams(Vec<(&'static str, Uri)>);
 
 impl Upstreams {
-    /// Takes each URL from the options, else from the environment, else the vendor's own.
+    /// Finds the URL of each API: from the options, else from the environment, else the vendor's
+    /// own.
     pub(crate) fn find(
         options: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -85,7 +87,7 @@ impl Upstreams {
     }
 }
 
-/// Whether a URL is that of a midcourse proxy.
+/// Whether a URL is the URL of a midcourse proxy.
 pub(crate) fn is_proxy(url: &str) -> bool {
     url.contains(&format!("/{}", handoff::PATH_PREFIX))
 }
@@ -99,8 +101,8 @@ fn parse_url(text: &str) -> Result<Uri> {
     Ok(url)
 }
 
-/// Refuses URLs from which requests would come back to us, and those behind a proxy of a kind that
-/// is not supported.
+/// Rejects URLs that lead back to this proxy, and servers that can be reached only through an
+/// unsupported kind of HTTP proxy.
 fn check(url: &Uri) -> Result<()> {
     if is_proxy(url.path()) {
         anyhow::bail!("{url} is already a midcourse proxy; name the model server itself");
@@ -117,8 +119,8 @@ fn check(url: &Uri) -> Result<()> {
     Ok(())
 }
 
-/// The base URL of an API on a server that has both. OpenAI's base URL includes the version,
-/// Anthropic's does not.
+/// The base URL of one API on a server that has both. OpenAI's base URL ends with the version
+/// (`/v1`), Anthropic's does not.
 fn api_root(server: &str, api: &str) -> String {
     let server = server.trim_end_matches('/');
     let root = server.strip_suffix("/v1").unwrap_or(server);
@@ -130,7 +132,7 @@ pub(super) struct Upstream {
     pub(super) api: &'static str,
     base: Uri,
     pub(super) client: Client<Connector, Body>,
-    /// For upgrades to another protocol, which only HTTP/1.1 has.
+    /// For upgrades to another protocol (websockets), which work with HTTP/1.1 only.
     pub(super) http1_client: Client<Connector, Body>,
 }
 
@@ -147,7 +149,7 @@ impl Upstream {
                 .http1_preserve_header_case(true)
                 .pool_timer(TokioTimer::new())
                 .timer(TokioTimer::new())
-                // With HTTP/2 all requests share one connection, and would wait on a dead one.
+                // With HTTP/2, all requests share one connection. Pings detect when it is dead.
                 .http2_keep_alive_interval(PING_INTERVAL)
                 .http2_keep_alive_timeout(PING_INTERVAL)
                 .http2_keep_alive_while_idle(true)
@@ -161,7 +163,7 @@ impl Upstream {
         self.base.authority().map_or(self.api, |authority| authority.as_str())
     }
 
-    /// The URL of a path on this server.
+    /// The URL of a path on this server, below its base URL.
     pub(super) fn url(&self, path_and_query: &str) -> Result<Uri, hyper::http::Error> {
         let mut parts = self.base.clone().into_parts();
         let base = self.base.path().trim_end_matches('/');
@@ -172,10 +174,10 @@ impl Upstream {
     }
 }
 
-/// TLS with the certificate authorities of the system and of the user.
+/// TLS configuration with the certificate authorities of the system and the user.
 pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    // Unreadable certificates are skipped. A server that needs one fails with a logged error.
+    // Certificates that cannot be read are skipped. If a server needs one, its error is logged.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if let Some(file) = std::env::var_os(NODE_AUTHORITIES)
@@ -190,7 +192,7 @@ pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// Opens TCP connections to a server, through the user's proxy if there is one for it.
+/// Opens TCP connections to a server, through the user's HTTP proxy if one is configured for it.
 #[derive(Clone)]
 pub(super) enum TcpConnector {
     Direct(HttpConnector),
@@ -200,7 +202,7 @@ pub(super) enum TcpConnector {
 impl TcpConnector {
     fn new(base: &Uri) -> Self {
         let mut direct = HttpConnector::new();
-        // The TLS layer above handles https URLs.
+        // Accept https URLs too: the TLS layer on top of this connector handles them.
         direct.enforce_http(false);
         direct.set_nodelay(true);
         direct.set_keepalive(Some(KEEPALIVE_TIME));

@@ -1,7 +1,8 @@
-//! The recorder's thread: turns model traffic into events and replies with the text to insert.
+//! The recorder's thread: converts model traffic to events and replies with the text to insert.
 //!
-//! A request without a message is forwarded before its events are written. A request with one waits
-//! until the delivery is on disk. Jobs that arrive while the disk is busy are committed together.
+//! A request without a message is forwarded before its events are written. A request with a message
+//! waits until the delivery is on disk. Jobs that arrive while the disk is busy are committed
+//! together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,25 +21,25 @@ use super::store_writer::StoreWriter;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// How many batches are committed together.
+/// Maximum number of batches in one commit.
 const MAX_GROUP_LEN: usize = 64;
 
-/// How often a batch is evaluated again because other processes keep writing to its run.
+/// How often a commit is retried because other processes keep writing to the same run.
 const MAX_COMMIT_ATTEMPTS: usize = 8;
 
-/// How much of a request that cannot be parsed is kept, in bytes.
+/// How many bytes are kept of a request that cannot be parsed.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// How many requests may wait for their responses.
+/// Maximum number of requests that wait for their responses.
 const MAX_IN_FLIGHT: usize = 4_096;
 
 pub(super) struct Worker {
     writer: StoreWriter,
     log: Arc<Log>,
     runs: ProxiedRuns,
-    /// Requests without a response yet, by their number.
+    /// Requests that have no response yet, by their number.
     in_flight: HashMap<u64, InFlight>,
-    /// Batches to commit together, at most one of each run.
+    /// Batches to commit together, at most one per run.
     group: Vec<PendingBatch>,
 }
 
@@ -48,15 +49,15 @@ struct InFlight {
     is_side_request: bool,
 }
 
-/// Evaluated events of one run that are not on disk yet.
+/// Events of one run that the engine has evaluated but that are not on disk yet.
 struct PendingBatch {
     batch: Batch,
     engine: SyncedEngine,
-    /// The request that waits for the batch to be committed.
+    /// The request that is held until the batch is committed.
     waiting: Option<WaitingRequest>,
 }
 
-/// A request that is held until its events are evaluated, or committed if they have deliveries.
+/// A request that is held until its events are evaluated and, if they have deliveries, committed.
 struct WaitingRequest {
     reply: PendingReply,
     points: InsertionPoints,
@@ -79,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// Handles jobs until one says stop or all senders are gone.
+    /// Handles jobs until `Job::Stop` arrives or all senders are gone.
     pub(super) fn run(mut self, jobs: &Receiver<QueuedJob>) {
         self.writer.open();
         while let Ok(mut queued) = jobs.recv() {
@@ -124,23 +125,24 @@ impl Worker {
         }
         let digest = xxh3_64(&sent.body);
         let store = self.writer.open();
-        // Without a run nothing is recorded: the client's next request repeats the content.
+        // If the run cannot be found, nothing is recorded. The client's next request contains the
+        // same content.
         let Some(run) = self.runs.find(sent, &request, digest, store, at) else { return };
         let has_session = sent.session.is_some() || request.session.is_some();
-        // Claude Code's requests for itself, such as for a title, have no tools.
+        // Claude Code's side requests, such as for generating a title, offer no tools.
         let is_side_request = has_session && request.tools.is_empty();
         self.add_in_flight(number, InFlight { api: sent.api, run: run.clone(), is_side_request });
         self.commit_before(&run);
         let Some(proxied) = self.runs.get(&run) else { return };
         if is_side_request {
-            // Forwards it with earlier feedback only: no message is about a side request.
+            // Forward the request with earlier feedback only: side requests get no new messages.
             drop(reply);
             let events = proxied.side_request_events(&request, at);
             return self.evaluate(events, None);
         }
         match &mut proxied.last_attempt {
             Some(last) if last.state == AttemptState::Failed && last.digest == digest => {
-                // The same request again gets the same insertions again.
+                // A retry gets the same insertions as the request that failed.
                 last.state = AttemptState::InFlight;
                 reply.send(last.insertions.clone());
                 let events = proxied.retry_events(&request, at);
@@ -189,7 +191,7 @@ impl Worker {
         self.evaluate(events, None);
     }
 
-    /// Keeps the beginning of a request that cannot be parsed.
+    /// Stores the beginning of a request that cannot be parsed.
     fn keep_unread(&mut self, sent: &ModelRequest, at: Timestamp) {
         let run = RunIdentity::root(format!("{}.unread", sent.api.name()));
         self.log.write(&format!(
@@ -204,14 +206,16 @@ impl Worker {
         self.evaluate(vec![event], None);
     }
 
-    /// Commits the group if it has a batch of this run: the next batch builds on it.
+    /// If the group contains a batch of this run, commits the group, because the run's next batch
+    /// depends on it.
     fn commit_before(&mut self, run: &RunId) {
         if self.group.iter().any(|pending| pending.batch.run_id() == run) {
             self.commit();
         }
     }
 
-    /// Evaluates events of one run. A request about which there is no message goes on at once.
+    /// Runs the engine on events of one run. If there is no message, the waiting request is
+    /// forwarded at once.
     fn evaluate(&mut self, events: Vec<Event>, mut waiting: Option<WaitingRequest>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
         let Some(mut batch) = self.writer.prepare(events) else {
@@ -231,18 +235,18 @@ impl Worker {
         }
     }
 
-    /// Commits the group, then forwards the requests whose messages it contains.
+    /// Commits the group, then forwards the requests that waited for it.
     fn commit(&mut self) {
         let mut group = std::mem::take(&mut self.group);
         if group.is_empty() {
             return;
         }
         for PendingBatch { batch, engine, waiting } in &mut group {
-            // A request that was forwarded in the meantime cannot carry a message.
+            // If the request was forwarded in the meantime, no message can be inserted into it.
             let is_expired = waiting.as_ref().is_some_and(|waiting| waiting.reply.is_expired());
             if is_expired && !batch.step().deliveries.is_empty() {
                 batch.forbid_deliveries();
-                // If this fails, the engine takes the events in with the run's next batch.
+                // If this fails, the engine processes the events with the run's next batch.
                 let _ = self.writer.evaluate_again(batch, engine);
             }
         }
@@ -265,11 +269,11 @@ impl Worker {
         }
     }
 
-    /// Evaluates a batch again whose run another process has written to, and commits it.
+    /// Evaluates and commits a batch again, after another process has written to its run.
     fn commit_stale(&mut self, pending: &mut PendingBatch) -> Result<(), StoreError> {
         let PendingBatch { batch, engine, waiting } = pending;
         if waiting.is_none() {
-            // Its request was already forwarded.
+            // The batch's request was already forwarded, so nothing can be delivered with it.
             batch.forbid_deliveries();
         }
         for _ in 0..MAX_COMMIT_ATTEMPTS {
@@ -281,7 +285,7 @@ impl Worker {
         Err(StoreError::Locked)
     }
 
-    /// Delivers the messages of a committed batch.
+    /// After a commit: takes the batch's deliveries and forwards the waiting request with them.
     fn deliver(&mut self, pending: PendingBatch) {
         let PendingBatch { batch, engine, waiting } = pending;
         let run = batch.run_id().clone();
@@ -299,7 +303,7 @@ impl Worker {
         self.writer.keep_engine(run, engine);
     }
 
-    /// Lets a request go on with all feedback and guidance that its run has by now.
+    /// Forwards a request with all feedback and guidance that its run has by now.
     fn reply(&mut self, run: &RunId, waiting: Option<WaitingRequest>) {
         let Some(WaitingRequest { mut reply, points, digest }) = waiting else { return };
         let Some(proxied) = self.runs.get(run) else {
@@ -307,7 +311,8 @@ impl Worker {
             return;
         };
         let insertions = proxied.insertions(&points);
-        // A request that was already forwarded took its feedback from the cache and no guidance.
+        // If the request was already forwarded, it contains feedback from the cache and no
+        // guidance.
         let (insertions, guidance) = if reply.send(insertions.clone()) {
             (insertions, proxied.take_guidance(&points))
         } else {
@@ -317,7 +322,8 @@ impl Worker {
         proxied.last_attempt = Some(Attempt { digest, insertions, guidance, state });
     }
 
-    /// Spills events. If that fails too, the client's next request reports them again.
+    /// Writes a batch to the spill folder. If that fails too, the client's next request reports its
+    /// events again.
     fn spill(&mut self, batch: &Batch, why: &StoreError) {
         if !self.writer.spill(batch, why)
             && let Some(proxied) = self.runs.get(batch.run_id())

@@ -1,14 +1,14 @@
-//! Recording the settings: the configuration and the deadline become events of the run, so that a
-//! replay needs nothing but the records.
+//! Records the settings: adds the configuration and the deadline to the run as events, so that a
+//! replay needs only the records.
 
 use midcourse::{Channel, Event, Source, TrajectoryPayload};
 
 use super::RunSettings;
 
 impl RunSettings {
-    /// Adds the settings to the events of a host, where one of them begins a run, resumes it or
-    /// brings a prompt. Returns the warnings to show in that case, so that they are not repeated at
-    /// every event.
+    /// Adds the settings to a host's events, if one of the events begins or resumes a run or
+    /// contains a prompt. Returns the warnings to show in this case; other events return none, so
+    /// that warnings are not repeated at every event.
     pub(crate) fn record_in(&mut self, events: &mut Vec<Event>) -> Vec<String> {
         let Some(place) = events.iter().position(Event::begins_something) else {
             return Vec::new();
@@ -17,7 +17,8 @@ impl RunSettings {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Adds the settings to the first events of a run, for programs that do not report its start.
+    /// Adds the settings to the first events of a run, even if none of the events reports its
+    /// start.
     pub(crate) fn record_in_new_run(&mut self, events: &mut Vec<Event>) {
         let place = events.iter().position(Event::begins_something).unwrap_or_default();
         self.insert_at(place, events, true);
@@ -27,16 +28,17 @@ impl RunSettings {
         let Some(opening) = events.get(place) else { return };
         let starts_run = matches!(opening.payload, TrajectoryPayload::RunStarted { .. });
         let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
-        // A deadline in a file counts from the start of the session, unless `run` has set one.
+        // A deadline in a file counts from the start of the session, unless `midcourse run` has set
+        // one.
         if (starts_run || is_new_run) && opening.run.parent_run_id.is_none() {
             let (start, length) = (opening.at, self.config.deadline);
             self.deadline = self.deadline.or_else(|| Some(start.after(length?)));
         }
-        // Without a launch and without a file there is nothing to record, except that the settings
-        // of an earlier launch have ended.
+        // Without a launch and without a configuration file there is nothing to record, except in a
+        // resumed run: the settings of an earlier launch no longer apply to it.
         if self.launch_id.is_some() || !self.config_text.is_empty() || is_resumed {
             let settings = self.events(opening, is_resumed);
-            // The first record of a run is its start.
+            // The first record of a run must be its start, so the settings come after it.
             let place = place.saturating_add(usize::from(starts_run));
             events.splice(place..place, settings);
         }
@@ -45,7 +47,7 @@ impl RunSettings {
     fn events(&self, opening: &Event, is_resumed: bool) -> Vec<Event> {
         let config = self.config_text.clone();
         let mut payloads = vec![TrajectoryPayload::ConfigApplied { config, prompt_name: None }];
-        // An earlier launch may have left a deadline that has to be cleared.
+        // In a resumed run, clear a deadline that an earlier launch may have set.
         if self.deadline.is_some() || is_resumed {
             payloads.push(TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline });
         }
@@ -60,7 +62,8 @@ impl RunSettings {
         payloads.into_iter().map(event).collect()
     }
 
-    /// The key of the events that record a launch, which also finds the runs of a launch.
+    /// The key of the events that record a launch's settings. It also serves to find all runs of a
+    /// launch.
     pub(crate) fn launch_key(&self) -> Option<String> {
         self.launch_id.as_ref().map(|id| format!("launch:{id}"))
     }

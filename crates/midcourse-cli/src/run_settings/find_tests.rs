@@ -1,5 +1,5 @@
-//! Tests of which configuration files apply to a run, in which order, and that the recorded text
-//! gives the same configuration.
+//! Tests which configuration files apply to a run and in which order, and that the recorded text
+//! gives the same configuration again.
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::RunSettings;
 use crate::config::{Config, Overrides, ProjectFile, Trusted};
 
-/// A data directory, and a project in a repository.
+/// A temporary folder with a data directory and with a project in a repository.
 struct Folders {
     folder: tempfile::TempDir,
 }
@@ -42,7 +42,7 @@ impl Folders {
         Trusted::approve(&self.data_dir(), &ProjectFile::read(path).unwrap()).unwrap();
     }
 
-    /// The settings in a subfolder of the project.
+    /// The settings that apply in a subfolder of the project.
     fn find(&self) -> RunSettings {
         self.find_in("project/src/deep")
     }
@@ -168,7 +168,8 @@ fn a_path_that_is_not_a_readable_file_is_skipped_at_once() {
     assert_skipped("it is not valid UTF-8");
     fs::remove_file(&at).unwrap();
 
-    // A dangling link is no file. A link counts by its own path and the bytes behind it.
+    // A dangling symlink counts as missing. An approval of a symlink is for its own path and the
+    // bytes of its target.
     let [good, bad] =
         [folders.write("good", "mode = 'live'"), folders.write("bad", "mode = 'shadow'")];
     std::os::unix::fs::symlink(folders.at("missing"), &at).unwrap();
@@ -200,7 +201,7 @@ fn a_wrong_file_is_skipped_if_found_and_an_error_if_named() {
     assert_eq!((alone.config_text.as_str(), alone.warnings.len()), ("mode = \"shadow\"\n", 0));
 }
 
-/// A table and one line of it.
+/// Generates a table name and one line for that table.
 fn setting() -> impl Strategy<Value = (&'static str, String)> {
     let number = 1..9_i64;
     let text = "[a-z\"'\\\\ \u{e9}\n]{0,6}";
@@ -224,7 +225,7 @@ fn setting() -> impl Strategy<Value = (&'static str, String)> {
     ]
 }
 
-/// The settings of a file, with each key once.
+/// Generates the settings of a file, in which each key occurs once.
 fn layer() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     prop::collection::vec(setting(), 0..8).prop_map(|mut settings| {
         let key = |(table, line): &(&str, String)| {

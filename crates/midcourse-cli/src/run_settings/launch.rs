@@ -1,10 +1,10 @@
-//! The settings of a launch on disk: `launches/ID/settings.json` in the data directory.
+//! The settings of a launch, saved as `launches/ID/settings.json` in the data directory.
 //!
-//! `midcourse run` saves them before it starts the agent. Its own hooks get the id on their command
-//! line, hooks that the user installed get it in an environment variable. A project can set
-//! variables for its hooks, so the variable carries an id only; the settings are always the user's.
-//! The folder stays after the command has returned, because the agent may continue in the
-//! background; later launches remove old folders.
+//! `midcourse run` saves them before it starts the agent. Hooks added by `midcourse run` get the id
+//! on their command line; hooks that the user installed get it in an environment variable. A
+//! project can set variables for its hooks, so the variable contains only an id; the settings
+//! themselves are always the user's. The folder is kept after the command has returned, because the
+//! agent may continue in the background; later launches remove old folders.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::RunSettings;
 
-/// The environment variable with the id of the launch that a process belongs to.
+/// The environment variable with the id of the launch in which a process runs.
 pub(crate) const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
 
 const FILE_NAME: &str = "settings.json";
@@ -37,14 +37,14 @@ struct SettingsWire {
 }
 
 impl RunSettings {
-    /// Gives the settings to a new launch.
+    /// Adds a new launch id to the settings.
     #[must_use]
     pub(crate) fn for_new_launch(self, deadline: Option<Timestamp>, proxy_delivers: bool) -> Self {
         let launch_id = Some(Uuid::now_v7().to_string());
         Self { launch_id, deadline, proxy_delivers, ..self }
     }
 
-    /// Writes the settings where the launch's hooks and proxy look for them.
+    /// Saves the settings, for the launch's hooks and its proxy.
     pub(crate) fn save(&self, data_dir: &DataDir) -> io::Result<LaunchFolder> {
         let launch_id = self.launch_id.clone().unwrap_or_default();
         let folder = data_dir.launch_folder(&launch_id);
@@ -65,7 +65,7 @@ impl RunSettings {
 
     /// Reads the settings of a launch; `None` if there is no such launch.
     pub(super) fn load(data_dir: &DataDir, launch_id: &str) -> io::Result<Option<Self>> {
-        // The id may come from the environment, and becomes part of a path.
+        // The id becomes part of a path and may come from the environment, so check it.
         if Uuid::try_parse(launch_id).is_err() {
             return Ok(None);
         }
@@ -104,8 +104,8 @@ impl LaunchFolder {
     }
 }
 
-/// Removes the folders of old launches. The ids are UUIDs of version 7, which contain the time.
-/// Errors are ignored: nothing depends on the removal.
+/// Removes the folders of old launches. The ids are version 7 UUIDs, which contain their time of
+/// creation. Errors are ignored: nothing depends on the removal.
 fn remove_old(launches: &Path, now: Timestamp) {
     for entry in fs::read_dir(launches).into_iter().flatten().flatten() {
         let id = entry.file_name().to_str().and_then(|name| Uuid::try_parse(name).ok());

@@ -1,7 +1,8 @@
-//! Evaluates a scenario: which messages the engine delivers in it, and whether that is expected.
+//! Evaluates a scenario: which messages the engine delivers, and whether they are expected.
 //!
-//! The first delivery decides: a message that comes too early is wrong, whatever follows. Messages
-//! about a deadline or a budget report a limit and no problem, and do not count.
+//! Only the first delivery is compared: if it comes too early, the scenario fails, whatever
+//! follows. Messages about a deadline or a budget do not count, because they are not about a
+//! problem.
 
 use midcourse::{Engine, RunIdentity, Why};
 
@@ -22,7 +23,7 @@ pub(crate) enum ScenarioVerdict {
 }
 
 impl ScenarioVerdict {
-    /// The stable name.
+    /// The name used in JSON output, which does not change between releases.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InTime => "in_time",
@@ -49,9 +50,9 @@ impl ScenarioVerdict {
 /// The result of one scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScenarioResult {
-    /// Compares only the time of the first delivery, not its cause.
+    /// About the time of the first delivery, not about its cause.
     pub(crate) verdict: ScenarioVerdict,
-    /// Whether the first delivery has an expected cause; `None` if no message came or none was
+    /// Whether the first delivery has an expected cause. `None` if no message came or none was
     /// expected.
     pub(crate) cause_as_expected: Option<bool>,
     steps: Vec<BacktestStep>,
@@ -67,7 +68,7 @@ impl ScenarioResult {
         }
     }
 
-    /// The deliveries that count, in order.
+    /// All deliveries except those about a deadline or a budget, in order.
     pub(crate) fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
         deliveries(&self.steps)
     }
@@ -78,7 +79,7 @@ pub(crate) fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResu
     let Scenario { name, expected, events, .. } = scenario;
     let started_at = events.iter().flatten().next().map(|record| record.at()).unwrap_or_default();
     let events = (1..).zip(events.iter().map(|records| {
-        // The seqs are assigned anew, because the engine's own records take some.
+        // Sequence numbers are assigned again, because the engine's own records take some of them.
         records.iter().map(|record| (record.at(), record.payload.clone()))
     }));
     let mut steps = step_events(engine, &RunIdentity::root(name.as_str()), started_at, events);
@@ -102,7 +103,8 @@ mod tests {
     use super::super::parse_scenarios;
     use super::*;
 
-    /// The engine reports the third of equal failures, which is event 4 here.
+    /// Evaluates a scenario and checks the result. The engine delivers a message at the third
+    /// identical failure, which is event 4 in `STUCK`.
     #[track_caller]
     fn check(
         expect: &str,

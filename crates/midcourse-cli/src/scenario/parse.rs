@@ -1,4 +1,4 @@
-//! Parses files of scenarios. Every error names its line and what to write instead.
+//! Parses scenario files. Every error gives the line number and says what to write instead.
 
 use midcourse::{NotationError, PatternType, parse_notation_events};
 
@@ -21,11 +21,11 @@ const PATTERNS: [PatternType; 13] = [
     PatternType::Drift,
 ];
 
-/// A syntax error in a file of scenarios.
+/// A syntax error in a scenario file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(crate) struct ScenarioError {
-    /// From 1.
+    /// Line number, counted from 1.
     pub(crate) line: usize,
     /// What is wrong, and what to write instead.
     pub(crate) problem: String,
@@ -35,7 +35,7 @@ fn error(line: usize, problem: impl Into<String>) -> ScenarioError {
     ScenarioError { line, problem: problem.into() }
 }
 
-/// Parses a file of scenarios.
+/// Parses a scenario file.
 pub(crate) fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError> {
     let mut scenarios: Vec<Scenario> = Vec::new();
     for block in blocks(text)? {
@@ -49,7 +49,7 @@ pub(crate) fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError
     Ok(scenarios)
 }
 
-/// The lines of one scenario, with their numbers.
+/// The lines of one scenario, with their line numbers.
 struct Block<'a> {
     name: &'a str,
     line: usize,
@@ -84,7 +84,7 @@ fn blocks(text: &str) -> Result<Vec<Block<'_>>, ScenarioError> {
     Ok(blocks)
 }
 
-/// Splits a `why:` or `expect:` line.
+/// Splits a `why:` or `expect:` line into label and text; `None` for any other line.
 fn label(line: &str) -> Option<(&str, &str)> {
     let (name, text) = line.split_once(':')?;
     ["why", "expect"].contains(&name).then(|| (name, text.trim()))

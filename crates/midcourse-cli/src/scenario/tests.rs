@@ -1,5 +1,5 @@
-//! The same run brings the same messages, however the engine gets it: at once, restored from a
-//! checkpoint before every record, through the store, or replayed from the store.
+//! Tests that a run gives the same messages however the engine processes it: in one go, restored
+//! from a checkpoint before every record, through the store, or replayed from the store.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use midcourse::{
 
 use super::{Expected, Scenario, evaluate, parse_scenarios};
 
-/// The event that a message followed, and its text.
+/// The number of the event after which a message was delivered, and the message.
 type Message = (usize, String);
 
 fn scenarios() -> Vec<Scenario> {
@@ -28,7 +28,8 @@ fn engine() -> Engine {
     Engine::shipped(Budget::default())
 }
 
-/// Adds the messages that count in a scenario: those about a problem, not about a limit.
+/// Adds the messages that count in a scenario: those about a problem, not about a deadline or a
+/// budget.
 fn add_messages<'a>(
     messages: &mut Vec<Message>,
     event: usize,
@@ -44,8 +45,8 @@ fn at_once(scenario: &Scenario) -> Vec<Message> {
     result.deliveries().map(|it| (it.event, it.delivery.text())).collect()
 }
 
-/// The records of a scenario, the start of the run included, each with its event and its decision
-/// point.
+/// The records of a scenario, including the start of the run. Each has the number of its event and
+/// its decision point.
 fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<DecisionPoint>)> {
     let identity = RunIdentity::root(scenario.name.as_str());
     let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
@@ -62,7 +63,7 @@ fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<Decision
     records
 }
 
-/// A new engine is restored from a checkpoint before every record.
+/// The messages if a new engine is restored from a checkpoint before every record.
 fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     let (mut messages, mut seq) = (Vec::new(), 0);
     let mut checkpoint: Option<Vec<u8>> = None;
@@ -79,7 +80,7 @@ fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     messages
 }
 
-/// Every record goes through the store with a new engine, as in a hook.
+/// The messages if every record goes through the store with a new engine, as in a hook.
 fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     let mut messages = Vec::new();
     for (event, record, decision_point) in records(scenario) {
@@ -94,7 +95,7 @@ fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     messages
 }
 
-/// The stored records are replayed, without the records of the engine.
+/// The messages if the stored records, except the engine's own, are replayed.
 fn replayed_from_the_store(scenario: &Scenario, store: &Store) -> Vec<Message> {
     let (mut engine, mut messages) = (engine(), Vec::new());
     let stored = store.records(&scenario.name, 0, usize::MAX).unwrap();

@@ -10,18 +10,18 @@ use crate::backtest::{BacktestDelivery, BacktestReport};
 use crate::commands::columns;
 use crate::display::{escape_control_chars, one_line};
 
-/// Further differing runs are only counted.
+/// How many differing runs are shown. Further ones are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
 
-/// The first delivery in which two reports of one run differ.
+/// The first difference between the deliveries of two configurations in the same run.
 struct Difference<'a> {
-    /// The number of the delivery, from 1.
+    /// Position of the delivery among the run's deliveries, counted from 1.
     delivery: usize,
     a: Option<BacktestDelivery<'a>>,
     b: Option<BacktestDelivery<'a>>,
 }
 
-/// Finds the first delivery that differs in its event or its cause.
+/// Finds the first delivery whose event or cause differs between the two reports.
 fn difference<'a>(a: &'a BacktestReport, b: &'a BacktestReport) -> Option<Difference<'a>> {
     let (mut a, mut b) = (a.deliveries(), b.deliveries());
     for delivery in 1.. {
@@ -42,11 +42,11 @@ pub(super) struct Comparison {
     /// The names of the first and the second configuration.
     names: (String, String),
     against: Summary,
-    /// Differing runs in which only the first delivers.
+    /// Number of differing runs in which only the first configuration delivers.
     only_a: usize,
-    /// Differing runs in which only the second delivers.
+    /// Number of differing runs in which only the second configuration delivers.
     only_b: usize,
-    /// Differing runs in which both deliver.
+    /// Number of differing runs in which both configurations deliver.
     both: usize,
     shown_runs: Vec<[String; 4]>,
 }
@@ -57,7 +57,8 @@ impl Comparison {
         Self { names, against, only_a: 0, only_b: 0, both: 0, shown_runs }
     }
 
-    /// Adds a run; returns the JSON line of the difference, if there is one.
+    /// Adds a run. Returns a JSON line about the difference between its two reports, if they
+    /// differ.
     pub(super) fn add(&mut self, a: &BacktestReport, b: &BacktestReport) -> Option<Value> {
         self.against.add(b);
         let difference = difference(a, b)?;

@@ -1,7 +1,7 @@
 //! Backtests the runs of many files on all cores and returns the results in the order of the files.
 //!
-//! One thread reads lines, the others parse and replay them. The queues between them are bounded,
-//! so memory use does not depend on the size of the files.
+//! One thread reads lines; the others parse and replay them. The queues between the threads are
+//! bounded, so memory use does not depend on the size of the files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +19,10 @@ use midcourse::{Timestamp, now};
 
 use crate::commands::input_line::read_line;
 
-/// Lines in one batch, unless they are long.
+/// Maximum number of lines in a batch.
 const BATCH_LINES: usize = 32;
 
-/// A batch is full with about this many bytes.
+/// A batch is also full once its lines have this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The configurations that every run is replayed with.
@@ -36,14 +36,14 @@ pub(super) struct Configs<'a> {
 pub(super) struct RunResult {
     pub(super) report: BacktestReport,
     pub(super) against: Option<BacktestReport>,
-    /// Length of the line.
+    /// Length of the run's line in the file.
     pub(super) bytes: u64,
 }
 
-/// A batch with its number.
+/// A batch of lines or results. The number gives its position in the input.
 type Batch<T> = (u64, Vec<T>);
 
-/// A line with its number.
+/// A line of a file and its line number.
 type Line = (u64, Vec<u8>);
 
 /// Backtests every run of the files and calls `take` with each result, in order.
@@ -63,7 +63,7 @@ pub(super) fn for_each_run(
             scope.spawn(move || backtest_lines(lines, &results, configs, now));
         }
         drop(send_results);
-        // Batches that are finished before an earlier one.
+        // Finished batches that have to wait for an earlier batch.
         let mut out_of_order: BTreeMap<u64, Vec<RunResult>> = BTreeMap::new();
         let mut next = 0;
         for (number, batch) in results {
@@ -84,14 +84,15 @@ fn read_files(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
     let mut send_batch = |batch: &mut Vec<Line>| {
         let sent = send.send((batch_number, std::mem::take(batch)));
         batch_number += 1;
-        // The receiver stops early if `take` returned an error.
+        // Sending fails if the receiver has stopped early because `take` returned an error.
         sent.is_ok()
     };
     for path in files {
         let context = || format!("cannot read {}", path.display());
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).with_context(context)?);
         loop {
-            // Lines of a file have similar lengths; this avoids growing the buffer step by step.
+            // Lines of a file have similar lengths, so the previous line's length is a good initial
+            // capacity.
             let mut line = Vec::with_capacity(line_len.min(BATCH_BYTES));
             if !read_line(&mut reader, &mut line).with_context(context)? {
                 break;

@@ -1,7 +1,7 @@
-//! Statistics over the runs of one source, in memory that does not grow with their number.
+//! Statistics over the runs of one source (a dataset or an agent).
 //!
-//! Runs with the same length, the same call of the first delivery and the same success are counted
-//! together.
+//! Runs with the same number of calls, the same first delivery and the same success are counted as
+//! one group, so memory use does not grow with the number of runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::backtest::BacktestReport;
 use crate::commands::stats::{Share, share_of};
 
-/// Larger numbers are rounded down to three or four digits.
+/// Numbers up to this are counted exactly; larger ones are rounded down to three or four digits.
 const MAX_EXACT: u64 = 1_000;
 
 #[derive(Default)]
@@ -21,23 +21,23 @@ pub(super) struct SourceStats {
     ms_after: Histogram,
 }
 
-/// What the runs that are counted together have in common.
+/// The properties that runs in one group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     calls: u64,
-    /// The call of the first delivery.
+    /// The number of the call after which the first message was delivered.
     first_delivery: Option<u64>,
     success: Option<bool>,
 }
 
-/// The numbers of one row of the table.
+/// The numbers in one row of the summary table.
 pub(super) struct Figures {
     pub(super) runs_with_delivery: usize,
-    /// The median call of the first delivery.
+    /// Median number of calls before the first delivery.
     pub(super) first_delivery: Option<u64>,
-    /// The median number of calls after the first delivery.
+    /// Median number of calls after the first delivery.
     pub(super) calls_after: Option<u64>,
-    /// The median time after the first delivery.
+    /// Median time after the first delivery.
     pub(super) time_after: Option<Duration>,
     pub(super) success_with_delivery: Option<Share>,
     pub(super) success_without_delivery: Option<Share>,
@@ -94,8 +94,9 @@ impl SourceStats {
         share_of(succeeded, total)
     }
 
-    /// For every run with a delivery at call N: the success of all runs that reached call N without
-    /// a delivery. It controls for length, because failed runs are longer.
+    /// The success rate of comparable runs without a delivery. For every run whose first delivery
+    /// was at call N, counts the runs that reached call N without a delivery. Comparing with these
+    /// runs avoids a bias: failed runs are longer, so late deliveries are mostly in failed runs.
     fn success_same_length(&self) -> Option<Share> {
         let mut first_deliveries: BTreeMap<u64, usize> = BTreeMap::new();
         for (group, count) in self.groups.iter().filter(|(group, _)| group.success.is_some()) {
@@ -117,7 +118,7 @@ impl SourceStats {
     }
 }
 
-/// Counts of rounded numbers.
+/// Rounded number → how often it occurred.
 #[derive(Default)]
 struct Histogram(BTreeMap<u64, usize>);
 

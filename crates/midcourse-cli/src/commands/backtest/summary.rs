@@ -1,8 +1,8 @@
 //! The summary of a backtest: per source, how many runs get a message, when, and how they end.
 //!
-//! Failed runs are longer than others, so a detector that fires late meets more of them, whatever it
-//! detects. The table therefore also shows the success of runs that were as long and had no message
-//! by then.
+//! Failed runs are longer than others, so a detector that fires late fires mostly in failed runs,
+//! whatever it detects. The table therefore also shows the success rate of runs that were as long
+//! and had no message by then.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,11 +16,11 @@ use crate::commands::columns;
 use crate::commands::stats::format_share;
 use crate::display::{duration, one_line};
 
-/// Runs of further sources are counted together.
+/// How many sources have their own row. Runs of further sources share one row.
 const MAX_SOURCES: usize = 200;
 const OTHER_SOURCES: &str = "(others)";
 
-/// Example runs shown below the table.
+/// Maximum number of example runs below the table.
 const MAX_EXAMPLES: usize = 5;
 
 const HEADINGS: [&str; 10] = [
@@ -36,7 +36,7 @@ const HEADINGS: [&str; 10] = [
     "SUCCESS UNMESSAGED",
 ];
 
-/// A run that went on for long after its first delivery.
+/// A run that continued for many calls after its first delivery.
 struct Example {
     run_id: String,
     calls_after: u64,
@@ -47,7 +47,7 @@ struct Example {
 pub(super) struct Summary {
     sources: BTreeMap<String, SourceStats>,
     examples: Vec<Example>,
-    /// Deliveries by cause.
+    /// Cause → number of deliveries.
     causes: BTreeMap<String, u64>,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn print_both(out: &mut impl Write, a: &Summary, b: &Summary) -> Resu
     columns::print(out, table, 2..11)
 }
 
-/// The cells of a row after its source.
+/// The cells of a table row, without the source.
 fn cells(stats: &SourceStats) -> [String; 9] {
     let figures = stats.figures();
     [

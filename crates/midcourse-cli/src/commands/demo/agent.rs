@@ -1,8 +1,8 @@
-//! The agent of the demo. It runs the failing build again and again until it gets guidance; then it
-//! reads the script and fixes the cause.
+//! The demo's agent. It runs the failing build again and again until it gets guidance; then it
+//! reads the build script and fixes the cause.
 //!
-//! It reports each step to `midcourse hook demo`, in the payloads of Claude Code, and reads the
-//! message in the reply. It uses nothing else of midcourse.
+//! The agent reports each step to `midcourse hook demo` in the payload format of Claude Code, and
+//! reads the message in the reply. It uses no other part of midcourse.
 
 use std::io::{Write as _, stdout};
 use std::path::Path;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The agent gives up after this many builds, which happens if it gets no guidance.
+/// The agent gives up after this many builds. That happens only if it gets no guidance.
 const MAX_BUILDS: usize = 20;
 
-/// Longer than the default, so that the demo works on a slow machine.
+/// Longer than the default timeout, so that the demo works on a slow machine.
 const HOOK_TIMEOUT_MS: &str = "10000";
 
 pub(super) fn run(directory: &Path) -> Result<ExitCode> {
@@ -46,7 +46,7 @@ struct Agent<'a> {
 struct CallResult {
     passed: bool,
     output: String,
-    /// The messages in the replies of the hooks.
+    /// The messages that the hooks' replies contained.
     messages: String,
 }
 
@@ -64,7 +64,7 @@ struct OutputWire {
 }
 
 impl Agent<'_> {
-    /// Repeats the build until it passes, and looks for the cause once it gets guidance.
+    /// Repeats the build until it passes. After guidance, looks for the cause of the failure first.
     fn work(&mut self) -> Result<bool> {
         for _ in 0..MAX_BUILDS {
             let build = self.call("sh build.sh")?;
@@ -72,7 +72,8 @@ impl Agent<'_> {
                 return Ok(true);
             }
             if build.messages.contains("[Guidance]") {
-                // The guidance suggests another source of information: the script itself.
+                // The guidance suggests another source of information. The agent reads the build
+                // script.
                 let script = self.call("cat build.sh")?;
                 let missing_file =
                     script.output.split_whitespace().find(|word| word.ends_with(".conf"));

@@ -1,4 +1,4 @@
-//! The scenarios one by one: what was expected, and what was delivered when.
+//! Lists scenarios one by one: what was expected, and what was delivered after which event.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use super::Evaluated;
 use crate::display::{escape_control_chars, one_line};
 use crate::scenario::{Expected, ScenarioResult, ScenarioVerdict};
 
-/// In characters.
+/// Maximum length of a displayed message, in characters.
 const MAX_SHOWN_TEXT: usize = 80;
 
-/// Lists the scenarios with an unexpected result, or all.
+/// Lists all scenarios, or only those with an unexpected result.
 pub(super) fn print(out: &mut impl Write, evaluated: &[Evaluated], all: bool) -> Result<()> {
     let is_shown = |one: &&Evaluated| all || !one.result.is_as_expected();
     if !evaluated.iter().any(|one| is_shown(&one)) {

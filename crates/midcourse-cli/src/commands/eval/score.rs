@@ -1,7 +1,8 @@
-//! The score: for each pattern and in total, how many messages came in time, and how many were
-//! right.
+//! The score of an evaluation: for each pattern and in total, how many expected messages came in
+//! time, and how many messages were right.
 //!
-//! A scenario that expects one of several patterns counts in the row of each, and once in the total.
+//! A scenario that expects any one of several patterns counts in the row of each pattern, and once
+//! in the total.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,13 +24,14 @@ struct Row {
     too_early: usize,
     late: usize,
     missed: usize,
-    /// In time, but with another cause than expected.
+    /// Scenarios with a message in time, but with another cause than expected.
     other_cause: usize,
-    /// Events between the earliest allowed one and the first delivery; not counted if too early.
+    /// For each scenario with a delivery: number of events from the earliest allowed one to the
+    /// first delivery. Deliveries that are too early are left out.
     delays: Vec<usize>,
-    /// First deliveries with this cause, in all scenarios.
+    /// Number of first deliveries with this row's cause, in all scenarios.
     delivered: usize,
-    /// Those of them that were expected and not too early.
+    /// How many of `delivered` were expected and not too early.
     delivered_as_expected: usize,
 }
 
@@ -66,7 +68,7 @@ impl Row {
 pub(super) struct Score {
     patterns: BTreeMap<String, Row>,
     total: Row,
-    /// Scenarios that expect no message.
+    /// Number of scenarios that expect no message.
     quiet: usize,
     false_alarms: usize,
 }
@@ -103,7 +105,7 @@ impl Score {
         }
     }
 
-    /// The scenarios that got an expected message in time.
+    /// The share of scenarios that got an expected message in time.
     pub(super) const fn caught(&self) -> Option<Share> {
         self.total.recall()
     }
@@ -112,7 +114,7 @@ impl Score {
         self.total.too_early
     }
 
-    /// The quiet scenarios that got a message.
+    /// The share of quiet scenarios that got a message.
     pub(super) const fn false_alarms(&self) -> Option<Share> {
         share_of(self.false_alarms, self.quiet)
     }

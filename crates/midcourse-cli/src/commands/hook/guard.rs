@@ -1,5 +1,5 @@
-//! Runs the hook's work on another thread, and returns in time whatever becomes of it. Events that
-//! the work could not store are written to the spill folder.
+//! Runs the hook's work on another thread, and returns in time even if the work hangs or panics.
+//! Events that the work could not store are then written to the spill folder.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +11,15 @@ use midcourse::{DataDir, Event, StoreSettings, spill_event};
 use super::Report;
 use crate::log::Log;
 
-/// The events that are being stored. Whoever gives up on the store spills them.
+/// The events that are being stored. After a timeout or a panic, they are spilled.
 pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
 
-/// When the host has to have its reply.
+/// The time by which the host must have its reply.
 #[derive(Clone, Copy)]
 pub(super) struct Timeout {
     started: Instant,
     limit: Duration,
-    /// More time for the spill folder, or for a payload that has not arrived.
+    /// Additional time for writing to the spill folder, or for a payload that has not arrived yet.
     extra: Duration,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn run(
     let pending = Pending::default();
     let (sender, reports) = channel();
     let for_work = Arc::clone(&pending);
-    // After the timeout nobody receives the report.
+    // Sending fails after the timeout, when nobody receives the report any more.
     let started = thread::Builder::new().spawn(move || drop(sender.send(work(&for_work))));
     if let Err(error) = started {
         log.write(&format!("cannot start a thread, so the event is lost: {error}"));
@@ -58,18 +58,19 @@ pub(super) fn run(
     }
     let mut received = reports.recv_timeout(timeout.left());
     if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
-        // Nothing to spill yet: on a busy machine the payload may not have been read.
+        // There are no events to spill yet: on a busy machine, the payload may not have been read.
         received = reports.recv_timeout(timeout.extra);
     }
     received.unwrap_or_else(|error| {
         spill_events(log, data_dir, std::mem::take(&mut *lock(&pending)), error, timeout.extra);
-        // The work may have finished meanwhile. Recorded deliveries have to be delivered.
+        // The work may have finished meanwhile. If it recorded deliveries, they have to be
+        // delivered.
         reports.try_recv().unwrap_or_default()
     })
 }
 
 /// Writes events to the spill folder that were not stored because of a timeout or a panic. If an
-/// event was stored after all, its key identifies the copy as a duplicate.
+/// event was stored after all, its key identifies the spilled copy as a duplicate.
 fn spill_events(
     log: &Log,
     data_dir: Option<DataDir>,
@@ -85,7 +86,7 @@ fn spill_events(
         return log.write(&format!("{problem} before the payload was read"));
     };
     let (sender, results) = channel();
-    // On another thread: the disk may hang, and a panic may happen again.
+    // On another thread, because the disk may hang, or whatever panicked may panic again.
     let started = thread::Builder::new().spawn(move || {
         let settings = StoreSettings::default();
         let mut events = events.into_iter();
@@ -113,7 +114,7 @@ mod tests {
     use super::super::Report;
     use super::{Log, Pending, Timeout, run, set_pending};
 
-    /// Longer than a busy machine needs.
+    /// A timeout that is never reached, even on a busy machine.
     const LONG: Duration = Duration::from_secs(600);
 
     const SHORT: Duration = Duration::from_millis(50);
@@ -129,7 +130,7 @@ mod tests {
         let timeout = Timeout::start(limit, extra);
         let report = run(&log, Some(data_dir.clone()), timeout, work);
         let lines = std::fs::read_to_string(data_dir.log_file()).unwrap_or_default();
-        // The work may still be running, so the folder stays until the process ends.
+        // The work may still be running, so the folder must not be removed yet.
         std::mem::forget(folder);
         (report, data_dir, lines)
     }
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_the_event_is_spilled() {
-        // Long enough for the work to begin.
+        // A timeout long enough for the work to begin.
         let (report, data_dir, lines) = guarded(Duration::from_secs(2), LONG, |pending| {
             begin(pending);
             sleep(LONG);

@@ -1,20 +1,20 @@
-//! What the hook reads: the payload on standard input, and the last part of the host's transcript.
+//! Reads the hook's input: the payload on standard input, and the end of the host's transcript.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, stdin};
 use std::path::Path;
 
-/// The longest payload that is decoded, in bytes.
+/// Maximum length of a payload that is decoded, in bytes.
 const MAX_PAYLOAD_LEN: u64 = 8 * 1024 * 1024;
 
-/// Bytes to keep of a longer payload.
+/// How many bytes of a longer payload are kept.
 const TRUNCATED_LEN: usize = 64 * 1024;
 
-/// Bytes to read at the end of a transcript.
+/// How many bytes at the end of a transcript are read.
 const MAX_TAIL_LEN: u64 = 128 * 1024;
 
-/// Reads the payload, or the beginning of one that is too long. Reads standard input to its end
-/// either way, because a host may fail if it cannot write the whole payload.
+/// Reads the payload; if it is too long, returns only its beginning. Always reads standard input to
+/// the end, because a host may fail if it cannot write the whole payload.
 pub(super) fn read_payload(warnings: &mut Vec<String>) -> std::io::Result<Vec<u8>> {
     let mut input = stdin().lock();
     let mut bytes = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn read_payload(warnings: &mut Vec<String>) -> std::io::Result<Vec<u8
 
 /// Reads the end of a file; `None` if it is not a regular file.
 pub(super) fn read_tail(path: &Path) -> Option<Vec<u8>> {
-    // Opening a pipe would block.
+    // Opening a named pipe would block, so check the file's type first.
     let length = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let mut file = File::open(path).ok()?;
     file.seek(SeekFrom::Start(length.saturating_sub(MAX_TAIL_LEN))).ok()?;

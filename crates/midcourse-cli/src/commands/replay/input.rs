@@ -1,4 +1,4 @@
-//! Reads the run to replay: from the store, from JSON lines, or from notation.
+//! Reads the run to replay: from the store, or from a file with JSON lines or notation.
 
 use std::fs;
 use std::io::{Read, stdin};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::commands::open;
 
-/// A record with its provenance, as far as the input has it.
+/// A record, with its source and decision point if the input has them.
 #[derive(Deserialize)]
 pub(super) struct InputRecord {
     #[serde(flatten)]

@@ -1,9 +1,10 @@
 //! Starts the command, waits for it, and forwards signals to it.
 //!
-//! The command stays in the process group of `midcourse run`, so signals of the terminal reach it
-//! and its children directly. Signals sent to `midcourse run` alone are forwarded. When the command
-//! stops at a terminal, `midcourse run` stops too, so that the shell notices; when it is killed,
-//! `midcourse run` dies of the same signal. Signals that were ignored at the start stay ignored.
+//! The command stays in the process group of `midcourse run`, so signals from the terminal reach
+//! the command and its children directly. Signals sent to `midcourse run` alone are forwarded. When
+//! the command is suspended at a terminal, `midcourse run` suspends itself too, so that the shell
+//! notices. When the command is killed by a signal, `midcourse run` dies of the same signal.
+//! Signals that were ignored at the start stay ignored.
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -11,11 +12,11 @@ use std::process::{Command, ExitCode};
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It exited with this code.
+    /// The command exited with this code.
     Code(u8),
-    /// This signal killed it.
+    /// The command was killed by this signal.
     Signal(i32),
-    /// The system did not say.
+    /// The system did not report how the command ended.
     Unknown,
 }
 
@@ -30,14 +31,16 @@ impl std::fmt::Display for Ended {
 }
 
 impl Ended {
-    /// Ends this process in the same way: dies of the same signal, or returns the same exit code.
+    /// Ends this process as the command ended: dies of the same signal, or returns the same exit
+    /// code.
     pub(crate) fn exit_like(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
             Self::Unknown => ExitCode::FAILURE,
             Self::Signal(signal) => {
                 die_of(signal);
-                // If the signal did not kill us: the exit code that a shell uses for it.
+                // The signal did not kill this process, so return the exit code that a shell uses
+                // for it.
                 ExitCode::from(u8::try_from(signal).unwrap_or(127).saturating_add(128))
             }
         }
@@ -47,7 +50,7 @@ impl Ended {
 #[cfg(unix)]
 fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
-    // The command has written the core file already.
+    // No second core file: the command has already written one.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     if let Some(signal) = Signal::from_named_raw(signal) {
@@ -58,7 +61,7 @@ fn die_of(signal: i32) {
 #[cfg(not(unix))]
 fn die_of(_: i32) {}
 
-/// Starts the command and waits until it ends. Fails only if it cannot be started.
+/// Starts the command and waits until it ends. Fails only if the command cannot be started.
 #[cfg(unix)]
 pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     use std::sync::Arc;
@@ -75,8 +78,9 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
     let ignored = ignored();
     let handled = forwarded.into_iter().filter(|signal| !ignored.contains(signal));
-    // Before the command starts, so that a signal in between does not kill us alone. SIGCHLD is
-    // handled because the exit code of a child is lost where SIGCHLD is ignored.
+    // Install handlers before the command starts, so that a signal in between does not kill only
+    // this process. SIGCHLD needs a handler because a child's exit code is lost if SIGCHLD is
+    // ignored.
     let mut signals = SignalsInfo::<WithOrigin>::new(handled.chain([SIGCHLD]))?;
     let handle = signals.handle();
     let child = command.spawn()?;
@@ -88,28 +92,29 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
         let is_over = Arc::clone(&is_over);
         move || {
             for Origin { signal, cause, process, .. } in &mut signals {
-                // The terminal (the kernel) signals the command itself, and the command signals its
-                // whole group: both have reached it.
+                // Do not forward signals that the command already has: those from the terminal
+                // (sent by the kernel) reach it directly, and those it sends itself go to its whole
+                // process group.
                 let is_its_own = process.is_some_and(|sender| is_descendant(sender.pid, pid));
                 let has_it = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
                 let signal = Signal::from_named_raw(signal).filter(|_| !has_it);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
-                    // Fails if the command has just ended.
+                    // This fails if the command has just ended.
                     let _ = kill_process(pid, signal);
                 }
             }
         }
     };
-    // Without the thread the command still runs, without forwarded signals.
+    // If the thread cannot be started, the command runs without forwarded signals.
     let _ = std::thread::Builder::new().spawn(forward);
     let ended = wait_for(pid);
-    // From here on the process id may belong to another process.
+    // Stop forwarding: the process id may soon be reused for another process.
     is_over.store(true, Ordering::SeqCst);
     handle.close();
     Ok(ended)
 }
 
-/// Whether a process is `ancestor`, its child, grandchild and so on.
+/// Whether `process` is `ancestor` or one of its descendants.
 #[cfg(unix)]
 fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
     const MAX_GENERATIONS: usize = 16;
@@ -117,8 +122,8 @@ fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
         if process == ancestor.as_raw_nonzero().get() {
             return true;
         }
-        // After the name in parentheses, which may contain anything: the state, then the parent.
-        // On systems without /proc only the command itself is recognised.
+        // The fields after the process name, which is in parentheses and may contain anything, are
+        // the state and the parent. Without /proc, only the command itself is recognised.
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
@@ -145,8 +150,9 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
                     return Ended::Signal(signal);
                 }
                 if status.stopped() && is_foreground() {
-                    // The shell waits for us and will continue the whole process group. Without a
-                    // terminal nobody would continue us.
+                    // At a terminal the shell waits for this process and will continue the whole
+                    // process group. Without a terminal, nothing would continue this process, so it
+                    // does not stop.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
             }
@@ -154,7 +160,7 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
     }
 }
 
-/// Whether we are in the foreground process group of a terminal.
+/// Whether this process is in the foreground process group of a terminal.
 #[cfg(unix)]
 fn is_foreground() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
@@ -162,17 +168,17 @@ fn is_foreground() -> bool {
     front.is_ok_and(|front| front == rustix::process::getpgrp())
 }
 
-/// The signals that were ignored when we were started, as by `nohup`.
+/// The signals that were ignored when this process was started, for example by `nohup`.
 #[cfg(unix)]
 fn ignored() -> Vec<i32> {
-    // On systems without /proc: none.
+    // On systems without /proc the result is empty.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     (1..=64).filter(|signal| mask & (1_u64 << (signal - 1)) != 0).collect()
 }
 
-/// Starts the command and waits until it ends. Fails only if it cannot be started.
+/// Starts the command and waits until it ends. Fails only if the command cannot be started.
 #[cfg(not(unix))]
 pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     let status = command.status()?;

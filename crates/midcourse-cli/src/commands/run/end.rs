@@ -1,4 +1,5 @@
-//! Recording the end of runs that only a proxy saw. A proxy does not see the process exit.
+//! Records the end of runs that only a proxy observed, because a proxy does not see the process
+//! exit.
 
 use midcourse::{
     DataDir, Event, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
@@ -9,7 +10,7 @@ use super::child::Ended;
 use crate::apis::Api;
 use crate::run_settings::RunSettings;
 
-/// Records the end of the launch's runs that have none and were reported by a proxy alone.
+/// Records the end of each run of this launch that only a proxy reported and that has no end yet.
 pub(super) fn record(
     data_dir: &DataDir,
     settings: &RunSettings,

@@ -1,9 +1,9 @@
-//! The proxy of a launch: a process of its own that runs as long as the command.
+//! The proxy of a launch, a separate process that runs as long as the command.
 //!
-//! `midcourse run` opens the socket and passes it to the proxy. So the address stays the same and no
-//! connection is refused while a proxy that died is restarted. If it cannot be restarted,
-//! `midcourse run` forwards the requests itself, unrecorded. The proxy has its own process group,
-//! because signals of the terminal are for the command.
+//! `midcourse run` opens the listening socket and passes it to the proxy. So if the proxy dies and
+//! is restarted, its address stays the same and no connection is refused. If the proxy cannot be
+//! restarted, `midcourse run` forwards the requests itself, without recording. The proxy has its
+//! own process group, because signals from the terminal are meant for the command.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,23 +20,23 @@ use midcourse::{DATA_DIR_VARIABLE, DataDir};
 use crate::hosts::Host;
 use crate::proxy::{self, Upstreams};
 
-/// A proxy that ends sooner than this has failed to start.
+/// A proxy that ends sooner than this counts as a failed start.
 const MIN_UPTIME: Duration = Duration::from_secs(2);
 
-/// Failed starts in a row before `midcourse run` gives up on the proxy.
+/// After this many failed starts in a row, `midcourse run` stops restarting the proxy.
 const MAX_FAILED_STARTS: usize = 3;
 
-/// How long a proxy may take to record the last requests.
+/// How long the proxy may take to record the last requests when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Variables that send requests through a proxy of the user's.
+/// Environment variables that name the user's own HTTP proxy.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"];
 
-/// Variables with addresses that do not go through it.
+/// Environment variables that list the servers to reach without the user's HTTP proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// A proxy that is restarted when it dies.
+/// A running proxy process, restarted whenever it dies.
 pub(super) struct Proxied {
     address: SocketAddr,
     supervisor: Arc<Supervisor>,
@@ -53,9 +53,9 @@ struct Supervisor {
     has_given_up: AtomicBool,
 }
 
-/// Whether a command gets a proxy unless the user decides.
+/// Whether a command gets a proxy if the user gives neither `--proxy` nor `--no-proxy`.
 pub(super) fn is_default(host: Option<Host>) -> bool {
-    // The command may run inside another `midcourse run`, whose proxy is enough.
+    // Inside another `midcourse run`, the proxy of that run is enough.
     let has_proxy = |(name, _, _): &(&str, &str, &str)| {
         std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
     };
@@ -67,7 +67,7 @@ pub(super) fn is_default(host: Option<Host>) -> bool {
 }
 
 impl Proxied {
-    /// Opens the socket, and checks the environment for what the proxy cannot work with.
+    /// Opens the socket. Fails if the model servers named in the environment cannot be used.
     pub(super) fn prepare(data_dir: &DataDir) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
         let listener =
@@ -100,7 +100,7 @@ impl Proxied {
         let (newer, older) = proxy::BASE_URL_ALIAS;
         let is_set = |name| std::env::var_os(name).is_some();
         for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
-            // Azure clients refuse two addresses.
+            // Azure clients fail if both variables are set.
             if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
                 continue;
             }
@@ -109,10 +109,10 @@ impl Proxied {
                 command.env(older, value);
             }
         }
-        // Otherwise requests to our proxy would go through the user's.
+        // Keep requests to midcourse's proxy from going through the user's HTTP proxy.
         if PROXY_VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
             let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
-            // Clients differ in which of the two they read, so both get the same value.
+            // Clients differ in which of the two variables they read, so both get the same value.
             let value =
                 values.into_iter().flatten().find(|value| !value.is_empty()).unwrap_or_default();
             for name in NO_PROXY_VARIABLES {
@@ -122,12 +122,13 @@ impl Proxied {
         }
     }
 
-    /// Stops the proxy after it has recorded the last requests. Returns whether it ran until now.
+    /// Stops the proxy after it has recorded the last requests. Returns false if the proxy had
+    /// failed before and could not be restarted.
     pub(super) fn stop(self) -> bool {
         self.supervisor.is_stopping.store(true, Ordering::SeqCst);
         self.supervisor.terminate();
         let begun = Instant::now();
-        // The supervisor waits for the process and removes it.
+        // The supervisor thread waits for the process to end and then clears `child`.
         while self.supervisor.child().is_some() && begun.elapsed() < STOP_TIMEOUT {
             thread::sleep(Duration::from_millis(2));
         }
@@ -144,7 +145,7 @@ impl Supervisor {
     }
 
     fn spawn(&self, launch_id: &str) -> io::Result<()> {
-        // Locked until the process exists, so that `stop` finds it.
+        // Keep the lock until the process exists, so that `stop` cannot miss it.
         let mut child = self.child();
         if self.is_stopping.load(Ordering::SeqCst) {
             return Ok(());
@@ -188,7 +189,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits until the proxy has ended. Polls, because `stop` needs the process too.
+    /// Waits until the proxy has ended. Polls instead of blocking, because `stop` needs the lock
+    /// too.
     fn wait(&self) {
         loop {
             match self.child().as_mut().map(Child::try_wait) {
@@ -217,7 +219,7 @@ impl Supervisor {
     }
 }
 
-/// The socket as the standard input of a process.
+/// The socket, for use as the standard input of the proxy.
 #[cfg(unix)]
 fn as_stdin(listener: &TcpListener) -> io::Result<Stdio> {
     Ok(std::os::fd::OwnedFd::from(listener.try_clone()?).into())

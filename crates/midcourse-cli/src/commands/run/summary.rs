@@ -13,13 +13,13 @@ use crate::display::{duration, one_line};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Messages to show. Of more, the first and the last half of this number.
+/// Maximum number of messages to show. If there are more, the first and the last ones are shown.
 const MAX_SHOWN: usize = 8;
 
-/// Records to read at once.
+/// How many records are read at once.
 const PAGE_SIZE: usize = 256;
 
-/// Characters of a message to show.
+/// Maximum number of characters shown of a message.
 const MESSAGE_WIDTH: usize = 76;
 
 /// What happened in one run during the launch.
@@ -30,7 +30,7 @@ struct RunTotals {
     messages: Vec<Message>,
 }
 
-/// A message and its outcome.
+/// A message to the agent and its outcome.
 struct Message {
     seq: u64,
     at: Timestamp,
@@ -40,14 +40,14 @@ struct Message {
     is_shadow: bool,
 }
 
-/// How a command is observed.
+/// By which means the command is observed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Observed {
     pub(crate) hooks: bool,
     pub(crate) proxy: bool,
 }
 
-/// Prints the summary to standard error. A problem here does not change the exit code.
+/// Prints the summary to standard error. If that fails, the exit code stays the same.
 pub(crate) fn print(
     data_dir: &DataDir,
     settings: &RunSettings,
@@ -59,7 +59,7 @@ pub(crate) fn print(
     let log = Log::new(Some(data_dir), "run");
     let log = log.written_within(elapsed).map(|log| log.display().to_string());
     match collect(data_dir, settings, started) {
-        // Nothing observed the command, so there is nothing to expect.
+        // Neither hooks nor a proxy observed the command, so missing runs need no warning.
         Ok(runs) if runs.is_empty() && !observed.hooks && !observed.proxy => {}
         Ok(runs) if runs.is_empty() => {
             let more = log.map_or_else(String::new, |log| format!("; see {log}"));
@@ -87,7 +87,7 @@ pub(crate) fn print(
     }
 }
 
-/// The runs of the launch, oldest first, with what happened in them since it started.
+/// The runs of the launch, oldest first, with what happened in them since the launch started.
 fn collect(
     data_dir: &DataDir,
     settings: &RunSettings,
@@ -215,7 +215,7 @@ fn outcome(message: &Message) -> String {
     }
 }
 
-/// `1 call`, `2 calls`.
+/// Formats a number with its noun: `1 call`, `2 calls`.
 fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -12,7 +12,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "try 90m, 2h or \"1h 30m\"; at most 365d".to_owned())
 }
 
-/// A time in the future.
+/// Parses a time, which must be in the future.
 pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_after(&Zoned::now(), text)
 }
@@ -35,7 +35,7 @@ fn moment_after(now: &Zoned, text: &str) -> Result<Timestamp, String> {
     u64::try_from(at.as_millisecond()).map(Timestamp::from_unix_ms).map_err(|_| invalid())
 }
 
-/// The next time that the local clock shows `time`: today or tomorrow.
+/// The next moment at which the local clock shows `time`: today or tomorrow.
 fn next(now: &Zoned, time: Time) -> Option<jiff::Timestamp> {
     let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(now.time_zone().clone()).ok();
     let today = on(now.date()).filter(|at| at.timestamp() > now.timestamp());

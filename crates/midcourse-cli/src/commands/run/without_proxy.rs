@@ -1,4 +1,4 @@
-//! Replaces `proxied` in a build without the feature `proxy`: there is no proxy to start.
+//! Replaces the module `proxied` in builds without the feature `proxy`: no proxy can be started.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use midcourse::DataDir;
 
 use crate::hosts::Host;
 
-/// Has no value.
+/// Cannot be constructed.
 pub(super) enum Proxied {}
 
 pub(super) const fn is_default(_: Option<Host>) -> bool {

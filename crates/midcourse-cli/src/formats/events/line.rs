@@ -1,5 +1,5 @@
-//! Parses the fields of an `events` line. If the line ends early or breaks off, the fields and
-//! events before the error are kept.
+//! Parses the fields of a line in the `events` format. If the line is invalid or cut off, the
+//! fields and events before the error are kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use super::time::EventTime;
 
-/// Limits memory: a list of small events takes many times the bytes of its line.
+/// Maximum number of events in a run. Limits memory use: parsed events can take many times the
+/// bytes of their line.
 const MAX_EVENTS: usize = 500_000;
 
 /// The fields of a line; the events are not parsed yet.
@@ -22,7 +23,7 @@ pub(super) struct LineParts<'a> {
     pub(super) deadline: Option<EventTime<'a>>,
     pub(super) started_at: Option<EventTime<'a>>,
     pub(super) events: Vec<&'a RawValue>,
-    /// The JSON error that ended parsing.
+    /// The JSON error at which parsing stopped; `None` if the line is valid.
     pub(super) error: Option<String>,
 }
 
@@ -44,7 +45,8 @@ struct MetaWire<'a> {
     started_at: Option<EventTime<'a>>,
 }
 
-/// Fills in the fields as they are parsed, so that they survive an error.
+/// Writes each field into `LineParts` as soon as it is parsed, so that an error later in the line
+/// does not lose it.
 struct PartsSeed<'p, 'a>(&'p mut LineParts<'a>);
 
 impl<'de> DeserializeSeed<'de> for PartsSeed<'_, 'de> {
@@ -91,7 +93,7 @@ fn id(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Deserializes a value; one of another type counts as missing.
+/// Deserialises a value; `None` if it has another type.
 fn value_of<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str::<Option<T>>(raw.get()).ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! Fields that hold text but may be any JSON.
+//! Fields that should be text but may contain any JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A field that is nearly always a string, which one pass reads. For any other JSON value the text
-/// is its source, which a second pass takes from the event ([`RawWire`]).
+/// A field that is nearly always a string, which is read in one pass. For any other JSON value, the
+/// text is the JSON itself, which a second pass reads from the event ([`RawWire`]).
 #[derive(Debug, Clone)]
 pub(super) enum AnyText<'a> {
     Text(Cow<'a, str>),
-    /// Any other value except null.
+    /// Any other JSON value except null.
     Other,
 }
 
@@ -63,7 +63,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
     }
 }
 
-/// The source of those fields of an event that may be any JSON.
+/// The raw JSON of the fields of an event that may contain any JSON.
 #[derive(Deserialize)]
 pub(super) struct RawWire<'a> {
     #[serde(borrow, default)]
@@ -72,7 +72,8 @@ pub(super) struct RawWire<'a> {
     pub(super) text: Option<&'a RawValue>,
 }
 
-/// The arguments of a tool call. Some hosts write them as a string that contains JSON.
+/// The arguments of a tool call. Some hosts write them as a string that contains JSON, which is
+/// parsed.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments(pub(super) Value);
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use midcourse::Timestamp;
 use serde::Deserialize;
 
-/// A start time above this number is in milliseconds since 1970, below it in seconds.
+/// A start time of at least this number is in milliseconds since 1970; a smaller one is in seconds.
 const MIN_MILLISECONDS: f64 = 1e11;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -17,7 +17,7 @@ pub(super) enum EventTime<'a> {
 }
 
 impl EventTime<'_> {
-    /// Resolves the time in a run that started at `started_at`; `None` if it is invalid.
+    /// Converts to a point in time, for a run that started at `started_at`; `None` if invalid.
     pub(super) fn resolve(&self, started_at: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Number(seconds) => {
@@ -34,7 +34,7 @@ impl EventTime<'_> {
         }
     }
 
-    /// The time if it is a date; `None` for a number.
+    /// The point in time, if it is given as a date; `None` for a number.
     pub(super) fn date(&self) -> Option<Timestamp> {
         match self {
             Self::Number(_) => None,
@@ -42,7 +42,8 @@ impl EventTime<'_> {
         }
     }
 
-    /// The time without a start to count from: a date, or seconds or milliseconds since 1970.
+    /// Converts a time that is not relative to a start: a date, or seconds or milliseconds since
+    /// 1970.
     pub(super) fn absolute(&self) -> Option<Timestamp> {
         match self {
             Self::Number(number) if *number >= MIN_MILLISECONDS => {

@@ -16,8 +16,9 @@ use super::super::tool_result::tool_result;
 use super::super::{Decoded, Host, ReplyEvent, session_run};
 use super::transcript;
 
-/// The hook events at which the transcript may have new model responses. It lags behind the hooks by
-/// a response or two. When a session is resumed, its earlier tokens are reported before the resumption.
+/// The hook events at which the transcript may contain new model responses. The transcript lags
+/// behind the hooks by a response or two. When a session is resumed, tokens of its earlier
+/// responses are reported before the resume event.
 const TOKEN_EVENTS: [&str; 7] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -28,7 +29,7 @@ const TOKEN_EVENTS: [&str; 7] = [
     "SessionEnd",
 ];
 
-/// How prompts begin that the client writes itself, and the kind of message each becomes.
+/// Prefixes of prompts that the client writes itself, each with the message kind it is stored as.
 const GENERATED_PROMPTS: [(&str, &str); 3] = [
     ("<task-notification>", "task_notification"),
     ("<teammate-message", "teammate_message"),
@@ -38,7 +39,7 @@ const GENERATED_PROMPTS: [(&str, &str); 3] = [
 /// The tag around the error of a call that the client did not run.
 const CALL_ERROR_TAG: &str = "<tool_use_error>";
 
-/// Part of such an error if the user's permission settings refused the call.
+/// Text in a call's error if the user's permission settings refused the call.
 const DENIED_BY_RULE: &str = "denied by your permission settings";
 
 #[derive(Deserialize)]
@@ -75,7 +76,7 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
         (!payload.session_id.is_empty()).then_some(())?;
         let run = session_run(&payload.session_id, payload.agent_id.as_deref());
         let cwd = payload.cwd.clone();
-        // A subagent's responses are in another file, which the payload does not name.
+        // A subagent's responses are in another transcript, whose path is not in the payload.
         let is_main = run.parent_run_id.is_none();
         let has_tokens = TOKEN_EVENTS.contains(&payload.hook_event_name.as_str());
         let transcript = payload.transcript_path.clone().filter(|_| is_main && has_tokens);
@@ -85,7 +86,8 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
     decode().unwrap_or_else(|| host.unread(bytes, at))
 }
 
-/// Adds the tokens of model responses, in front of the event at which a message may be delivered.
+/// Adds the token usage of model responses. It comes before the payload's own event, so that a
+/// message delivered there takes the usage into account.
 pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
     let first = decoded.events.first();
     let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
@@ -101,7 +103,7 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// `None` if a required field is missing, or if the hook event is unknown.
+    /// Decodes a payload; `None` if a required field is missing or the hook event is unknown.
     fn decode(self, payload: PayloadWire) -> Option<Decoded> {
         let (payload, reply) = match payload.hook_event_name.as_str() {
             "SessionStart" => {
@@ -153,7 +155,8 @@ impl Decoder {
                 let identity = self.run.clone();
                 (TrajectoryPayload::RunStarted { identity }, None)
             }
-            // The client's internal agent that summarises the conversation has no type.
+            // The client's internal agent for summarising the conversation has no type. It is not
+            // recorded.
             "SubagentStop" if payload.agent_type.as_deref().unwrap_or_default().is_empty() => {
                 return Some(Decoded::nothing());
             }
@@ -173,8 +176,9 @@ impl Decoder {
         Some(Decoded::one(self.event(payload), reply))
     }
 
-    /// All calls of a turn have ended and the next model request follows. Calls that ran are stored
-    /// already, and the store drops duplicates. The others were refused or could not be called.
+    /// Decodes PostToolBatch: all calls of a turn have ended, and the next model request follows.
+    /// Calls that ran were already reported, and the store drops the duplicates. The other calls
+    /// were refused or could not be run.
     fn batch(&self, calls: Vec<CallWire>) -> Decoded {
         let mut events = Vec::new();
         let turn_key = calls.first().map(|call| format!("after:{}", call.tool_use_id));
@@ -215,7 +219,7 @@ impl Decoder {
     }
 }
 
-/// Hook events that say nothing about the trajectory, or only what another one says.
+/// Hook events that need no record, or that only repeat another hook event.
 const IGNORED_EVENTS: [&str; 21] = [
     "Notification",
     "UserPromptExpansion",

@@ -1,9 +1,9 @@
-//! Adding hooks to the command line of Claude Code, with its option `--settings`.
+//! Adds hooks to the command line of Claude Code, with its option `--settings`.
 //!
-//! The client uses the last `--settings` only. If the user gives JSON there, midcourse's hooks are
-//! added to it, after the user's. If the user names a file, it is neither read nor copied, because
-//! paths in it are relative to the file; then the hooks come as a plugin for this process
-//! (`--plugin-dir`). The user's settings files are not touched and stay in effect.
+//! Claude Code uses only the last `--settings`. If the user gives JSON there, midcourse's hooks are
+//! added to it, after the user's own hooks. If the user gives a file, it is neither read nor
+//! copied, because paths in it are relative to the file; instead, midcourse's hooks become a plugin
+//! for this process (`--plugin-dir`). The user's settings files are not changed and stay in effect.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::HOOK_EVENTS;
 
 const OPTION: &str = "--settings";
 
-/// Seconds after which the client gives up on a hook. The hook's own timeout is far shorter.
+/// Seconds after which Claude Code stops waiting for a hook. The hook's own timeout is far shorter.
 const TIMEOUT_SECONDS: u64 = 10;
 
 pub(in crate::hosts) fn install_hooks(
@@ -23,7 +23,7 @@ pub(in crate::hosts) fn install_hooks(
     hook_command: &str,
     folder: &Path,
 ) -> Result<HookedArguments, InstallError> {
-    // With stream-json the client prints the hooks of a session's start before its own first line.
+    // With stream-json, Claude Code would print the SessionStart hooks before its own first line.
     let is_stream = arguments.iter().any(|word| word.to_string_lossy().contains("stream-json"));
     let settings = |given| with_hooks(given, hook_command, is_stream).to_string();
     let prepend = |option: &str, value: OsString| {
@@ -44,17 +44,17 @@ pub(in crate::hosts) fn install_hooks(
     Ok(HookedArguments { arguments, files })
 }
 
-/// The hooks as a plugin of the client.
+/// The files of a Claude Code plugin that contains the hooks.
 fn plugin_files(hooks: String) -> [(&'static str, String); 2] {
     let manifest = json!({"name": "midcourse", "version": env!("CARGO_PKG_VERSION"),
                           "description": "Keeps unattended agents on course."});
     [(".claude-plugin/plugin.json", manifest.to_string()), ("hooks/hooks.json", hooks)]
 }
 
-/// The settings with midcourse's hooks after those that are in them.
+/// Adds midcourse's hooks to the settings, after the hooks that are already there.
 fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: bool) -> Value {
-    // A shell command, because older releases ignore the form with separate arguments. `exec` saves
-    // a process.
+    // This is one shell command, because older releases of Claude Code ignore the form with
+    // separate arguments. `exec` avoids an additional process.
     let command = format!("exec {hook_command}");
     let hook =
         json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
@@ -65,7 +65,7 @@ fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: b
         {
             let mut group = hook.clone();
             if let (true, "SessionStart", Value::Object(group)) = (is_stream, event, &mut group) {
-                // Without a hook at the start, the first prompt begins the run.
+                // Without a hook at the start of the session, the run begins with the first prompt.
                 group.insert("matcher".to_owned(), "resume|compact".into());
             }
             groups.push(group);
@@ -74,12 +74,12 @@ fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: b
     Value::Object(settings)
 }
 
-/// The user's own `--settings`, the last one.
+/// The last `--settings` option among the user's arguments.
 struct SettingsArgument {
-    /// The index of the argument with the value.
+    /// The index of the argument that contains the value.
     index: usize,
     value: String,
-    /// Whether it has the form `--settings=VALUE`.
+    /// Whether option and value are one argument: `--settings=VALUE`.
     is_joined: bool,
 }
 
@@ -99,7 +99,7 @@ impl SettingsArgument {
         found
     }
 
-    /// JSON, or otherwise the path of a file.
+    /// Whether the value is JSON; otherwise it is the path of a file.
     fn is_json(&self) -> bool {
         self.value.trim_start().starts_with('{')
     }
@@ -136,7 +136,7 @@ mod tests {
 
     const COMMAND: &str = "/bin/midcourse hook claude-code --home /h --launch l";
 
-    /// The arguments, and the hooks of the plugin if there is one.
+    /// Returns the arguments with hooks, and the hooks of the plugin if there is a plugin.
     fn installed(given: &[&str]) -> Result<(Vec<String>, Option<Value>), InstallError> {
         let given: Vec<OsString> = given.iter().map(OsString::from).collect();
         let hooked = install_hooks(&given, COMMAND, Path::new("/launch"))?;

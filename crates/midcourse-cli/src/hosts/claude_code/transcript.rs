@@ -1,5 +1,5 @@
-//! Claude Code's transcript: one JSON object per line. Only its last part is read, so the first line
-//! may be cut off. It lags behind the hooks by a model response or two.
+//! Claude Code's transcript: one JSON object per line. Only the last part is read, so the first
+//! line may be cut off. The transcript lags behind the hooks by a model response or two.
 
 use midcourse::Usage;
 use serde::Deserialize;
@@ -17,11 +17,11 @@ struct MessageWire {
     usage: Option<Usage>,
 }
 
-/// The tokens of each model response, with the response's id.
+/// The token usage of each model response, with the response's id.
 pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
     let mut responses: Vec<(String, Usage)> = Vec::new();
     for line in tail.split(|byte| *byte == b'\n') {
-        // Most lines are long and of another kind.
+        // Most lines are not model responses and are skipped.
         let Ok(LineWire { kind, message: Some(message) }) = serde_json::from_slice(line) else {
             continue;
         };
@@ -29,7 +29,8 @@ pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
         else {
             continue;
         };
-        // A response with several content blocks has a line for each; the last has the full count.
+        // A response with several content blocks has one line for each; the last line has the full
+        // count.
         match responses.iter_mut().find(|(known, _)| *known == id) {
             Some((_, known)) => *known = usage,
             None => responses.push((id, usage)),

@@ -1,6 +1,6 @@
-//! Asking Codex for its hooks and their hashes: the request `hooks/list` to `codex app-server`, one
-//! JSON message per line on its standard input and output. The only part of the hosts that starts a
-//! process; `midcourse run` calls it before it starts the agent.
+//! Asks Codex for its hooks and their hashes: sends the request `hooks/list` to `codex app-server`,
+//! one JSON message per line on its standard input and output. This is the only code in `hosts`
+//! that starts a process; `midcourse run` calls it before it starts the agent.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// How long Codex may take to list its hooks.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it may take to exit.
+/// How long `codex app-server` may take to exit before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The id of the request `hooks/list`.
@@ -48,7 +48,7 @@ struct FolderWire {
     hooks: Vec<ListedHook>,
 }
 
-/// The hooks that Codex would run with these options. An error is for the user to read.
+/// Lists the hooks that Codex would run with these options. An error is a text for the user.
 pub(super) fn list_hooks(program: &OsStr, options: &[String]) -> Result<Vec<ListedHook>, String> {
     let mut server = Command::new(program)
         .arg("app-server")
@@ -80,7 +80,7 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
     let (sender, replies) = channel();
     let read = move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // Notifications and requests of the server are skipped.
+            // Skip the server's notifications and its own requests.
             let reply: Value = serde_json::from_str(&line).unwrap_or_default();
             if reply.get("id").and_then(Value::as_u64) == Some(LIST_ID)
                 && sender.send(reply).is_err()
@@ -99,7 +99,8 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
     reply.result.ok_or_else(|| reply.error.unwrap_or_default().to_string())
 }
 
-/// Lets the server exit by itself, as its input has ended; it cleans up then. Kills it otherwise.
+/// Waits for the server to exit and clean up, which it does at the end of its input. Kills it after
+/// a timeout.
 fn wait_for_exit(server: &mut Child) {
     let begun = Instant::now();
     while begun.elapsed() < EXIT_TIMEOUT {

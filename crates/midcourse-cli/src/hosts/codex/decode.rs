@@ -1,4 +1,4 @@
-//! Decoding the payloads of Codex's hooks, and adding what the rollout knows.
+//! Decodes the payloads of Codex's hooks, and adds information from the rollout.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use super::rollout::Rollout;
 
 const HOST: Host = Host::Codex;
 
-/// How prompts begin that the client writes itself, and the kind of message each becomes.
+/// Prefixes of prompts that the client writes itself, each with the message kind it is stored as.
 const GENERATED_PROMPTS: [(&str, &str); 2] =
     [("<subagent_notification>", "subagent_notification"), ("<hook_prompt", "hook_prompt")];
 
@@ -51,7 +51,7 @@ pub(in crate::hosts) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
     decode().unwrap_or_else(|| HOST.unread(bytes, at))
 }
 
-/// `None` if a required field is missing, or if the hook event is unknown.
+/// Decodes a payload; `None` if a required field is missing or the hook event is unknown.
 fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded> {
     let mut transcript = None;
     let cwd = payload.cwd;
@@ -59,7 +59,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
         "SessionStart" => {
             let started = match payload.source.as_deref() {
                 Some("resume") => TrajectoryPayload::Resumed,
-                // PostCompact has reported it.
+                // The compaction was already reported by PostCompact.
                 Some("compact") => return Some(Decoded::nothing()),
                 _ => TrajectoryPayload::RunStarted { identity: run.clone() },
             };
@@ -117,8 +117,8 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
     Some(Decoded { transcript, cwd, ..Decoded::one(event, reply) })
 }
 
-/// Adds what the rollout knows: how a command exited, calls whose end no hook reported, and the
-/// tokens of model responses.
+/// Adds information from the rollout: exit codes of commands, calls whose end no hook reported, and
+/// the token usage of model responses.
 pub(in crate::hosts) fn add_transcript(
     decoded: Decoded,
     tail: &[u8],
@@ -176,8 +176,8 @@ fn add_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {
     Decoded { events, ..decoded }
 }
 
-/// Whether the output of a call says that it was refused: by a rule or the approval policy, by the
-/// sandbox before a patch, or by one of the user's hooks.
+/// Whether the output of a call says that the call was refused: by a rule or the approval policy,
+/// by the sandbox (before applying a patch), or by one of the user's hooks.
 fn is_refusal(output: &str) -> bool {
     let is_command = output.starts_with("exec_command failed: CreateProcess");
     let prefixes = ["Command blocked by PreToolUse hook", "approval policy is ", "patch rejected"];
@@ -185,7 +185,8 @@ fn is_refusal(output: &str) -> bool {
         || prefixes.iter().any(|prefix| output.starts_with(prefix))
 }
 
-/// Puts the exit code of a command where the model reads it too.
+/// Marks a result with a nonzero exit code as an error, and adds the code to its text, as in the
+/// text that the model reads.
 fn add_exit_code(result: &mut ToolResult, exit_code: i64) {
     result.is_error = exit_code != 0;
     if exit_code != 0 {

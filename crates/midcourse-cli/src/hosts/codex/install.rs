@@ -1,9 +1,9 @@
-//! Adding hooks to the command line of Codex, with its option `-c`, and approving exactly these.
+//! Adds hooks to the command line of Codex, with its option `-c`, and approves exactly these hooks.
 //!
-//! Codex runs a hook only if its hash is approved, and silently skips it otherwise. By typing
-//! `midcourse run -- codex` the user has approved midcourse's hook for this process, and nothing
-//! else. So midcourse asks Codex for the hash of each of its hooks ([`app_server`]) and passes their
-//! approval as another `-c`, for this process only. Nothing is written to Codex's folder.
+//! Codex silently skips a hook unless its hash is approved. By typing `midcourse run -- codex`, the
+//! user approves midcourse's hooks for this process, and nothing else. So midcourse asks Codex for
+//! the hashes of midcourse's hooks ([`app_server`]) and passes their approval with another `-c`,
+//! for this process only. Nothing is written to Codex's folder.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +14,8 @@ use super::super::{HookedArguments, InstallError};
 use super::HOOK_EVENTS;
 use super::app_server::{self, ListedHook};
 
-/// Seconds after which Codex gives up on a hook: its maximum at the end of a session. The hook's own
-/// timeout is far shorter.
+/// Seconds after which Codex stops waiting for a hook. This is Codex's maximum for hooks at the end
+/// of a session. The hook's own timeout is far shorter.
 const TIMEOUT_SECONDS: u64 = 3;
 
 pub(in crate::hosts) fn install_hooks(
@@ -34,7 +34,7 @@ pub(in crate::hosts) fn install_hooks(
     Ok(HookedArguments { arguments, files: Vec::new() })
 }
 
-/// Whether the user's own options set hooks.
+/// Whether the user's own arguments configure hooks.
 fn sets_hooks(arguments: &[OsString]) -> bool {
     let is_hooks = |value: &str| value.trim_start().starts_with("hooks");
     let mut words = arguments.iter().map(|word| word.to_str().unwrap_or_default());
@@ -51,7 +51,7 @@ fn sets_hooks(arguments: &[OsString]) -> bool {
     false
 }
 
-/// A TOML string. Every JSON string is one.
+/// Quotes a TOML string. Every JSON string is a valid TOML string.
 fn toml_string(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -65,7 +65,7 @@ fn hook_options(hook_command: &str) -> Vec<String> {
     HOOK_EVENTS.iter().flat_map(option).collect()
 }
 
-/// The approval of exactly midcourse's hooks, by the hashes that Codex computed.
+/// The option that approves midcourse's hooks and no others, by the hashes that Codex computed.
 fn approval_option(hooks: &[ListedHook], hook_command: &str) -> Result<String, InstallError> {
     let is_ours = |hook: &&ListedHook| {
         hook.source.as_deref() == Some("sessionFlags")

@@ -1,14 +1,14 @@
-//! Codex's rollout, the file of a session: one JSON object per line. Only its last part is read, so
-//! the first line may be cut off.
+//! Codex's rollout, the transcript of a session: one JSON object per line. Only the last part is
+//! read, so the first line may be cut off.
 
 use midcourse::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Calls taken from the file at once.
+/// Maximum number of calls to report from the rollout at once.
 const MAX_CALLS: usize = 32;
 
-/// The last lines, oldest first.
+/// The last lines of the rollout, oldest first.
 pub(super) struct Rollout {
     lines: Vec<ItemWire>,
 }
@@ -43,7 +43,7 @@ struct ItemWire {
 struct UsageWire {
     #[serde(default)]
     input_tokens: i64,
-    /// Part of `input_tokens`.
+    /// Included in `input_tokens`.
     #[serde(default)]
     cached_input_tokens: i64,
     #[serde(default)]
@@ -67,7 +67,7 @@ impl Rollout {
         Self { lines: lines.map(|LineWire { payload }| payload).collect() }
     }
 
-    /// The tokens of each model response, with the response's id.
+    /// The token usage of each model response, with the response's id.
     pub(super) fn usage(&self) -> Vec<(String, Usage)> {
         let usage_of = |line: &ItemWire| {
             let usage = line.usage.as_ref()?;
@@ -93,11 +93,12 @@ impl Rollout {
         })
     }
 
-    /// Calls that have an output and whose end no hook reported, oldest first. Goes back to the latest
-    /// turn in which a hook reported one, or to the latest message of the user.
+    /// Calls that have an output but whose end no hook reported, oldest first. Searches back to the
+    /// latest turn with a reported call, or to the user's latest message.
     ///
-    /// A call that ran is a completed item in the file, and has its hook. A patch that does not
-    /// apply, a tool that does not exist and a command that continues in the background have neither.
+    /// A call that ran has a hook event, and a completed item in the rollout. A patch that does not
+    /// apply, a tool that does not exist and a command that continues in the background have
+    /// neither.
     pub(super) fn unreported_calls(&self) -> Vec<Call> {
         let is_reported = |id: &str| {
             let mut completed = self.lines.iter().filter_map(|line| line.item.as_ref());
@@ -139,7 +140,7 @@ impl ItemWire {
         matches!(self.kind.as_str(), "function_call" | "custom_tool_call")
     }
 
-    /// The call with the tool name and arguments that hooks report.
+    /// Returns the call with the tool name and arguments that hooks would report for it.
     fn call(&self, id: &str, output: &Value) -> Option<Call> {
         let mut tool = self.name.clone()?;
         let mut args = match (&self.input, &self.arguments) {

@@ -1,9 +1,9 @@
-//! Captured payloads of Claude Code, and how they are decoded.
+//! Tests of how captured payloads of Claude Code are decoded.
 
 use super::captures::session;
 use super::{Host, shown};
 
-/// Payloads of the long captured session, by their index.
+/// Returns the payloads with these indices from the long captured session.
 fn chosen(indices: &[usize]) -> Vec<String> {
     let payloads = session("claude-code-2.1.325", "main-run");
     indices.iter().map(|index| payloads[*index].clone()).collect()

@@ -1,4 +1,4 @@
-//! Captured payloads of Codex, how they are decoded, and what the rollout adds.
+//! Tests of how captured payloads of Codex are decoded, and what the rollout adds.
 
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ fn the_rollout_adds_exit_codes_and_calls_that_no_hook_reports() {
     let (name, mut shown) = ("calls-without-hooks", String::new());
     for payload in session("codex-0.166.0", name) {
         let decoded = Host::Codex.decode(payload.as_bytes(), at());
-        // At the start of a session and at a prompt the rollout adds tokens only.
+        // For these two hook events the rollout adds only token usage.
         let begins = matches!(hook_event(&payload).as_str(), "SessionStart" | "UserPromptSubmit");
         if decoded.transcript.is_none() || begins {
             continue;
@@ -144,7 +144,8 @@ fn the_rollout_adds_exit_codes_and_calls_that_no_hook_reports() {
     "#);
 }
 
-/// How each call ended, and the hook event at which that was known, with the rollout of that time.
+/// One line for each call: how it ended, and the first hook event at which this was known. Each
+/// payload is decoded with the rollout as it was at that moment.
 fn call_ends(name: &str, payloads: &[String]) -> String {
     let (mut shown, mut known) = (String::new(), Vec::new());
     for payload in payloads {
