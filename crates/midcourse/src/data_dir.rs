@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the data directory.
 pub const DATA_DIR_VARIABLE: &str = "MIDCOURSE_HOME";
 
-/// The file name of the user's configuration.
 const CONFIG: &str = "midcourse.toml";
 
 /// The directory where midcourse keeps its data.
@@ -35,7 +34,8 @@ impl DataDir {
 
     fn named_or_usual(named: Option<OsString>) -> Result<Self, NoDataDir> {
         match named {
-            // A relative path would name another directory whenever the agent changes its own.
+            // A relative path would name a different directory whenever the agent changes its
+            // working directory.
             Some(folder) if !folder.is_empty() => {
                 Ok(Self::at(std::path::absolute(&folder).unwrap_or_else(|_| folder.into())))
             }
@@ -47,60 +47,61 @@ impl DataDir {
         }
     }
 
-    /// The data directory at a path. If that is the platform's, its configuration directory belongs
-    /// to it.
+    /// The data directory at this path. The configuration file is in the platform's configuration
+    /// directory if the path is the platform's data directory, and in the data directory otherwise.
     pub fn named(folder: PathBuf) -> Self {
         let usual = Self::named_or_usual(None).ok();
         usual.filter(|usual| usual.path == folder).unwrap_or_else(|| Self::at(folder))
     }
 
-    /// The data directory at a path, with the configuration in it.
+    /// The data directory at this path, with the configuration file in the same directory.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { config: path.join(CONFIG), path }
     }
 
-    /// Its path.
+    /// The path of the data directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The database.
+    /// The database file.
     pub fn store_file(&self) -> PathBuf {
         self.path.join("store.db")
     }
 
-    /// The search index. It can be deleted at any time.
+    /// The file of the search index. It can be deleted at any time and is then built again.
     pub fn search_file(&self) -> PathBuf {
         self.path.join("search.db")
     }
 
-    /// The folder of events that the store did not take in time.
+    /// The folder for events that could not be stored in time, for example because the store was
+    /// locked.
     pub fn spill_folder(&self) -> PathBuf {
         self.path.join("spill")
     }
 
-    /// Counts of events that could be neither stored nor spilled.
+    /// The file that counts events which could be neither stored nor spilled.
     pub fn loss_file(&self) -> PathBuf {
         self.path.join("losses")
     }
 
-    /// The log of problems in hooks and the proxy.
+    /// The log file to which hooks and the proxy write their problems.
     pub fn log_file(&self) -> PathBuf {
         self.path.join("hook.log")
     }
 
-    /// The user's configuration.
+    /// The user's configuration file.
     pub fn config_file(&self) -> PathBuf {
         self.config.clone()
     }
 
-    /// The project configurations that the user approved.
+    /// The file that lists the project configurations that the user approved.
     pub fn trusted_file(&self) -> PathBuf {
         self.path.join("trusted.json")
     }
 
-    /// The folder with the settings of one `midcourse run`.
+    /// The folder for the settings of one `midcourse run`; `launch` is the id of that invocation.
     pub fn launch_folder(&self, launch: &str) -> PathBuf {
         self.path.join("launches").join(launch)
     }
@@ -117,14 +118,14 @@ impl DataDir {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
-        // The names of the new folders have to be durable too.
+        // Sync the parents of the new folders, so that the folders' names survive a power cut.
         for above in parents().take(missing.saturating_add(1)) {
             sync_folder(above)?;
         }
         Ok(())
     }
 
-    /// The network filesystem that the directory is on, if it is on one.
+    /// The name of the network filesystem that the directory is on; `None` for a local filesystem.
     pub fn network_filesystem(&self) -> Option<&'static str> {
         #[cfg(target_os = "linux")]
         return rustix::fs::statfs(&self.path)
@@ -136,16 +137,16 @@ impl DataDir {
     }
 }
 
-/// Makes the names in a folder durable.
+/// Syncs a folder, so that the names of new or renamed files in it survive a power cut.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    // On other systems a folder cannot be opened, and its names are durable without this.
+    // Other systems cannot open a folder, and store its names durably without a sync.
     if cfg!(unix) {
         std::fs::File::open(folder)?.sync_all()?;
     }
     Ok(())
 }
 
-/// The name of a network filesystem, by the number the kernel gives it.
+/// The name of a network filesystem by its `statfs` magic number; `None` for other filesystems.
 #[cfg(any(target_os = "linux", test))]
 const fn network_name(magic: u32) -> Option<&'static str> {
     match magic {
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(named, DataDir::at("/of/mine"));
         assert_eq!(named.config_file(), Path::new("/of/mine/midcourse.toml"));
         for nothing in [None, Some("".into())] {
-            // Without a data_dir folder of the system there is none.
+            // A system without a data directory for this user has nothing to check.
             let Ok(usual) = DataDir::named_or_usual(nothing) else { continue };
             let config = dirs::config_dir().unwrap().join("midcourse/midcourse.toml");
             assert_eq!(usual.config_file(), config);

@@ -1,4 +1,4 @@
-//! What a second report of a fact adds to the stored record.
+//! Compares a second report of an event with the stored record of that event.
 //!
 //! The first report wins. A report from another source may add fields that the record lacks. A
 //! report from the same source with other content is a conflict: the stored version stays, and the
@@ -12,16 +12,16 @@ use serde_json::{Map, Value};
 pub enum RecordStatus {
     /// A new record.
     New,
-    /// The fact was stored already; nothing changed.
+    /// The event was stored already; nothing changed.
     Duplicate,
-    /// The fact was stored already and gained fields that it lacked.
+    /// The event was stored already; this report added fields that the record lacked.
     Merged,
-    /// The same source reported the fact before with other content; the stored version stays.
+    /// The same source reported this event before with other content; the stored version is kept.
     Conflict,
 }
 
 impl RecordStatus {
-    /// The stable name.
+    /// The name as stored and exported; it never changes.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -32,19 +32,19 @@ impl RecordStatus {
     }
 }
 
-/// How a second report compares with the stored record.
+/// How a second report of an event compares with the stored record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Comparison {
-    /// It adds nothing.
+    /// The report adds nothing.
     Same,
-    /// It has values that the record lacks, by JSON pointer.
+    /// The report has values that the record lacks. The map's keys are JSON pointers.
     Adds(Map<String, Value>),
-    /// The same source reports other content.
+    /// The same source reported this event before with other content.
     Conflicts,
 }
 
-/// The payload kind of the other way in which a tool call can end. A call ends once: a denial after
-/// a result, or a result after a denial, is a duplicate.
+/// The payload kind of the other way in which this tool call can end. A call ends once: a denial
+/// after a result, or a result after a denial, is a duplicate.
 pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
     match payload {
         TrajectoryPayload::ToolEnded { .. } => Some("denied"),
@@ -53,7 +53,7 @@ pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static st
     }
 }
 
-/// Compares a stored record with another report of the same fact.
+/// Compares a stored payload with another report of the same event.
 pub(crate) fn compare(stored: &Value, reported: &Value, same_source: bool) -> Comparison {
     if stored == reported {
         return Comparison::Same;
@@ -66,7 +66,7 @@ pub(crate) fn compare(stored: &Value, reported: &Value, same_source: bool) -> Co
     if added.is_empty() { Comparison::Same } else { Comparison::Adds(added) }
 }
 
-/// Adds values to a record, each at its JSON pointer.
+/// Adds values to a payload; the keys of `added` are JSON pointers into it.
 pub(crate) fn merge(record: &mut Value, added: &Map<String, Value>) {
     for (pointer, value) in added {
         let Some((parent, name)) = pointer.rsplit_once('/') else { continue };

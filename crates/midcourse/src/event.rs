@@ -1,8 +1,9 @@
 //! Events: what a host reports about a run, before the store gives it a seq.
 //!
-//! An event names its run, its source and, where it can, the fact it reports, so that a fact which
-//! reaches us on two channels is stored once. It also says where a message about it can still be
-//! delivered: that permission is a field, and never follows from the source.
+//! A host may report one thing twice, on two channels. What happened is called a fact, and an event
+//! names its fact where it can, so that the fact is stored once. An event also says where a message
+//! about it can still be delivered; this permission is a field of its own and does not follow from
+//! the event's source.
 
 use std::fmt::Write as _;
 
@@ -16,16 +17,17 @@ use serde::{Deserialize, Serialize};
 /// Something that happened in a run, as a host reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The run it belongs to.
+    /// The run in which this happened.
     pub run: RunIdentity,
     /// Where the report comes from.
     pub source: Source,
     /// When it happened, or when it was noticed.
     pub at: Timestamp,
-    /// Identifies the fact among those of the same payload kind in its run. A fact is stored once.
+    /// Identifies what happened among events of the same payload kind in this run: a second event
+    /// with the same key is a duplicate. `None` if nothing identifies the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<FactKey>,
-    /// Treats an equal event of the same source directly after this one as a duplicate. For events
+    /// Whether an equal event of the same source directly after this one is a duplicate. For events
     /// without a fact key: hooks that are installed twice report everything twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dedupe_consecutive: bool,
@@ -38,12 +40,12 @@ pub struct Event {
     pub decision_point: Option<DecisionPoint>,
     /// The schema version that the payload was written with.
     pub schema_version: u32,
-    /// What happened.
+    /// What happened, by kind.
     pub payload: TrajectoryPayload,
 }
 
 impl Event {
-    /// Creates an event of the current schema. The fact key follows from the payload.
+    /// Creates an event of the current schema. Its fact key is derived from the payload.
     pub fn new(
         run: RunIdentity,
         source: Source,
@@ -63,7 +65,7 @@ impl Event {
         }
     }
 
-    /// Keeps bytes of a host that could not be decoded. Invalid UTF-8 is written as `\xNN`.
+    /// Creates an event that keeps undecodable bytes of a host. Invalid UTF-8 is written as `\xNN`.
     pub fn unread(run: RunIdentity, source: Source, at: Timestamp, bytes: &[u8]) -> Self {
         let mut raw = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
@@ -88,21 +90,21 @@ impl Event {
         }
     }
 
-    /// Sets the fact key.
+    /// Sets the fact key, by which a second report of this event is recognised.
     #[must_use]
     pub fn with_fact(mut self, fact: impl Into<FactKey>) -> Self {
         self.fact = Some(fact.into());
         self
     }
 
-    /// Allows a message about this event at a decision point.
+    /// Allows the engine to deliver a message about this event at a decision point.
     #[must_use]
     pub const fn at_decision_point(mut self, point: DecisionPoint) -> Self {
         self.decision_point = Some(point);
         self
     }
 
-    /// Treats an equal event directly after this one as a duplicate.
+    /// Treats an equal event of the same source directly after this one as a duplicate.
     #[must_use]
     pub const fn deduped(mut self) -> Self {
         self.dedupe_consecutive = true;
@@ -120,16 +122,16 @@ impl Event {
 /// A record that was exported from another store or written by another program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignRecord {
-    /// The seq it had there.
+    /// The seq that the record had in the other store, if it had one.
     pub seq: Option<u64>,
-    /// Secrets that were redacted there.
+    /// The number of secrets that the other store redacted in this record.
     pub redactions: u32,
-    /// The record as an event, followed by conflicting reports of the same fact.
+    /// The record as an event, followed by conflicting reports of the same event.
     pub events: Vec<Event>,
 }
 
-/// Where an event comes from: the host, and the channel by which it reached us. Provenance only:
-/// nothing is decided by it.
+/// Where an event comes from: the host, and the channel by which the event reached us. It is kept
+/// for information, and tells whether two reports are from the same source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Source {
     host: CompactString,
@@ -137,7 +139,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A host, such as `claude-code`, and the channel its event came by.
+    /// A source: a host, such as `claude-code`, and the channel by which its events arrive.
     pub fn new(host: &str, channel: Channel) -> Self {
         Self { host: host.into(), channel }
     }
@@ -169,9 +171,9 @@ pub enum Channel {
     Import,
     /// The settings of a run: its configuration and its deadline.
     Settings,
-    /// The engine: deliveries and outcomes.
+    /// The engine, which records its deliveries and their outcomes.
     Engine,
-    /// The store: records that keep a run whole, such as gap markers.
+    /// The store, which adds records where some are missing: gap markers and unknown parent runs.
     Store,
 }
 
@@ -187,7 +189,7 @@ impl Channel {
         Self::Store,
     ];
 
-    /// The stable name.
+    /// The name as stored; it never changes.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hook => "hook",
@@ -201,26 +203,26 @@ impl Channel {
         }
     }
 
-    /// The channel with this stable name.
+    /// The channel whose [`as_str`](Self::as_str) is this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|channel| channel.as_str() == name)
     }
 }
 
-/// Identifies one fact among those of the same payload kind in its run.
+/// Identifies what an event reports among events of the same payload kind in its run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FactKey(CompactString);
 
 impl FactKey {
-    /// The key that follows from the payload: a tool call's id, or `run` for what happens once per
-    /// run.
+    /// The key that a payload determines: the id of its tool call, or `run` for what happens once
+    /// in a run. `None` if the payload determines none.
     pub fn of(payload: &TrajectoryPayload) -> Option<Self> {
         match payload {
             TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::ProxyAttached => {
                 Some("run".into())
             }
-            // An empty id identifies no call.
+            // An empty id does not identify a call.
             other => {
                 let id = other.call_id().filter(|id| !id.as_str().is_empty());
                 id.map(|id| id.as_str().into())
@@ -228,7 +230,7 @@ impl FactKey {
         }
     }
 
-    /// The key as stored.
+    /// The key as stored in the database.
     pub fn as_str(&self) -> &str {
         &self.0
     }

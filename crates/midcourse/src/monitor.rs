@@ -33,7 +33,8 @@ type MakeEngine = dyn Fn(Option<&RunIdentity>) -> Engine + Send + Sync;
 #[derive(Clone)]
 pub struct Monitor {
     sink: Arc<dyn TrajectorySink>,
-    /// The store behind the sink, to continue runs that it holds.
+    /// The data directory of the store behind the sink, to continue stored runs; `None` for other
+    /// sinks.
     store: Option<DataDir>,
     host: CompactString,
     on_failure: OnFailure,
@@ -41,12 +42,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Records into the store of a data directory, durably.
+    /// Records durably into the store in this data directory.
     pub fn open(data_dir: &DataDir) -> Result<Self, StoreError> {
         Self::open_with(data_dir, StoreSettings::default())
     }
 
-    /// The same, with other settings for the store.
+    /// Like [`open`](Self::open), with other settings for the store.
     pub fn open_with(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
         let writer = StoreWriter::open(data_dir, settings)?;
         Ok(Self { store: Some(data_dir.clone()), ..Self::with_sink(Arc::new(writer)) })
@@ -57,7 +58,7 @@ impl Monitor {
         Self::with_sink(Arc::new(InMemoryTrajectorySink::new()))
     }
 
-    /// Records into a sink of the caller's.
+    /// Records into the caller's own sink.
     pub fn with_sink(sink: Arc<dyn TrajectorySink>) -> Self {
         Self {
             sink,
@@ -75,15 +76,15 @@ impl Monitor {
         self
     }
 
-    /// Sets what happens when the sink does not take an event.
+    /// Sets what happens when the sink fails to store an event.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Sets how engines are made, one per run: with other providers, detectors or budgets. The
-    /// identity is that of the run, if it is known when the run starts.
+    /// Sets a function that makes the engine of each run, with other providers, detectors or
+    /// budgets. It gets the run's identity if that is known when the run starts.
     #[must_use]
     pub fn engine(
         mut self,
@@ -93,7 +94,7 @@ impl Monitor {
         self
     }
 
-    /// Begins a run, or continues it if the store has it.
+    /// Begins a run, or continues it if the store has records of it.
     pub async fn begin(
         &self,
         run: impl Into<RunIdentity>,
@@ -112,8 +113,8 @@ impl Monitor {
         pollster::block_on(self.begin(run))
     }
 
-    /// Starts recording before the run has begun; [`MonitoredRun::identify`] names it then. If its
-    /// identity is known, the engine is made for it and continues a stored run.
+    /// Starts recording. Without an identity, call [`MonitoredRun::identify`] once it is known;
+    /// with one, the engine is made for that run and continues it if it is stored.
     pub fn start(&self, identity: Option<&RunIdentity>) -> MonitoredRun {
         let made = catch_unwind(AssertUnwindSafe(|| (self.make_engine)(identity)));
         if made.is_err() {
@@ -126,7 +127,7 @@ impl Monitor {
         })
     }
 
-    /// Continues a run that this process monitored before, with what its engine knows.
+    /// Continues a run that this process monitored before, with the state of its engine.
     pub fn restart(&self, run: &MonitoredRun) -> MonitoredRun {
         self.monitored(run.take_engine())
     }
@@ -138,7 +139,8 @@ impl Monitor {
         MonitoredRun::new(recorder.on_failure(self.on_failure), sink)
     }
 
-    /// The engine, brought to where the stored run is.
+    /// The engine after it has taken in the stored records of the run, if they can be read. `None`
+    /// if the engine cannot write a checkpoint.
     fn restored(&self, engine: Engine, run_id: &RunId) -> Option<Engine> {
         let Some(data_dir) = &self.store else { return Some(engine) };
         let mut synced = SyncedEngine::new(engine).ok()?;

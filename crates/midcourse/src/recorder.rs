@@ -14,30 +14,30 @@ use crate::clock::now;
 use crate::event::{Event, Source};
 use crate::sink::{Recorded, TrajectoryError, TrajectorySink};
 
-/// What the recorder does with an event that the sink does not take.
+/// What the recorder does with an event that the sink failed to store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Drops the event, logs a warning and lets the agent continue. As soon as the sink works again,
     /// a gap marker records how many events are missing.
     #[default]
     DropAndContinue,
-    /// Returns the error, so that the caller decides.
+    /// Returns the error to the caller.
     Escalate,
 }
 
 /// What the recorder did with an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordOutcome {
-    /// It is stored.
+    /// The event is stored.
     Recorded(Recorded),
-    /// It has no payload, so there is nothing to store.
+    /// The event has no payload, so there is nothing to store.
     Skipped,
-    /// The sink did not take it. A gap marker will say so once the sink works again.
+    /// The sink failed to store the event. A gap marker records the loss once the sink works again.
     Dropped(TrajectoryError),
 }
 
 impl RecordOutcome {
-    /// The stored record, if there is one.
+    /// The stored record, if the event was stored.
     pub fn recorded(self) -> Option<Recorded> {
         match self {
             Self::Recorded(recorded) => Some(recorded),
@@ -54,7 +54,7 @@ impl RecordOutcome {
     }
 }
 
-/// Runs with outstanding records that are remembered; beyond it the oldest is given up.
+/// How many runs with outstanding records are remembered. Of more, the oldest is given up.
 const MAX_OUTSTANDING_RUNS: usize = 64;
 
 /// Records the events of one run at a time.
@@ -62,7 +62,7 @@ pub struct TrajectoryRecorder {
     sink: Arc<dyn TrajectorySink>,
     source: Source,
     on_failure: OnFailure,
-    // Held for a whole event, so that a run's events and gap markers keep their order.
+    // Locked while an event is recorded, so that a run's events and gap markers keep their order.
     state: Mutex<State>,
 }
 
@@ -70,20 +70,21 @@ pub struct TrajectoryRecorder {
 struct State {
     run: Option<RunIdentity>,
     provisional: Option<RunId>,
-    /// Records that the sink did not take yet; those of the current run are last.
+    /// Records that the sink failed to store; those of the current run are last.
     outstanding: Vec<Outstanding>,
 }
 
-/// Records of one run that the sink did not take yet.
+/// The start and the gap markers of one run that are still to be written.
 #[derive(Clone)]
 struct Outstanding {
     run: RunIdentity,
-    /// The start of the run, with the provisional run that it adopts.
+    /// `Some` if the start of the run is not stored yet; inside, the provisional run that it
+    /// adopts.
     start: Option<Option<RunId>>,
-    /// Dropped events, by reason.
+    /// How many events were dropped: because the sink rejected them, or because it failed.
     rejected: u64,
     failed: u64,
-    /// Makes a gap marker that is written twice a duplicate.
+    /// The fact key of the gap marker: a second one with the same key is a duplicate.
     key: Uuid,
 }
 
@@ -113,20 +114,20 @@ impl State {
 }
 
 impl TrajectoryRecorder {
-    /// Records into a sink the events that this source reports.
+    /// Creates a recorder that stores the events of this source in a sink.
     pub fn new(sink: Arc<dyn TrajectorySink>, source: Source) -> Self {
         let on_failure = OnFailure::default();
         Self { sink, source, on_failure, state: Mutex::default() }
     }
 
-    /// Sets what happens to events that the sink does not take.
+    /// Sets what happens to events that the sink failed to store.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Begins a run. Later events belong to it, and so do those that arrived before it.
+    /// Begins a run. It gets all later events, and those that were recorded before any run began.
     pub async fn begin(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         let mut state = self.state.lock().await;
         let provisional = state.provisional.take();
@@ -138,7 +139,7 @@ impl TrajectoryRecorder {
         }
     }
 
-    /// Records what happened, now. A streaming event has no payload and is skipped.
+    /// Records a payload with the current time. A streaming event has no payload and is skipped.
     pub async fn record(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -146,7 +147,8 @@ impl TrajectoryRecorder {
         self.record_at(payload, None).await
     }
 
-    /// The same, for an event about which a message can be delivered at a decision point.
+    /// Like [`record`](Self::record), for an event about which a message can be delivered at
+    /// a decision point.
     pub async fn record_at(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -206,7 +208,7 @@ impl TrajectoryRecorder {
         self.write_outstanding(&mut state, now()).await.map(drop)
     }
 
-    /// The current run.
+    /// The id of the current run; `None` before the first run begins.
     pub async fn run_id(&self) -> Option<RunId> {
         self.state.lock().await.run.as_ref().map(|run| run.run_id.clone())
     }

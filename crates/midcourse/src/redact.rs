@@ -43,7 +43,7 @@ const MIN_CUSTOM_PREFIX_LEN: usize = 4;
 pub struct Redaction {
     kinds: SecretKinds,
     custom_prefixes: Vec<String>,
-    /// The built-in prefilter with `custom_prefixes` added; `None` if there are none.
+    /// The built-in prefilter with `custom_prefixes` added; `None` if there are no custom prefixes.
     prefilter: Option<Box<Prefilter>>,
 }
 
@@ -55,12 +55,12 @@ impl Default for Redaction {
 }
 
 impl Redaction {
-    /// Replaces nothing.
+    /// Redaction that replaces nothing.
     pub const fn off() -> Self {
         Self { kinds: SecretKinds::NONE, custom_prefixes: Vec::new(), prefilter: None }
     }
 
-    /// Keeps secrets of this kind.
+    /// Does not replace secrets of this kind.
     #[must_use]
     pub fn without(self, kind: SecretKind) -> Self {
         Self { kinds: self.kinds.without(kind), ..self }
@@ -84,7 +84,7 @@ impl Redaction {
         Ok(self)
     }
 
-    /// The text without its secrets. If there are none it returns `None` and allocates nothing.
+    /// Replaces the secrets in a text. Returns `None`, and allocates nothing, if there are none.
     pub fn redact(&self, text: &str) -> Option<Redacted> {
         if self.kinds.is_empty() {
             return None;
@@ -107,7 +107,7 @@ impl Redaction {
     }
 }
 
-/// The text with a marker in place of each secret; `None` if there are none.
+/// Puts a marker in place of each secret; returns `None` if there are none.
 fn replace(text: &str, secrets: impl IntoIterator<Item = SecretSpan>) -> Option<Redacted> {
     let mut redacted: Option<Redacted> = None;
     let mut copied = 0;
@@ -136,7 +136,7 @@ pub struct Redacted {
     pub text: String,
     /// The number of secrets replaced.
     pub count: u32,
-    /// The kinds of these secrets.
+    /// The kinds of the secrets replaced.
     pub kinds: SecretKinds,
 }
 
@@ -152,7 +152,7 @@ pub struct InvalidPrefix {
 struct Search<'a> {
     redaction: &'a Redaction,
     text: &'a str,
-    /// The end of the last secret or marker.
+    /// The end of the last secret or marker found; rules do not look back past it.
     floor: usize,
     progress: Progress,
 }
@@ -177,7 +177,7 @@ impl Iterator for Search<'_> {
 }
 
 impl Search<'_> {
-    /// The secret that one of the candidate's rules finds.
+    /// Checks the rules of a candidate in turn and returns the first secret found.
     fn check(&self, candidate: Candidate) -> Option<SecretSpan> {
         let Candidate { last, mut rules } = candidate;
         let view = View::new(self.text.as_bytes(), self.floor);
@@ -216,7 +216,7 @@ impl Search<'_> {
         None
     }
 
-    /// Continues after a secret or a marker.
+    /// Continues the search after a secret or a marker that ends at `end`.
     fn skip_to(&mut self, end: usize) {
         self.floor = end;
         self.progress = Progress::from(end);
@@ -258,7 +258,7 @@ mod tests {
         let redacted = redaction.redact("use acme_live_12345678, not acme_live_1234567").unwrap();
         assert_eq!(redacted.text, "use [redacted:custom_prefix], not acme_live_1234567");
         assert_eq!(redaction.redact("xacme_live_12345678"), None);
-        // The prefix of a kind does not match inside a marker.
+        // A custom prefix does not match the name of a kind inside a marker.
         let redaction = Redaction::default().with_prefix("gith").unwrap();
         assert_eq!(redaction.redact("a [redacted:github_token] b"), None);
     }

@@ -39,7 +39,7 @@ pub enum TrajectoryError {
     Io(String),
 }
 
-/// The future of an event on its way into a sink.
+/// The future that stores an event in a sink.
 pub type Recording<'a> =
     Pin<Box<dyn Future<Output = Result<Recorded, TrajectoryError>> + Send + 'a>>;
 
@@ -48,7 +48,8 @@ pub type Recording<'a> =
 /// - The future completes when the record is as durable as the sink can make it, not before.
 /// - Events of one run become records in the order in which their futures were first polled. Seqs
 ///   are 0, 1, 2, … in each run; an event that fails uses none.
-/// - One fact is one record, whichever source reports it (see [`RecordStatus`]).
+/// - Reports of the same event become one record, whichever source they come from (see
+///   [`RecordStatus`]).
 /// - A run's parent has a record before the run has one.
 /// - The future never blocks the polling thread, and needs no particular runtime.
 pub trait TrajectorySink: Send + Sync {

@@ -94,14 +94,14 @@ impl Store {
         Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log }))
     }
 
-    /// Records one event without evaluating it.
+    /// Stores one event without showing it to an engine.
     pub fn append(&mut self, event: Event) -> Result<Recorded, StoreError> {
         let event = PreparedEvent::new(event, &self.settings)?;
         let appended = self.write(|connection| append::append(connection, &event))?;
         Ok(recorded(event, appended))
     }
 
-    /// Records several events with one commit. An event that cannot be stored as it is fails alone;
+    /// Stores several events with one commit. An event that cannot be stored as it is fails alone;
     /// any other error fails all of them.
     pub fn append_all(
         &mut self,
@@ -110,7 +110,8 @@ impl Store {
         self.append_redacted(events.into_iter().map(|event| (event, 0)))
     }
 
-    /// The same for events that were redacted before, with the number of redactions.
+    /// Like [`append_all`](Self::append_all), for events that were redacted before; each comes with
+    /// its number of redactions.
     fn append_redacted(
         &mut self,
         events: impl IntoIterator<Item = (Event, u32)>,
@@ -133,7 +134,7 @@ impl Store {
         Ok(results.map(|(event, appended)| Ok(recorded(event?, appended?))).collect())
     }
 
-    /// Runs `work` in a write transaction and commits it. All writes go through here.
+    /// Runs `work` in a write transaction and commits it. Every write of the store calls this.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -144,8 +145,8 @@ impl Store {
         let done = work(&transaction)?;
         self.log.before_commit()?;
         if let Err(error) = transaction.commit() {
-            // The log may hold the transaction although it could not be synced, and the next process
-            // would take it for committed. A checkpoint removes it from the log.
+            // The write-ahead log may contain the transaction although it could not be synced, and
+            // the next process would take it for committed. A checkpoint removes it from the log.
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }
@@ -154,18 +155,20 @@ impl Store {
         Ok(done)
     }
 
-    /// Changes how long to wait for locks.
+    /// Changes how long this store waits for another process's lock.
     fn set_busy_timeout(&mut self, busy_timeout: Duration) -> Result<(), StoreError> {
         self.settings.busy_timeout = busy_timeout;
         Ok(self.connection.busy_timeout(schema::bounded(busy_timeout))?)
     }
 
-    /// Truncates the write-ahead log, if nobody is reading: the next process then has less to read.
+    /// Truncates the write-ahead log if nobody is reading, so that the next process has less to
+    /// read.
     fn truncate_log(&mut self) {
         let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
     }
 
-    /// Up to `count` complete records of a run, in order, from a seq on.
+    /// Up to `count` records of a run in order, beginning with seq `from`. One damaged record fails
+    /// the whole call.
     pub fn records(
         &self,
         run_id: &str,
@@ -176,7 +179,8 @@ impl Store {
         records.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// The same, but a damaged record is an error at its seq and does not hide the others.
+    /// Like [`records`](Self::records), but a damaged record is an error at its seq and the others
+    /// are returned.
     pub fn records_or_damage(
         &self,
         run_id: &str,
@@ -201,7 +205,7 @@ impl Store {
         Ok(records.into_iter().map(StoredRecord::into_record).collect())
     }
 
-    /// All records of a run in order, as the engine reads them.
+    /// All records of a run in order, in the form that the engine takes.
     pub fn trajectory(&self, run_id: &str) -> Result<Vec<TrajectoryRecord>, StoreError> {
         let records = self.records(run_id, 0, usize::MAX)?;
         Ok(records.into_iter().map(StoredRecord::into_record).collect())
@@ -213,8 +217,8 @@ impl Store {
     }
 }
 
-/// Appends one event among others. A malformed event, or damage in its own run, fails only this
-/// event; a failing disk fails all.
+/// Appends one event of several. A malformed event, or damage in its own run, fails only this
+/// event; a failing disk fails the whole transaction.
 fn append_alone(
     connection: &Connection,
     event: &PreparedEvent,
@@ -233,7 +237,7 @@ fn append_alone(
     }
 }
 
-/// The stored record of an event.
+/// The stored record of an event, with its status.
 fn recorded(event: PreparedEvent, appended: Appended) -> Recorded {
     match appended {
         Appended::New(seq) => {

@@ -1,7 +1,7 @@
 //! A sink with an engine behind it: every new record is evaluated in the order in which it is stored.
 //!
-//! It sits between a run's recorder and the sink, so the engine also sees the records that the
-//! recorder writes by itself, such as a late start of the run or a gap marker.
+//! This sink wraps the real one, so the engine also sees the records that the recorder writes by
+//! itself, such as a late start of the run or a gap marker.
 
 use std::future::{Future as _, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,15 +24,15 @@ pub(super) struct EvaluatingSink {
 
 #[derive(Default)]
 struct State {
-    /// `None` if it could not be made: everything is still recorded then.
+    /// `None` if the engine could not be made; events are then recorded without being evaluated.
     engine: Option<Engine>,
-    /// What the engine concluded since it was last taken.
+    /// What the engine concluded since [`take_step`](EvaluatingSink::take_step) was last called.
     step: Step,
-    /// Whether the run was in the sink before, with another deadline than it has now.
+    /// Set if the run was stored before with another deadline than the one it has now.
     resumed: Option<DeadlineChange>,
 }
 
-/// A stored run that is continued: its deadline then and now.
+/// The deadlines of a stored run that is continued: as stored, and as given now.
 pub(super) struct DeadlineChange {
     pub(super) stored: Option<Deadline>,
     pub(super) current: Option<midcourse_core::Timestamp>,
@@ -48,12 +48,12 @@ impl EvaluatingSink {
         std::mem::take(&mut self.lock().step)
     }
 
-    /// Whether the latest start of the run turned out to be a resumption.
+    /// The change of deadline, if the latest start of the run continued a stored run.
     pub(super) fn take_resumed(&self) -> Option<DeadlineChange> {
         self.lock().resumed.take()
     }
 
-    /// The engine, to continue the same run with another recorder.
+    /// Takes the engine out, to continue the same run with another recorder.
     pub(super) fn take_engine(&self) -> Option<Engine> {
         self.lock().engine.take()
     }
@@ -124,7 +124,7 @@ impl TrajectorySink for EvaluatingSink {
 }
 
 impl EvaluatingSink {
-    /// Stores an event. A sink that panics must not take the agent down: it has failed.
+    /// Stores an event. A panic of the sink becomes an error, so that it cannot reach the agent.
     async fn record_guarded(&self, event: Event) -> Result<Recorded, TrajectoryError> {
         let mut recording = pin!(async { self.sink.record(event).await });
         poll_fn(|context| {
@@ -142,8 +142,8 @@ impl EvaluatingSink {
         let event = Event::new(run.clone(), source, conclusion.at(), conclusion.payload);
         match self.record_guarded(event).await {
             Ok(recorded) if recorded.record.seq == expected => {}
-            // Another process has added to the run meanwhile. The evidence of later messages may then
-            // name a neighbouring record.
+            // Another process has added records to the run meanwhile, so the seqs that later
+            // messages cite as evidence may be off by some.
             Ok(recorded) => {
                 let seq = recorded.record.seq;
                 tracing::warn!(expected, seq, "another process writes to this run");

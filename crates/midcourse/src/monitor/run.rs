@@ -14,18 +14,18 @@ use super::evaluating_sink::EvaluatingSink;
 use crate::recorder::{RecordOutcome, TrajectoryRecorder};
 use crate::sink::TrajectoryError;
 
-/// What a report led to.
+/// The result of reporting an event to a [`MonitoredRun`].
 #[derive(Debug)]
 pub struct Report {
-    /// Whether the event is stored.
+    /// Whether the event was stored.
     pub outcome: RecordOutcome,
     /// What the engine concluded: patterns, messages to deliver, outcomes of earlier messages.
     pub step: Step,
 }
 
 impl Report {
-    /// The messages as one text for the agent, with the label that says who speaks; `None` if there
-    /// are none.
+    /// The messages as one text for the agent, with a label that says who sent them; `None` if
+    /// there are no messages.
     pub fn text(&self) -> Option<String> {
         self.step.labelled_text()
     }
@@ -37,7 +37,7 @@ impl Report {
 pub struct MonitoredRun {
     recorder: TrajectoryRecorder,
     sink: Arc<EvaluatingSink>,
-    // Held for a whole report, so that each report gets its own conclusions.
+    // Locked during a report, so that a report returns only the engine's conclusions about itself.
     turn: Mutex<()>,
 }
 
@@ -46,13 +46,13 @@ impl MonitoredRun {
         Self { recorder, sink, turn: Mutex::new(()) }
     }
 
-    /// The same methods for callers without a runtime.
+    /// Blocking versions of this run's methods, for callers without an async runtime.
     pub const fn blocking(&self) -> BlockingRun<'_> {
         BlockingRun(self)
     }
 
-    /// Names the run. Everything that was reported before belongs to it. A run that the sink has
-    /// already is resumed.
+    /// Sets the run's identity. Events that were reported earlier are moved into this run. If the
+    /// sink has records of the run, it is resumed.
     pub async fn identify(&self, identity: RunIdentity) -> Result<Report, TrajectoryError> {
         let _turn = self.turn.lock().await;
         let outcome = self.recorder.begin(identity).await?;
@@ -67,21 +67,21 @@ impl MonitoredRun {
         Ok(Report { outcome, step: self.sink.take_step() })
     }
 
-    /// The run's id, once it is known.
+    /// The run's id; `None` before it is identified.
     pub async fn run_id(&self) -> Option<RunId> {
         self.recorder.run_id().await
     }
 
-    /// Reports a message of the conversation. A user's message is a decision point: messages for the
-    /// agent belong into the next model request.
+    /// Reports a message of the conversation. After a user's message, add the returned text to the
+    /// next model request.
     pub async fn message(&self, message: AgentMessage) -> Result<Report, TrajectoryError> {
         let is_user = matches!(message, AgentMessage::User { .. });
         let point = is_user.then_some(DecisionPoint::PreRender);
         self.report(TrajectoryPayload::MessageAppended { message }, point).await
     }
 
-    /// Reports a model request before it is sent. Messages for the agent belong at its end, and in
-    /// this request only.
+    /// Reports a model request before it is sent. Add the returned text at the end of this request,
+    /// and leave it out of later ones.
     pub async fn model_request(
         &self,
         model: &str,
@@ -107,7 +107,7 @@ impl MonitoredRun {
         Ok(Report { outcome, step: self.sink.take_step() })
     }
 
-    /// Reports a tool call before it runs. Messages for the agent belong to its result.
+    /// Reports a tool call before it runs. Add the returned text to the call's result.
     pub async fn tool_started(
         &self,
         call_id: impl Into<CallId>,
@@ -122,7 +122,7 @@ impl MonitoredRun {
         self.report(started, Some(DecisionPoint::PreToolExecution)).await
     }
 
-    /// Reports the result of a tool call. Messages for the agent belong at the end of that result.
+    /// Reports the result of a tool call. Add the returned text at the end of that result.
     pub async fn tool_ended(
         &self,
         call_id: impl Into<CallId>,
@@ -145,8 +145,8 @@ impl MonitoredRun {
         self.report(ended, None).await
     }
 
-    /// Reports anything else that a record can hold. Without a decision point the event is recorded
-    /// and analysed, and no message is returned.
+    /// Reports any other payload. Without a decision point the event is recorded and analysed, but
+    /// no message is returned.
     pub async fn report(
         &self,
         payload: TrajectoryPayload,
@@ -157,7 +157,7 @@ impl MonitoredRun {
         Ok(Report { outcome, step: self.sink.take_step() })
     }
 
-    /// Writes what the sink did not take yet, if it works again.
+    /// Writes outstanding gap markers and starts of runs, if the sink works again.
     pub async fn flush(&self) -> Result<(), TrajectoryError> {
         self.recorder.flush().await
     }

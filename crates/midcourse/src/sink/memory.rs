@@ -30,7 +30,7 @@ impl InMemoryTrajectorySink {
         self.lock().all()
     }
 
-    /// The number of records.
+    /// The number of records of all runs.
     pub fn len(&self) -> usize {
         self.lock().len()
     }

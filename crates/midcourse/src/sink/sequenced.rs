@@ -1,4 +1,4 @@
-//! A sink for a program's own storage, which only has to write numbered records.
+//! A sink for a program's own storage: the program only has to write records that have their seqs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,24 +10,24 @@ use super::sequencer::Sequencer;
 use super::{Recording, TrajectoryError, TrajectorySink};
 use crate::event::Event;
 
-/// The future of a record that is being written.
+/// The future that writes a record.
 pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<(), TrajectoryError>> + Send + 'a>>;
 
-/// Writes numbered records somewhere.
+/// Writes records, which already have their seqs, to a program's own storage.
 pub trait RecordWriter: Send + Sync {
-    /// Writes one record. Records of a run arrive in the order of their seqs, one at a time; after
-    /// an error the same seq comes again with the next event.
+    /// Writes one record. Records of a run arrive in the order of their seqs, one at a time. After
+    /// an error, the next event gets the seq of the record that failed.
     fn write<'a>(&'a self, record: &'a TrajectoryRecord) -> Writing<'a>;
 }
 
 /// Numbers events, recognises duplicates, adds missing parents, and hands new records to a
 /// [`RecordWriter`].
 ///
-/// It keeps every record in memory to recognise duplicates. Fields that a second source adds to a
-/// record are merged there, and are not written again.
+/// Every record is kept in memory to recognise duplicates. Fields that a second source adds to a
+/// record are merged in memory only and are not passed to the writer.
 pub struct SequencedSink<W> {
     writer: W,
-    // Held while a record is written, so that seqs are written in order.
+    // Locked while a record is written, so that seqs are written in order.
     runs: Mutex<Sequencer>,
 }
 
@@ -37,7 +37,7 @@ impl<W: RecordWriter> SequencedSink<W> {
         Self { writer, runs: Mutex::default() }
     }
 
-    /// The writer.
+    /// The writer that was passed to [`new`](Self::new).
     pub const fn writer(&self) -> &W {
         &self.writer
     }
@@ -69,7 +69,7 @@ mod tests {
     use crate::event::{Channel, Event, Source};
     use crate::sink::{TrajectoryError, TrajectorySink as _};
 
-    /// Writes to a list, and fails as often as it is told.
+    /// Writes to a list, and fails as many times as it was told to.
     #[derive(Default)]
     struct List {
         written: Mutex<Vec<(String, u64)>>,

@@ -1,5 +1,5 @@
-//! Gives the events of many runs their seqs, in memory, with the rules that every sink keeps: one
-//! fact is one record, parents come first, and provisional runs are adopted.
+//! Gives the events of many runs their seqs, in memory, by the rules of every sink: reports of the
+//! same event become one record, parents come first, and provisional runs are adopted.
 
 use std::collections::HashMap;
 
@@ -17,20 +17,20 @@ pub(super) struct Sequencer {
     runs: HashMap<RunId, Vec<Entry>>,
 }
 
-/// A record, with what is needed to recognise another report of its fact.
+/// A record, with the fields that are needed to recognise another report of the same event.
 #[derive(Debug, Clone)]
 struct Entry {
     record: TrajectoryRecord,
-    /// The payload of the first report.
+    /// The payload before other reports added fields to it.
     first_reported: TrajectoryPayload,
     fact: Option<FactKey>,
     source: Source,
 }
 
-/// An event that has been placed in its run.
+/// The result of placing an event in its run.
 pub(super) struct Placed {
     pub(super) recorded: Recorded,
-    /// The records that are new: a parent's, those of an adopted run, the event's.
+    /// The new records in order: of a missing parent, of an adopted run, and of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
@@ -52,7 +52,7 @@ impl Sequencer {
         self.runs.values().map(Vec::len).sum()
     }
 
-    /// Places an event in its run.
+    /// Gives an event its seq and adds it to its run, or merges it with its record.
     pub(super) fn place(&mut self, event: Event) -> Result<Placed, TrajectoryError> {
         let (mut new, mut undo) = (Vec::new(), Vec::new());
         self.ensure_parent(&event, &mut new, &mut undo);
@@ -91,7 +91,7 @@ impl Sequencer {
         Ok(Placed { recorded, new, undo })
     }
 
-    /// Takes back an event that could not be written.
+    /// Removes an event again that could not be written.
     pub(super) fn undo(&mut self, placed: Placed) {
         if placed.undo.is_empty() {
             let run_id = placed.recorded.record.run_id;
@@ -174,7 +174,7 @@ fn next_seq(entries: &[Entry]) -> u64 {
     u64::try_from(entries.len()).unwrap_or(u64::MAX)
 }
 
-/// An earlier record that makes this event redundant although it has another key.
+/// An earlier record that makes this event redundant although its fact key is another.
 fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
         let is_end =
@@ -190,7 +190,7 @@ fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     })
 }
 
-/// Compares another report of a fact with its record and adds what is new in it.
+/// Compares another report of a stored event with its record and adds the fields that are new.
 fn report(entry: &mut Entry, event: &Event) -> Result<Recorded, TrajectoryError> {
     let same_source = entry.source == event.source;
     let stored = if same_source { &entry.first_reported } else { &entry.record.payload };

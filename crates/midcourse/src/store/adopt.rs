@@ -1,4 +1,4 @@
-//! Adoption: records that arrived before their run was known move into it.
+//! Adoption: records that arrived before their run was known move into that run.
 
 use midcourse_core::{RunIdentity, TrajectoryPayload};
 use rusqlite::{Connection, params};
@@ -12,8 +12,8 @@ use super::run_counts::RunCounts;
 /// Moves the records of a provisional run after the latest record of the run that adopts it, with
 /// new seqs and links. Its child runs get the new parent. Runs inside the caller's transaction.
 ///
-/// A fact that the run has already is kept, and the provisional record of it is deleted: all that
-/// was acknowledged is that the fact is stored.
+/// A provisional record whose fact (what it reports, by its key) is already stored in the adopting
+/// run is deleted as a duplicate.
 pub(super) fn adopt(
     connection: &Connection,
     provisional: &str,
@@ -68,7 +68,7 @@ fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<
     counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
 }
 
-/// The reports about records that moved come behind them; those about known facts go.
+/// Moves the reports about moved records along with them, and deletes those about deleted records.
 fn move_reports(
     connection: &Connection,
     held: &RunHead,

@@ -1,8 +1,9 @@
 //! Appending: the one place where a record gets its seq.
 //!
-//! Everything here runs inside the caller's write transaction, and no user code does. A fact that is
-//! stored already is not stored again; a run whose parent is unknown gets the parent first; records
-//! of a provisional run move to the run that adopts it.
+//! Everything here runs inside the caller's write transaction, and calls no code of the user's.
+//! Events are identified by fact keys: a second event with the same key and payload kind becomes a
+//! report about the stored record. A run whose parent is unknown gets the parent first; records of
+//! a provisional run move to the run that adopts it.
 
 use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -14,16 +15,16 @@ use super::run_counts::RunCounts;
 use super::{body, parents, read, report, schema};
 use crate::dedupe::{RecordStatus, other_end};
 
-/// What became of an event.
+/// The result of appending an event.
 #[derive(Debug)]
 pub(super) enum Appended {
     /// A new record, at this seq.
     New(u64),
-    /// The fact was stored already: its status, and the stored record.
+    /// The event was stored already: how this report compares, and the stored record.
     Existing(RecordStatus, TrajectoryRecord),
 }
 
-/// The end of a run's chain: its next seq and its latest link.
+/// Where the next record of a run goes: the next seq, and the link of the latest record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunHead {
     pub(super) id: i64,
@@ -39,7 +40,7 @@ pub(super) fn check_version(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Finds a run.
+/// The head of a run; `None` if the run is not stored.
 pub(super) fn run_head(
     connection: &Connection,
     run_id: &str,
@@ -53,7 +54,7 @@ pub(super) fn run_head(
     Ok(head.optional()?)
 }
 
-/// Stores an event, unless its fact is stored already.
+/// Stores an event as a new record, or compares it with its record if it is stored already.
 pub(super) fn append(
     connection: &Connection,
     event: &PreparedEvent,
@@ -81,7 +82,7 @@ pub(super) fn append(
     insert(connection, &mut run, &event.prepared).map(Appended::New)
 }
 
-/// The stored record of the same fact.
+/// The stored record with this event's fact key and payload kind.
 fn stored_fact(
     connection: &Connection,
     run: i64,
@@ -94,7 +95,7 @@ fn stored_fact(
     }
 }
 
-/// Whether the event would be stored as nothing new.
+/// Whether [`append`] would store no new record for this event.
 pub(super) fn is_stored(
     connection: &Connection,
     run: i64,
@@ -108,8 +109,8 @@ pub(super) fn is_stored(
     Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// An earlier record that makes this event redundant although it has another key: the other kind of
-/// end of the same call, or an equal event directly before it.
+/// An earlier record that makes this event redundant although its fact key is another: the result
+/// or denial of the same call, or an equal event directly before it.
 fn earlier_record(
     connection: &Connection,
     run: i64,
@@ -124,11 +125,12 @@ fn earlier_record(
     if !event.dedupe_consecutive {
         return Ok(None);
     }
-    // Settings stay in force until others replace them, so they are compared with the latest of
-    // their kind, however long ago. They all have fact keys, which keeps this query short.
+    // A run's settings stay in force until others replace them, so an event is compared with the
+    // latest record of its kind, however old. Settings have fact keys; testing for one keeps this
+    // query fast.
     let latest_of_kind = "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
                           fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    // Records that are no events of the host may lie between an event and its duplicate.
+    // Records that do not come from the host may lie between an event and its duplicate.
     let latest_event = "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
                         WHERE run = ?1 AND \
                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
@@ -157,7 +159,7 @@ pub(super) const fn is_setting(payload: &TrajectoryPayload) -> bool {
     )
 }
 
-/// The seq of a fact's record in its run.
+/// The seq of the record with this fact key and payload kind.
 pub(super) fn seq_of_fact(
     connection: &Connection,
     run: i64,

@@ -1,10 +1,10 @@
 //! Batches: events of one run, evaluated before anything is written.
 //!
-//! The engine works before the transaction begins, on what the store holds then. The transaction
-//! only checks that the run has not changed since (its hash chain tells) and writes. If another
-//! process was faster, the batch is stale and is evaluated again. So no provider, rule or template
-//! of a user runs while the store is locked, and records, deliveries and checkpoint always agree.
-//! Batches of several runs can share one commit.
+//! The engine works before the transaction begins, on the records that are stored then. The
+//! transaction only checks, by the run's latest hash, that the run has not changed since, and
+//! writes. If another process wrote to the run first, the batch is stale and is evaluated again. So
+//! no provider, rule or template of a user runs while the store is locked, and records, deliveries
+//! and checkpoint always agree. Batches of several runs can share one commit.
 
 use std::collections::HashSet;
 use std::io;
@@ -30,37 +30,37 @@ use crate::sink::Recorded;
 /// Events of one run, with what the engine concluded from them.
 pub struct Batch {
     run: RunId,
-    /// The run's head when the batch was evaluated.
+    /// The run's head when the batch was evaluated; `None` if the run was not stored yet.
     head: Option<RunHead>,
     entries: Vec<Entry>,
     step: Step,
     progress: Progress,
 }
 
-/// Something to store.
+/// One thing that the transaction stores.
 enum Entry {
-    /// A reported event: a new record, or another report of a stored one. The seq is the one that
-    /// the engine was shown, if it was shown the event.
+    /// An event: it becomes a new record, or another report of a stored one. The number is the seq
+    /// at which the engine was shown the event, if it was.
     Event(Box<PreparedEvent>, Option<u64>),
-    /// An outcome or a delivery, which follows the event before it.
+    /// A delivery or an outcome that the engine concluded from the event before it.
     Conclusion(Box<PreparedRecord>),
 }
 
-/// How far the engine has followed the batch.
+/// How much of the run, with the batch, the engine has seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// It was not needed yet.
+    /// The engine was not needed yet.
     NotNeeded,
-    /// It has seen every record so far.
+    /// The engine has seen every record so far.
     Current,
-    /// It has seen this many records of the run; a later step takes in the rest.
+    /// The engine has seen this many records of the run; a later step takes in the rest.
     Behind(i64),
-    /// It cannot predict the run: an event moves records of another run into it.
+    /// The engine cannot predict the run's records: an event moves records of another run into it.
     Unknown,
 }
 
 impl Batch {
-    /// Prepares events of one run. Call [`Store::evaluate`] before it is committed.
+    /// Prepares events of one run. Call [`Store::evaluate`] before [`Store::commit`].
     pub fn new(
         events: impl IntoIterator<Item = Event>,
         settings: &StoreSettings,
@@ -102,7 +102,7 @@ impl Batch {
         std::mem::take(&mut self.step)
     }
 
-    /// Takes away the permission to deliver messages: the batch has to be evaluated again and then
+    /// Withdraws the permission to deliver messages. The batch has to be evaluated again and then
     /// has no deliveries.
     pub fn forbid_deliveries(&mut self) {
         for entry in &mut self.entries {
@@ -112,8 +112,8 @@ impl Batch {
         }
     }
 
-    /// Writes the events to the spill folder, durably. Those that cannot be written are lost, which
-    /// is noted; the first error is returned.
+    /// Writes the events durably to the spill folder. An event that cannot be written is lost, and
+    /// the loss is noted for a gap marker; the first error is returned.
     pub fn spill(&self, data_dir: &DataDir) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let mut failed = None;
@@ -121,7 +121,7 @@ impl Batch {
             match spill::write(data_dir, event) {
                 Ok(file) => files.push(file),
                 Err(error) => {
-                    // If this fails too, the error still reaches the caller.
+                    // If writing the note fails too, the caller still gets the error.
                     let _ = LossNote::write(data_dir, &self.run);
                     failed.get_or_insert(error);
                 }
@@ -130,7 +130,7 @@ impl Batch {
         failed.map_or(Ok(files), Err)
     }
 
-    /// The gap marker for events of this run that were lost before it.
+    /// The gap marker for the lost events of this run that `note` counts.
     pub(super) fn gap_marker(&self, note: &LossNote) -> Option<Event> {
         let first = self.events().next()?;
         Some(note.gap_marker(&first.run, first.prepared.record.at()))
@@ -143,7 +143,7 @@ impl Batch {
         })
     }
 
-    /// Forgets an earlier evaluation.
+    /// Removes the conclusions of an earlier evaluation.
     fn reset(&mut self, head: Option<RunHead>) {
         self.entries.retain(|entry| matches!(entry, Entry::Event(..)));
         self.head = head;
@@ -151,13 +151,13 @@ impl Batch {
         self.progress = Progress::NotNeeded;
     }
 
-    /// The engine's state after the batch, if it follows the run.
+    /// The engine's state after the batch; `None` if the engine has not seen the run's records.
     fn checkpoint(&self, engine: &SyncedEngine) -> Option<Checkpoint> {
         let has_seen = matches!(self.progress, Progress::Current | Progress::Behind(_));
         has_seen.then(|| engine.engine().checkpoint().ok()).flatten()
     }
 
-    /// Writes the batch; `None` if it is stale.
+    /// Writes the batch; returns `None` if it is stale.
     fn write(
         &self,
         connection: &Connection,
@@ -199,7 +199,7 @@ impl Batch {
             .ok_or_else(|| StoreError::Damaged(format!("run {} vanished", self.run)))
     }
 
-    /// The stored records of the events, once the batch is committed.
+    /// The stored records of the events, after the batch was committed.
     fn take_records(&mut self, appended: Vec<Appended>) -> Vec<Recorded> {
         let events =
             std::mem::take(&mut self.entries).into_iter().filter_map(|entry| match entry {
@@ -210,7 +210,7 @@ impl Batch {
     }
 }
 
-/// The engine numbers its conclusions itself; those numbers have to be the ones that are stored.
+/// Checks that a conclusion was stored at the seq that the engine gave it.
 fn check_seq(stored: u64, expected: u64) -> Result<(), StoreError> {
     if stored == expected {
         return Ok(());
@@ -219,7 +219,7 @@ fn check_seq(stored: u64, expected: u64) -> Result<(), StoreError> {
     Err(StoreError::Damaged(error))
 }
 
-/// What writing a batch led to.
+/// The result of writing a batch.
 struct Written {
     appended: Vec<Appended>,
     head: RunHead,
@@ -237,13 +237,13 @@ impl Store {
         Ok(())
     }
 
-    /// One attempt; `false` if another process changed the run meanwhile.
+    /// Evaluates the batch once; returns `false` if another process changed the run meanwhile.
     fn try_evaluate(
         &self,
         batch: &mut Batch,
         engine: &mut SyncedEngine,
     ) -> Result<bool, StoreError> {
-        // One read transaction: the run does not change while it is looked at.
+        // A read transaction, so that the run does not change while it is read.
         let snapshot = self.connection.unchecked_transaction()?;
         let head = run_head(&snapshot, batch.run.as_str())?;
         batch.reset(head);
@@ -263,9 +263,9 @@ impl Store {
                 break;
             }
         }
-        // The batch keeps the events that were not reached.
+        // After an error, the batch still keeps the events that were not evaluated.
         batch.entries.extend(entries);
-        // Until the batch is committed the engine is ahead of the store.
+        // The engine has seen events that are not stored until the batch is committed.
         engine.clear_position();
         done
     }
@@ -303,7 +303,7 @@ struct Evaluation<'a> {
     connection: &'a Connection,
     settings: &'a StoreSettings,
     next_seq: u64,
-    /// The facts of the batch itself, by payload kind.
+    /// Payload kind and fact key of each event earlier in the batch.
     facts: HashSet<(&'static str, String)>,
 }
 
@@ -334,14 +334,14 @@ impl Evaluation<'_> {
             return done;
         }
         self.next_seq = self.next_seq.saturating_add(u64::from(is_new));
-        // The engine was not asked about this event, so a replay must not ask either.
+        // The engine was not asked about this event, so a replay must not ask it either.
         event.prepared.decision_point = None;
         batch.entries.push(Entry::Event(event, None));
         done
     }
 
-    /// Brings the engine to the run's latest record; `false` if another process changed the run
-    /// meanwhile.
+    /// Shows the run's stored records to the engine; returns `false` if another process changed the
+    /// run meanwhile.
     fn start(&self, batch: &mut Batch, engine: &mut SyncedEngine) -> Result<bool, StoreError> {
         let head = batch.head.as_ref();
         let caught_up = catch_up(self.connection, engine, &batch.run, head, MAX_RECORDS_PER_STEP)?;
@@ -351,7 +351,7 @@ impl Evaluation<'_> {
         Ok(true)
     }
 
-    /// Shows a new event to the engine as the record it will be.
+    /// Shows a new event to the engine as the record that it will become.
     fn step(
         &mut self,
         batch: &mut Batch,
@@ -376,7 +376,8 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Whether the event's fact is in the store, or earlier in the batch.
+    /// Whether an event with the same fact key and payload kind is stored, or is earlier in the
+    /// batch.
     fn is_stored(&mut self, batch: &Batch, event: &PreparedEvent) -> Result<bool, StoreError> {
         let is_stored = match &batch.head {
             Some(head) => append::is_stored(self.connection, head.id, event)?,

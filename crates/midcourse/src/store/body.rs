@@ -14,10 +14,10 @@ use zstd::bulk::Compressor;
 /// Texts longer than this many bytes become bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
 
-/// SQLite stores no longer value, so a greater length is damage.
+/// SQLite stores no value longer than this, so a greater length in a row is damage.
 const MAX_LENGTH: usize = 1 << 30;
 
-/// Space for the note in the middle of a truncated text.
+/// Space reserved for the note in the middle of a truncated text.
 const MAX_NOTE_BYTES: usize = 160;
 
 /// zstd's fastest level, which already compresses logs and source code well.
@@ -26,11 +26,11 @@ const LEVEL: i32 = 1;
 /// A long text that is ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Body {
-    /// Its JSON pointer in the payload.
+    /// The JSON pointer to the text in the payload.
     pub(super) pointer: String,
-    /// The BLAKE3 of the text.
+    /// The BLAKE3 hash of the text.
     pub(super) hash: [u8; 32],
-    /// Its length in bytes, uncompressed.
+    /// The length of the text in bytes, before compression.
     pub(super) length: usize,
     /// The text, compressed with zstd.
     pub(super) bytes: Vec<u8>,
@@ -67,7 +67,7 @@ pub(super) fn take_out(payload: &mut Value) -> Result<Vec<Body>, std::io::Error>
     failed.map_or(Ok(bodies), Err)
 }
 
-/// Puts one text back where it belongs.
+/// Puts one text back at its position in the payload.
 pub(super) fn put_back(
     payload: &mut Value,
     pointer: &str,
@@ -92,17 +92,15 @@ pub(super) fn unpack(hash: &[u8], length: usize, bytes: &[u8]) -> Result<String,
     String::from_utf8(text).map_err(|_| DamagedBody::Unpack)
 }
 
-/// Compresses a text.
 pub(super) fn pack(text: &str) -> std::io::Result<Vec<u8>> {
     compressed(text.as_bytes(), LEVEL)
 }
 
 thread_local! {
-    /// Creating a compressor takes longer than compressing a short text, so it is kept.
+    /// Creating a compressor takes longer than compressing a short text, so each thread keeps one.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Compresses bytes with zstd.
 pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|kept| {
         let mut compressor = match kept.take() {
@@ -116,8 +114,9 @@ pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Truncates a text that is longer than the limit: its head and tail, and between them a note with the
-/// number of bytes left out and the hash of the whole. Truncating the result again changes nothing.
+/// Truncates a text that is longer than the limit to its head and tail, with a note between them
+/// that has the number of bytes left out and the hash of the whole text. Truncating the result
+/// again changes nothing. Returns `None` if the text is short enough.
 pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
     if text.len() <= limit {
         return None;
@@ -133,14 +132,14 @@ pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
 
 /// The position of a text in a payload.
 pub(super) struct Position<'a> {
-    /// Its JSON pointer (RFC 6901).
+    /// The JSON pointer (RFC 6901) to the text.
     pub(super) pointer: &'a str,
-    /// The name of the field that holds it, directly or in a list.
+    /// The name of the field that contains the text, directly or in a list.
     pub(super) field: &'a str,
 }
 
-/// Calls `call` for every text in a payload except the ids and kinds that identify facts. Fields whose
-/// content a host or tool chooses freely have no such ids, so all their texts are visited.
+/// Calls `call` for every text in a payload except ids and kinds ([`IDS`]), which must stay as they
+/// are. Inside a field whose content a host or tool chooses ([`FREE`]), all texts are visited.
 pub(super) fn each_text(payload: &mut Value, call: &mut dyn FnMut(&Position<'_>, &mut String)) {
     walk(payload, "", &mut String::new(), false, call);
 }
@@ -176,7 +175,7 @@ fn walk(
     }
 }
 
-/// Extends the pointer by a field for the duration of `step`.
+/// Runs `step` with the pointer extended by a field.
 fn within(pointer: &mut String, name: &str, step: impl FnOnce(&mut String)) {
     let length = pointer.len();
     pointer.push('/');

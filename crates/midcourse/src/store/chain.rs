@@ -1,22 +1,22 @@
-//! The hash chain of a run: every record commits to all records before it.
+//! The hash chain of a run: the hash of each record covers all records before it.
 //!
-//! A link is the BLAKE3 of the previous link and of the fields that were stored, each preceded by
-//! its length (8 bytes, little endian). Numbers are decimal text; an absent optional field is an
-//! empty field. Anybody with the database and BLAKE3 can check the chain without midcourse.
+//! A link is the BLAKE3 hash of the previous link and of the stored fields, each preceded by its
+//! length (8 bytes, little endian). Numbers are decimal text; an absent optional field is an empty
+//! field. Anybody with the database and BLAKE3 can check the chain without midcourse.
 
-/// The hash that a stored record or report commits to.
+/// The hash of a stored record or report, and of everything before it in its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link([u8; 32]);
 
 impl Link {
-    /// The link before a run's first record.
+    /// The link that precedes a run's first record.
     pub(super) fn genesis(run_id: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
         absorb(&mut hasher, &[b"midcourse run 1", run_id.as_bytes()]);
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The link that follows this one.
+    /// The link that follows this one, for an item with these fields.
     pub(super) fn next(&self, fields: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
@@ -43,7 +43,7 @@ fn absorb(hasher: &mut blake3::Hasher, fields: &[&[u8]]) {
     }
 }
 
-/// The fields of a record that its link commits to.
+/// The fields of a record that its link covers.
 pub(super) struct RecordFields<'a> {
     pub(super) seq: u64,
     pub(super) at: u64,
@@ -57,7 +57,7 @@ pub(super) struct RecordFields<'a> {
     pub(super) payload: &'a str,
 }
 
-/// The link of a record: its fields, then its bodies sorted by pointer.
+/// The link of a record: the hash of its fields, then of its bodies sorted by pointer.
 pub(super) fn record_link<'a>(
     head: &Link,
     record: &RecordFields<'_>,
@@ -72,7 +72,7 @@ pub(super) fn record_link<'a>(
     let mut fields: Vec<&[u8]> = vec![b"record"];
     fields.extend(numbers.iter().map(String::as_bytes));
     fields.push(record.kind.as_bytes());
-    // An empty fact key differs from none.
+    // Distinguishes an empty fact key from an absent one.
     fields.push(if record.fact.is_some() { b"fact" } else { b"" });
     fields.push(record.fact.unwrap_or_default().as_bytes());
     fields.push(record.host.as_bytes());
@@ -88,7 +88,7 @@ pub(super) fn record_link<'a>(
     head.next(&fields)
 }
 
-/// The link of a report about a record. Its content enters as a hash.
+/// The link of a report about a record. Of its content only the hash is covered.
 pub(super) fn report_link(
     head: &Link,
     seq: u64,

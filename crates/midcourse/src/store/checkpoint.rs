@@ -1,4 +1,4 @@
-//! Checkpoints of runs: bringing an engine to where a stored run is.
+//! Checkpoints: restoring the engine's state for a stored run.
 
 use midcourse_core::{Checkpoint, RunId};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -9,18 +9,19 @@ use super::error::StoreError;
 use super::synced_engine::SyncedEngine;
 use super::{Store, read};
 
-/// Records that one step takes in when the checkpoint is behind. After an upgrade the run is folded
-/// again from its start; a long run takes several steps, so that no single step takes long.
+/// The most records that one step folds when the checkpoint is behind the run. After an upgrade a
+/// run is folded again from its start; a long run takes several steps, so that no single step takes
+/// long.
 pub(super) const MAX_RECORDS_PER_STEP: usize = 20_000;
 
-/// Far above the size of any checkpoint; a larger one is damaged.
+/// Far above the size of any valid checkpoint; a larger one is damaged.
 const MAX_CHECKPOINT_BYTES: usize = 1024 * 1024;
 
 /// Records read at a time while folding.
 const PAGE: usize = 256;
 
 impl Store {
-    /// Brings an engine to a stored run's latest record; `false` if the run is not stored.
+    /// Shows the engine all stored records of a run; returns `false` if the run is not stored.
     pub fn fold(&self, run_id: &str, engine: &mut SyncedEngine) -> Result<bool, StoreError> {
         let run = run_id.into();
         loop {
@@ -33,7 +34,7 @@ impl Store {
         }
     }
 
-    /// The stored checkpoint of a run, and how many records it has taken in.
+    /// The stored checkpoint of a run, and how many records of the run it covers.
     pub fn checkpoint(&self, run_id: &str) -> Result<Option<(u64, Checkpoint)>, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(None) };
         let stored = load_checkpoint(&self.connection, head.id)?;
@@ -42,8 +43,8 @@ impl Store {
     }
 }
 
-/// Takes in up to `max` records that the engine has not seen. Returns how many records of the run it
-/// has seen then, or `None` if the run has changed meanwhile.
+/// Shows the engine up to `max` records that it has not seen. Returns how many records of the run
+/// it has seen then, or `None` if the run has changed meanwhile.
 pub(super) fn catch_up(
     connection: &Connection,
     engine: &mut SyncedEngine,
@@ -59,7 +60,8 @@ pub(super) fn catch_up(
         return Ok(Some(head.next_seq));
     }
     let (mut from, checkpoint) = match load_checkpoint(connection, head.id)? {
-        // A checkpoint ahead of the head: the run has grown meanwhile, or the checkpoint is wrong.
+        // The checkpoint covers more records than the run has: the run has grown meanwhile, or the
+        // checkpoint is wrong.
         Some((folded, _)) if folded > head.next_seq => {
             if run_head(connection, run_id.as_str())?.as_ref() != Some(head) {
                 return Ok(None);
@@ -91,7 +93,8 @@ fn fold_rows(
             return Err(StoreError::Damaged(format!("record {from} is missing")));
         }
         for record in &page {
-            // Deliveries and outcomes are among the records, so nothing is asked for here.
+            // The run's deliveries and outcomes are already among the records, so the engine is not
+            // asked for new ones.
             engine.engine_mut().fold(record);
         }
         left = left.saturating_sub(page.len());
@@ -116,7 +119,7 @@ fn load_checkpoint(
     }))
 }
 
-/// Stores a checkpoint. Compressed, it fits into one page of the database.
+/// Stores a checkpoint, compressed so that it fits into one page of the database.
 pub(super) fn save_checkpoint(
     connection: &Connection,
     run: i64,

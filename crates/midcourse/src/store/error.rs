@@ -7,7 +7,7 @@ use crate::sink::TrajectoryError;
 /// SQLite reports this when it cannot extend its shared-memory file: the disk is full.
 const SHARED_MEMORY_FULL: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
-/// Why an operation on the store failed. What was acknowledged before is not affected.
+/// Why an operation on the store failed. Records that were acknowledged before are not affected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another process held the lock until the timeout.
@@ -19,7 +19,7 @@ pub enum StoreError {
     /// The folder or the file cannot be opened for writing.
     #[error("the store cannot be written: {0}")]
     Unwritable(String),
-    /// The content of the file is not what was written.
+    /// The file's content is not what midcourse wrote.
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// A newer release has upgraded the store.
@@ -35,7 +35,7 @@ pub enum StoreError {
         "the store was made by an earlier, unreleased build of midcourse, which this one cannot read"
     )]
     EarlierBuild,
-    /// The event cannot be stored as it is.
+    /// The event is malformed and cannot be stored.
     #[error("the event cannot be stored: {0}")]
     Rejected(String),
     /// The disk or the operating system failed.
@@ -44,7 +44,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What to do about it.
+    /// What the user can do about the error.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Locked => {
@@ -73,7 +73,7 @@ impl StoreError {
     }
 }
 
-/// Whether a column holds a value of the wrong type.
+/// Whether the error means that a column has a value of the wrong type.
 const fn is_conversion(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{
         FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,

@@ -1,8 +1,8 @@
-//! Importing records that were stored elsewhere, as often as one likes.
+//! Importing records from another store or program. Importing them again changes nothing.
 //!
-//! A record that its run already has at the same seq is a duplicate, and so is one whose fact is
-//! stored. A new record goes after the run's latest one. If that gives it another seq than it had,
-//! it keeps the old one as its key, by which the next import recognises it.
+//! A record is a duplicate if the run already has it at the same seq, or has a record with the same
+//! fact key. A new record goes after the run's latest one. If it thereby gets another seq and has
+//! no fact key, its old seq becomes part of a key, by which the next import recognises it.
 
 use rusqlite::Connection;
 
@@ -13,23 +13,23 @@ use super::{Store, read};
 use crate::dedupe::RecordStatus;
 use crate::event::ForeignRecord;
 
-/// What became of the imported records.
+/// How many imported records were new, duplicates and so on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
     /// New records.
     pub new: u64,
-    /// Facts that were stored already.
+    /// Records that were stored already.
     pub duplicates: u64,
-    /// Stored facts that gained fields.
+    /// Stored records that gained fields from an imported one.
     pub merged: u64,
-    /// Stored facts that the same source reported with other content.
+    /// Stored records of which the same source had reported other content in the import.
     pub conflicts: u64,
     /// New records that have another seq here than in the file.
     pub renumbered: u64,
 }
 
 impl Store {
-    /// Imports some records, all or none.
+    /// Imports records in one transaction: all or none.
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
         let mut events = Vec::new();
         for record in records {
@@ -57,7 +57,7 @@ impl Store {
     }
 }
 
-/// Imports one event that had a seq elsewhere; also returns whether it has another one now.
+/// Imports one event with the seq that it had elsewhere. Also returns whether its seq here differs.
 fn import_event(
     connection: &Connection,
     seq: Option<u64>,
@@ -71,7 +71,8 @@ fn import_event(
     }
     let moves = seq != next_seq(connection, &event)?;
     if moves && event.prepared.fact.is_none() {
-        // The seq alone could belong to a record of another file.
+        // A record of another file may have the same seq, so the key also has a hash of the
+        // content.
         let hash = blake3::hash(event.prepared.json.as_bytes()).to_hex();
         let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
         event.prepared.fact = Some(key.into());
@@ -87,7 +88,6 @@ const fn status(appended: &Appended) -> RecordStatus {
     }
 }
 
-/// Whether the run has exactly this record at this seq.
 fn is_stored_at(
     connection: &Connection,
     seq: u64,

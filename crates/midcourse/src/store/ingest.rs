@@ -1,4 +1,4 @@
-//! How a process that lives for one event gets it into the store in time, or into the spill folder.
+//! How a process that handles one event, such as a hook, stores it in time or else spills it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,24 +22,24 @@ use crate::sink::Recorded;
 pub enum Ingested {
     /// Into the store, together with what the engine concluded from it.
     Stored {
-        /// The record.
+        /// The stored record of the event.
         recorded: Recorded,
-        /// What the engine concluded.
+        /// What the engine concluded from the event.
         step: Box<Step>,
     },
-    /// Into the spill folder, durably. The next process that reaches the store takes it in; it is
-    /// too late for a message about it.
+    /// Into the spill folder, durably. The next process that can write to the store takes the event
+    /// in; by then it is too late for a message about it.
     Spilled {
-        /// Why the store did not take it.
+        /// Why the event could not be stored.
         reason: StoreError,
         /// The file in the spill folder.
         file: PathBuf,
     },
 }
 
-/// Stores one event: opens the store, takes in what was spilled before, records and evaluates the
-/// event. If that takes longer than `settings.busy_timeout`, the event goes to the spill folder. An
-/// error means that the event is lost or malformed.
+/// Stores one event: opens the store, takes in events that were spilled before, then records and
+/// evaluates the event. If that takes longer than `settings.busy_timeout`, the event goes to the
+/// spill folder. An error means that the event is lost or malformed.
 pub fn ingest(
     data_dir: &DataDir,
     settings: &StoreSettings,
@@ -63,14 +63,14 @@ pub fn ingest_all(
     events.into_iter().map(|event| intake.take(event, engine)).collect()
 }
 
-/// The events of one process on their way into the store.
+/// Stores the events of one process, in order and within one timeout.
 struct Intake<'a> {
     data_dir: &'a DataDir,
     settings: &'a StoreSettings,
     start: Instant,
-    /// The open store, and the lock of the process that may write to it.
+    /// The open store, and the lock by which processes take turns to write.
     opened: Option<(Store, WriterLock)>,
-    /// Why an earlier event could not be stored.
+    /// Why an earlier event could not be stored; the later ones are then spilled.
     failed: Option<StoreError>,
 }
 
@@ -85,8 +85,8 @@ impl Intake<'_> {
             // The caller gets the error. The note lets the next process record the gap.
             let _ = LossNote::write(self.data_dir, &run_id);
         })?;
-        // A commit that reported a failure may have succeeded. The event is then spilled under the
-        // same key, so that it is recognised as a duplicate when it comes back.
+        // A commit that reported a failure may have succeeded. With a key, the event is recognised
+        // as a duplicate when it is taken in from the spill folder.
         event.prepared.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         let mut batch = Batch::of(vec![event])?;
         let stored = match &self.failed {
@@ -128,14 +128,15 @@ impl Intake<'_> {
             && let Some(marker) = batch.gap_marker(&note)
         {
             store.append(marker)?;
-            // If the note stays, the same marker comes again and is a duplicate.
+            // If the note cannot be removed, the next process writes the same marker, which is a
+            // duplicate.
             let _ = note.remove(self.data_dir);
             store.set_busy_timeout(self.remaining())?;
         }
         store.step_batch(batch, engine)
     }
 
-    /// Opens the store and takes in everything that was spilled, so that this event overtakes none.
+    /// Opens the store and takes in all spilled events first, so that events are stored in order.
     fn open(&self) -> Result<(Store, WriterLock), StoreError> {
         let mut store = Store::open(self.data_dir, self.settings.clone())?;
         let lock = WriterLock::wait(self.data_dir, self.remaining() / 2);
@@ -154,7 +155,7 @@ impl Intake<'_> {
     }
 }
 
-/// Writes an event to the spill folder, redacted. It is durable when this returns.
+/// Redacts an event and writes it to the spill folder. The event is on disk when this returns.
 pub fn spill_event(
     data_dir: &DataDir,
     event: Event,

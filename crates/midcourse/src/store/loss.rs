@@ -1,9 +1,9 @@
 //! Notes about events that could be neither stored nor spilled.
 //!
 //! A process that lives for one event cannot remember a loss, and on a full disk it cannot create a
-//! file about it. So a file of fixed size is created with the store, and counts are overwritten in
-//! place, which needs no space. The next process that stores an event of that run writes a gap
-//! marker first.
+//! file about it. So a file of fixed size is created together with the store, and counts in it are
+//! overwritten in place, which needs no space. The next process that stores an event of the run
+//! writes a gap marker first.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,7 @@ const SLOTS: usize = 128;
 const SLOT: usize = 32;
 const LENGTH: u64 = 128 * 32;
 
-/// The losses of one run: a hash of its id, the time of the first one, and how many.
+/// The losses of one run: a hash of the run's id, the time of the first loss, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slot {
     run: u64,
@@ -36,7 +36,7 @@ pub(super) struct LossNote {
 }
 
 impl LossNote {
-    /// Creates the file at its full length, if it is missing or incomplete.
+    /// Creates the file of loss notes at its full length, if it is missing or incomplete.
     pub(super) fn create_file(data_dir: &DataDir) -> io::Result<()> {
         let path = data_dir.loss_file();
         if path.metadata().is_ok_and(|found| found.len() == LENGTH) {
@@ -71,7 +71,8 @@ impl LossNote {
         write_slot(&mut file, place, &slot)
     }
 
-    /// The number of runs with losses that no gap marker records yet, and of lost events.
+    /// How many runs have losses that no gap marker records yet, and how many events these runs
+    /// lost.
     pub(super) fn outstanding(data_dir: &DataDir) -> (usize, u64) {
         let Ok((_, slots)) = open(&data_dir.loss_file(), false) else { return (0, 0) };
         let lost: Vec<u64> = slots.iter().map(|slot| slot.lost).filter(|lost| *lost > 0).collect();
@@ -86,14 +87,15 @@ impl LossNote {
         Some(Self { slot })
     }
 
-    /// The gap marker. Its key makes a second one a duplicate.
+    /// The gap marker for these losses. It has a fact key, so that a second one is a duplicate.
     pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };
         Event::new(run.clone(), Source::new("midcourse", Channel::Store), at, gap)
             .with_fact(format!("lost:{}:{}", self.slot.since, self.slot.lost))
     }
 
-    /// Removes the note once its gap marker is stored. Losses since then stay noted.
+    /// Removes the note once its gap marker is stored. Losses that were added since then stay
+    /// noted.
     pub(super) fn remove(&self, data_dir: &DataDir) -> io::Result<()> {
         let (mut file, slots) = open(&data_dir.loss_file(), true)?;
         let is_it = |slot: &Slot| slot.run == self.slot.run && slot.since == self.slot.since;

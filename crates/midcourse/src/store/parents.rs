@@ -1,9 +1,9 @@
 //! Which run started which: the row of a parent run always exists before its children's.
 //!
-//! An event of a child run may arrive before its parent's, or before anybody said that the run has a
-//! parent. An unknown parent gets a row and a first record from the store itself, so that whatever a
-//! host reports about it later is merged into that. A run that would be its own ancestor gets no
-//! parent.
+//! An event of a child run may arrive before its parent's first event, or before anybody said that
+//! the run has a parent. For an unknown parent, the store itself creates a row and a first record,
+//! into which later reports about the parent are merged. A run that would be its own ancestor gets
+//! no parent.
 
 use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -15,10 +15,10 @@ use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
 use crate::event::{Channel, FactKey, Source};
 
-/// Ancestors that are followed before the line is taken for a cycle.
+/// How many ancestors are followed; a longer line is taken for a cycle.
 const MAX_ANCESTORS: usize = 64;
 
-/// Inserts the row of a new run, after that of its parent.
+/// Inserts the row of a new run, after the row of its parent.
 pub(super) fn begin_run(
     connection: &Connection,
     event: &PreparedEvent,
@@ -31,7 +31,7 @@ pub(super) fn begin_run(
     insert_row(connection, &event.run, parent, host, at)
 }
 
-/// Adds to a run's row what its `RunStarted` record knows and the row lacks.
+/// Fills the empty fields of a run's row from its `RunStarted` record.
 pub(super) fn complete(
     connection: &Connection,
     run: &RunHead,
@@ -53,7 +53,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// The parent that a run names, unless it is the run itself or one of its descendants.
+/// The parent that a run names; `None` if that is the run itself or one of its descendants.
 fn parent<'a>(
     connection: &Connection,
     identity: &'a RunIdentity,
@@ -76,7 +76,7 @@ fn parent<'a>(
     Ok(None)
 }
 
-/// Gives a parent that is not stored yet a row and its first record.
+/// Creates the row and the first record of a parent that is not stored yet.
 fn ensure_parent(
     connection: &Connection,
     child: &RunIdentity,

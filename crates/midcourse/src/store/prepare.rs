@@ -23,7 +23,7 @@ pub(super) struct PreparedRecord {
     pub(super) fact: Option<FactKey>,
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) redactions: u32,
-    /// Unix milliseconds, as the database holds them.
+    /// The time of the record in Unix milliseconds, as stored in the database.
     pub(super) at_ms: i64,
     /// The payload as JSON; the texts that are in `bodies` are empty here.
     pub(super) json: String,
@@ -36,8 +36,8 @@ pub(super) struct PreparedEvent {
     pub(super) run: RunIdentity,
     pub(super) dedupe_consecutive: bool,
     pub(super) adopts: Option<RunId>,
-    /// The decision point that the event came with. The record carries it only if the engine is
-    /// asked there.
+    /// The decision point that the host allowed for this event. It is copied to the record only if
+    /// the engine is asked at this point.
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) prepared: PreparedRecord,
 }
@@ -98,7 +98,6 @@ impl PreparedRecord {
 }
 
 impl PreparedEvent {
-    /// Prepares an event.
     pub(super) fn new(event: Event, settings: &StoreSettings) -> Result<Self, StoreError> {
         let Event { run, source, at, schema_version, payload, .. } = event;
         let mut record = TrajectoryRecord::new(0, at, payload).in_run(&run);
@@ -119,8 +118,8 @@ impl PreparedEvent {
         &self.prepared.record.payload
     }
 
-    /// The redacted event, for the spill folder. It has no decision point: when it comes back, it is
-    /// too late to deliver a message about it.
+    /// The redacted event, for the spill folder. It has no decision point: when it is taken in
+    /// later, it is too late to deliver a message about it.
     pub(super) fn to_event(&self) -> Event {
         let PreparedRecord { record, source, fact, .. } = &self.prepared;
         Event {

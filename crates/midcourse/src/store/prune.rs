@@ -8,8 +8,8 @@ use super::append::run_head;
 use super::error::StoreError;
 
 impl Store {
-    /// The runs whose latest record, and that of all their descendants, is older than `moment`.
-    /// Children come before their parents, so removing them in order leaves no orphans.
+    /// The runs that have had no record since `moment`, and whose descendants have had none.
+    /// Children come before their parents, so removing the runs in order leaves no orphans.
     pub fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare(
             "WITH RECURSIVE tree(root, run_id, latest, level) AS (
@@ -26,8 +26,8 @@ impl Store {
         Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
     }
 
-    /// Removes a run and the bodies that no other run uses, in one transaction. Returns `false` if the
-    /// run does not exist, or if it or a descendant has a record since `moment`.
+    /// Removes a run, and the bodies that no other run uses, in one transaction. Returns `false` if
+    /// the run does not exist, or if it or a descendant has a record since `moment`.
     pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
         self.write(|connection| {
@@ -49,7 +49,7 @@ impl Store {
         })
     }
 
-    /// Deletes the search index, which still holds the texts of removed records.
+    /// Deletes the search index, which still contains the texts of removed records.
     pub fn delete_search_index(&self) -> Result<(), StoreError> {
         Ok(super::search::remove(&self.data_dir().search_file())?)
     }

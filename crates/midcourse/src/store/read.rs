@@ -1,7 +1,8 @@
-//! Reading records back: rows, their long texts, and what further reports added.
+//! Reading records: rows, their long texts, and the fields that further reports added.
 //!
-//! A [`Row`] is what the `records` table has; a [`StoredRecord`] is complete. Every statement here
-//! runs to its end before it returns, so a reader never blocks a checkpoint of the log for long.
+//! A [`Row`] is one row of the `records` table; a [`StoredRecord`] also has the long texts and
+//! added fields. Every statement here runs to its end before it returns, so a reader never blocks a
+//! checkpoint of the write-ahead log for long.
 
 use midcourse_core::{DecisionPoint, RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -55,34 +56,34 @@ pub(super) struct ReportRow {
     pub(super) link: Link,
 }
 
-/// A complete record: with its long texts and what further reports added.
+/// A complete record: with its long texts and the fields that further reports added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRecord {
-    /// The run it belongs to.
+    /// The run of the record.
     pub run: RunKey,
-    /// Its position in the run.
+    /// The record's position in the run, from 0.
     pub seq: u64,
-    /// When it happened.
+    /// When the event happened.
     pub at: Timestamp,
     /// The schema version of the payload.
     pub schema_version: u32,
-    /// Where the first report came from.
+    /// Where the first report of the event came from.
     pub source: Source,
-    /// Where a message about it could be delivered when it was recorded; `None` if nowhere.
+    /// Where a message about the event could be delivered when it was recorded; `None` if nowhere.
     pub decision_point: Option<DecisionPoint>,
-    /// Its fact key.
+    /// The key by which another report of the same event is recognised, if there is one.
     pub fact: Option<String>,
-    /// Secrets that were redacted.
+    /// The number of secrets that were redacted.
     pub redactions: u32,
-    /// The payload as JSON, with what further reports added.
+    /// The payload as JSON, with the fields that further reports added.
     pub value: Value,
-    /// The payload of the first report, if further reports added something.
+    /// The payload of the first report; `None` if no further report added fields.
     pub first_reported: Option<Value>,
-    /// Conflicting payloads from the same source.
+    /// Other payloads that the same source reported for this event.
     pub conflicts: Vec<Value>,
 }
 
-/// A seq, and the record there or why it cannot be read.
+/// A seq, with the record at that seq or the reason why it cannot be read.
 pub type RecordAtSeq = (u64, Result<StoredRecord, StoreError>);
 
 /// The identity of a run as stored.
@@ -90,14 +91,14 @@ pub type RecordAtSeq = (u64, Result<StoredRecord, StoreError>);
 pub struct RunKey {
     /// The run's id.
     pub run_id: RunId,
-    /// The run that started it.
+    /// The run that started this one, if it is a child run.
     pub parent_run_id: Option<RunId>,
     /// 0 for a run that a person started, 1 for its subagents, and so on.
     pub depth: usize,
 }
 
 impl Row {
-    /// The link of this row if it follows `head` at `seq`.
+    /// The link of this row in the hash chain, if the row follows `head` and has this seq.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         record_link(
             head,
@@ -132,14 +133,15 @@ impl Row {
 }
 
 impl ReportRow {
-    /// The link of this report if it follows `head` and is about the record at `seq`.
+    /// The link of this report in the hash chain, if it follows `head` and is about the record at
+    /// `seq`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         report_link(head, seq, self.at, &self.host, &self.channel, &self.status, &self.hash)
     }
 }
 
 impl StoredRecord {
-    /// The record as the engine reads it. A payload kind of a newer release becomes `Unread`.
+    /// Converts to the engine's record type. A payload kind of a newer release becomes `Unread`.
     pub fn into_record(self) -> TrajectoryRecord {
         let payload = TrajectoryPayload::deserialize(&self.value).unwrap_or_else(|_| {
             let host = self.source.host().to_owned();
@@ -156,7 +158,7 @@ impl StoredRecord {
         }
     }
 
-    /// The record as one JSON object: the fields of a trajectory record, then those of this store.
+    /// The record as one JSON object: the fields of a `TrajectoryRecord`, then the store's own.
     pub fn to_json(&self) -> Value {
         let mut line = json!({
             "schema_version": self.schema_version,
@@ -228,7 +230,6 @@ fn with_bodies(connection: &Connection, mut row: Row) -> Result<Row, StoreError>
     Ok(row)
 }
 
-/// One row of a run.
 pub(super) fn row(connection: &Connection, run: i64, seq: i64) -> Result<Option<Row>, StoreError> {
     let found = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM records WHERE run = ?1 AND seq = ?2"))?
@@ -237,7 +238,7 @@ pub(super) fn row(connection: &Connection, run: i64, seq: i64) -> Result<Option<
     found.map(|row| with_bodies(connection, row)).transpose()
 }
 
-/// Up to `count` rows of a run, in order, from a seq on.
+/// Up to `count` rows of a run, in order, beginning with seq `from`.
 pub(super) fn rows(
     connection: &Connection,
     run: i64,
@@ -292,7 +293,7 @@ fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreErr
         .optional()?)
 }
 
-/// The seqs of a run's records of some kinds, in order.
+/// The seqs of a run's records with one of these payload kinds, in order.
 pub(super) fn seqs_of(
     connection: &Connection,
     run: i64,
@@ -333,7 +334,7 @@ pub(super) fn records(
     Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
 }
 
-/// Up to `count` records as first reported: what the engine was shown.
+/// Up to `count` records with the payloads of their first reports, which the engine was shown.
 pub(super) fn first_reported(
     connection: &Connection,
     run: i64,
@@ -352,9 +353,10 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         at: Timestamp::from_unix_ms(row.at),
         schema_version: row.schema_version,
         value: row.value()?,
-        // This release delivers nothing at a decision point that it does not know.
+        // A decision point of a newer release is read as none: this release delivers nothing there.
         decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
-        // A channel of a newer release is only provenance; the record counts as imported.
+        // A channel of a newer release is read as `Import`; the channel is kept for information
+        // only.
         source: Source::new(&row.host, Channel::from_name(&row.channel).unwrap_or(Channel::Import)),
         fact: row.fact,
         redactions: row.redactions,

@@ -1,4 +1,4 @@
-//! Further reports of a fact that is stored already: what they add, and where they conflict.
+//! Further reports of an event that is stored already: which fields they add, and conflicts.
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use super::prepare::PreparedRecord;
 use super::{body, read};
 use crate::dedupe::{Comparison, RecordStatus, compare};
 
-/// Conflicting versions of one fact that are kept; further ones are only counted as conflicts.
+/// How many conflicting versions of one event are kept; further ones are not stored.
 const MAX_CONFLICTS: usize = 16;
 
-/// Compares another report of a fact with its record and keeps what is new in it.
+/// Compares another report of an event with its record, and stores what is new or conflicting.
 pub(super) fn add(
     connection: &Connection,
     run: &RunHead,
@@ -22,12 +22,12 @@ pub(super) fn add(
 ) -> Result<Appended, StoreError> {
     let reported = report.value()?;
     let same_source = stored.source == report.source;
-    // A source is compared with what it reported itself, not with what others added.
+    // A source's report is compared with its own earlier one, without the fields that others added.
     let known = stored.first_reported.as_ref().filter(|_| same_source).unwrap_or(&stored.value);
     let (status, payload) = match compare(known, &reported, same_source) {
         Comparison::Same => (RecordStatus::Duplicate, None),
-        // The first process to report a run's settings wins. Another one that starts at the same
-        // time may compute a deadline a moment later; that is no conflict.
+        // The first process to report a run's settings wins. Another process that starts at the
+        // same time may compute a slightly later deadline, which is not a conflict.
         _ if is_setting(&report.record.payload) => (RecordStatus::Duplicate, None),
         Comparison::Adds(added) => (RecordStatus::Merged, Some(Value::Object(added))),
         Comparison::Conflicts

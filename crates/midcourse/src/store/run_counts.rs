@@ -15,14 +15,14 @@ pub(super) struct RunCounts<'a> {
     pub(super) ending: Ending<'a>,
 }
 
-/// What a record says about the end of its run.
+/// What a record changes about the end of its run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) enum Ending<'a> {
     #[default]
     Unchanged,
     /// The run ended, with this outcome.
     Ended(&'a str),
-    /// The run continues, so an end that was recorded before no longer holds.
+    /// The run continues, so an end that was recorded before is cleared.
     Continues,
 }
 

@@ -13,19 +13,19 @@ use super::read::unsigned;
 pub struct RunSummary {
     /// The run's id.
     pub run_id: RunId,
-    /// The run that started it.
+    /// The run that started this one, if it is a child run.
     pub parent_run_id: Option<RunId>,
-    /// The host that reported it first.
+    /// The host that reported the run first.
     pub host: String,
-    /// The time of its earliest record.
+    /// The time of the run's earliest record.
     pub started: Timestamp,
-    /// The time of its latest record.
+    /// The time of the run's latest record.
     pub latest: Timestamp,
-    /// When it ended, if its end is recorded and nothing was recorded after it.
+    /// When the run ended; `None` if no end is recorded, or if the run continued after it.
     pub ended: Option<Timestamp>,
-    /// The outcome it ended with.
+    /// The outcome that the run ended with.
     pub outcome: Option<String>,
-    /// The number of records.
+    /// The number of records in the run.
     pub records: u64,
     /// Tool calls that ended or were refused.
     pub calls: u64,
@@ -56,7 +56,7 @@ fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
 }
 
 impl Store {
-    /// The latest runs, newest first.
+    /// Up to `count` runs, newest first.
     pub fn runs(&self, count: usize) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM runs ORDER BY started DESC, id DESC LIMIT ?1"
@@ -65,14 +65,14 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// How many runs there are.
+    /// The number of runs in the store.
     pub fn run_count(&self) -> Result<u64, StoreError> {
         let count =
             self.connection.query_row("SELECT count(*) FROM runs", [], |row| unsigned(row, 0))?;
         Ok(count)
     }
 
-    /// The run with this id.
+    /// The run with this id, if it is stored.
     pub fn run(&self, run_id: &str) -> Result<Option<RunSummary>, StoreError> {
         let found = self
             .connection
@@ -90,7 +90,8 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// The runs that have a fact and a record since `since`, each with the seq of the fact.
+    /// The runs that have a record of this payload kind with this fact key, and any record since
+    /// `since`; each with the seq of that first record.
     pub fn runs_with_fact(
         &self,
         kind: &str,
@@ -108,13 +109,13 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a run has a fact of a payload kind.
+    /// Whether a run has a record of this payload kind with this fact key.
     pub fn has_fact(&self, run_id: &str, kind: &str, fact: &str) -> Result<bool, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(false) };
         Ok(seq_of_fact(&self.connection, head.id, kind, fact)?.is_some())
     }
 
-    /// Up to `count` ids of runs that start with `prefix`.
+    /// Up to `count` run ids that start with `prefix`.
     pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare_cached(
             "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 \

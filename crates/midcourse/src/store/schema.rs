@@ -18,16 +18,16 @@ use super::error::StoreError;
 use super::settings::Durability;
 use crate::data_dir::sync_folder;
 
-/// The upgrades from each version to the next; the first one creates a store.
+/// SQL scripts: the first creates a store, each further one upgrades it to the next version.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
 /// The schema version of this release.
 pub(super) const VERSION: u32 = 1;
 
-/// Pause between two attempts to create a store.
+/// The pause between two attempts to create a store.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Prepared statements that a connection keeps: more than there are in the code.
+/// How many prepared statements a connection keeps: more than the code has.
 const MAX_PREPARED_STATEMENTS: usize = 64;
 
 /// Opens the database at `path` for writing, and creates it if there is none.
@@ -37,8 +37,9 @@ pub(super) fn open(
     busy_timeout: Duration,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // If SQLite does not find the file, it retries read-only, and by then another process may have
-    // created it: the connection would be read-only. So the file is created before SQLite opens it.
+    // If the file does not exist, SQLite may retry read-only just as another process creates the
+    // file, and the connection would then be read-only. So the file is created before SQLite opens
+    // it.
     if !path.try_exists()? {
         create_file(path)?;
     }
@@ -53,7 +54,7 @@ pub(super) fn open(
     Ok(connection)
 }
 
-/// Opens the database read-only. It still takes part in the locking.
+/// Opens the database read-only. The connection still takes part in locking.
 pub(super) fn open_read_only(
     path: &Path,
     busy_timeout: Duration,
@@ -77,7 +78,7 @@ pub(super) fn version(connection: &Connection) -> Result<u32, StoreError> {
     Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
 }
 
-/// A timeout within the range that SQLite accepts.
+/// Shortens a timeout to the range that SQLite accepts.
 pub(super) fn bounded(busy_timeout: Duration) -> Duration {
     busy_timeout.min(Duration::from_secs(7 * 24 * 3_600))
 }
@@ -89,8 +90,8 @@ fn configure(
 ) -> Result<(), StoreError> {
     connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
     connection.busy_timeout(bounded(busy_timeout))?;
-    // The write-ahead log stays when the last process leaves: deleting and creating it again would
-    // cost each hook more than everything else it does.
+    // Keep the write-ahead log when the last process closes the store: deleting it and creating it
+    // again would take each hook longer than everything else it does.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let synchronous = match durability {
         Durability::Full => "FULL",
@@ -104,7 +105,7 @@ fn configure(
     Ok(())
 }
 
-/// Creates the empty file, readable by its owner only.
+/// Creates the empty database file, readable by its owner only.
 pub(super) fn create_file(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -114,8 +115,8 @@ pub(super) fn create_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Creates the tables; other processes may try at the same time. If two switch to the write-ahead log
-/// at once, SQLite reports a lock to one of them without waiting, so this waits instead.
+/// Creates the tables, retrying until the timeout: if two processes switch to the write-ahead log
+/// at once, SQLite reports a lock to one of them without waiting.
 fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
@@ -128,8 +129,8 @@ fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Resul
     }
 }
 
-/// Creates the tables. The file names are durable before any process can see the tables, so no record
-/// is ever acknowledged in a file that a power cut could remove.
+/// Creates the tables in one attempt. The file names are synced before any process can see the
+/// tables, so no record is acknowledged in a file that a power cut could remove.
 fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -150,14 +151,14 @@ fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     upgrade(connection, &STEPS)
 }
 
-/// A number that changes with the text of the schema. It is fixed with the first release.
+/// A hash of the schema's text, which changes with every unreleased change of the schema.
 fn fingerprint() -> i32 {
     let hash = xxhash_rust::xxh3::xxh3_64(STEPS.concat().as_bytes());
     let [low, middle, high, ..] = hash.to_le_bytes();
     i32::from_le_bytes([low, middle, high, b'M'])
 }
 
-/// Refuses a store that another unreleased build made.
+/// Refuses a store that an unreleased build made with another schema.
 fn check_fingerprint(connection: &Connection) -> Result<(), StoreError> {
     let found: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     if found == fingerprint() { Ok(()) } else { Err(StoreError::EarlierBuild) }

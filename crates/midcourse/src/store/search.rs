@@ -1,7 +1,7 @@
 //! Full-text search over all records, through an index in a file of its own.
 //!
-//! The process that searches brings the index up to date; hooks never do. It can be deleted at any
-//! time and is then built again.
+//! A process that searches brings the index up to date first; hooks never do. The index can be
+//! deleted at any time and is then built again.
 
 use std::path::Path;
 
@@ -19,23 +19,23 @@ const VERSION: u32 = 1;
 /// Records indexed per transaction.
 const PAGE: i64 = 500;
 
-/// The searchable part of each text, in bytes from its start.
+/// How many bytes of each text, from its start, are searchable.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// A record that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// The run.
+    /// The run of the record.
     pub run_id: RunId,
     /// The record's position in the run.
     pub seq: u64,
-    /// The kind of its payload.
+    /// The kind of the record's payload.
     pub kind: String,
     /// The matching line, shortened.
     pub excerpt: String,
 }
 
-/// The index of a store.
+/// The search index of a store.
 pub struct SearchIndex {
     connection: Connection,
 }
@@ -89,7 +89,7 @@ impl SearchIndex {
         while upto < last {
             progress(u64::try_from(last.saturating_sub(upto)).unwrap_or_default());
             match self.index_page(store, upto)? {
-                // The remaining records were removed meanwhile.
+                // The remaining records were removed from the store meanwhile.
                 done if done == upto => break,
                 done => upto = done,
             }
@@ -153,7 +153,7 @@ impl SearchIndex {
     }
 }
 
-/// Deletes the index.
+/// Deletes the files of the index.
 pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     for end in ["", "-wal", "-shm"] {
         let mut name = file.as_os_str().to_owned();
@@ -189,7 +189,7 @@ fn searchable(mut value: Value) -> String {
     all
 }
 
-/// The line that contains the first word, shortened.
+/// The line of the text that contains the first word, shortened.
 fn excerpt(text: &str, words: &str) -> String {
     const WIDTH: usize = 120;
     let word = words.split_whitespace().next().unwrap_or_default().to_lowercase();

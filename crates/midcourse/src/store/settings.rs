@@ -1,4 +1,4 @@
-//! How a store keeps what it is given.
+//! Settings of a store: durability, limits, redaction and timeouts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::redact::Redaction;
 /// The settings of a store. The defaults are the safe ones.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// What an acknowledgement promises.
+    /// What is guaranteed about a record when the store returns it.
     pub durability: Durability,
     /// Texts longer than this many bytes are stored with their middle left out.
     pub body_limit: usize,
@@ -28,7 +28,7 @@ impl Default for StoreSettings {
     }
 }
 
-/// What an acknowledgement promises.
+/// What is guaranteed about a record when the store returns it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The record survives a kill, a crash of the operating system and a power cut.

@@ -1,9 +1,9 @@
-//! The spill folder: events that the store did not take in time.
+//! The spill folder: events that could not be stored in time, for example because of a lock.
 //!
 //! Each event is one file: written under a temporary name, synced, renamed, and the folder synced,
-//! so it is complete or absent. The names sort by the events' times. The next process that writes to
-//! the store takes the files in first. A file that is taken in twice, because a process died before
-//! it removed it, is recognised as a duplicate by its fact key.
+//! so a file is complete or absent. The names sort by the events' times. The next process that
+//! writes to the store takes the files in first. If a process dies before it removes a file, the
+//! file is taken in twice; the second time its fact key marks it as a duplicate.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use super::prepare::PreparedEvent;
 use crate::data_dir::{DataDir, sync_folder};
 use crate::event::Event;
 
-/// The version of the file format.
+/// The version of the spill file format.
 const VERSION: u32 = 1;
 
-/// Files that are taken in with one commit.
+/// How many files are taken in with one commit.
 const MAX_FILES_PER_COMMIT: usize = 256;
 
 const UNFINISHED: &str = "tmp";
@@ -51,7 +51,8 @@ pub(super) fn write(data_dir: &DataDir, event: &PreparedEvent) -> io::Result<Pat
         new.sync_all()?;
         fs::rename(&unfinished, &file)?;
         sync_folder(&folder)?;
-        // The process that created the spill folder may have died before it synced this one.
+        // The process that created the spill folder may have died before it synced the data
+        // directory.
         sync_folder(data_dir.path())
     });
     if let Err(error) = written {
@@ -71,7 +72,7 @@ fn new_file(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// The files with this extension, oldest event first.
+/// The spill files with this extension, oldest event first.
 fn waiting(data_dir: &DataDir, end: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(data_dir.spill_folder()) {
         Ok(entries) => entries,
@@ -89,7 +90,7 @@ fn waiting(data_dir: &DataDir, end: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Descriptions of the files left in the spill folder.
+/// Descriptions of the files in the spill folder, for `verify`.
 pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     let mut whats = Vec::new();
     for (end, what) in [
@@ -102,13 +103,13 @@ pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     Ok(whats)
 }
 
-/// Whether the spill folder holds events.
+/// Whether the spill folder contains events.
 pub fn has_spilled(data_dir: &DataDir) -> bool {
     waiting(data_dir, DONE).is_ok_and(|files| !files.is_empty())
 }
 
 impl Store {
-    /// Takes in events from the spill folder, in order, and returns how many; 0 means that none is
+    /// Stores events from the spill folder, in order, and returns how many; 0 means that none is
     /// left. The engine sees them with the next step of their run. A file that cannot be read or
     /// stored is renamed and kept.
     pub fn ingest_spilled(&mut self) -> Result<usize, StoreError> {
@@ -122,9 +123,9 @@ impl Store {
                     events.push((wire.event, wire.redactions));
                     taken.push(file);
                 }
-                // A newer release wrote it and will take it in.
+                // A newer release wrote this file and will take it in.
                 Ok(None) => {}
-                // Another process took it in.
+                // Another process took this file in.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&file),
                 Err(error) => return Err(error.into()),
@@ -135,7 +136,8 @@ impl Store {
         }
         for (file, stored) in taken.iter().zip(self.append_redacted(events)?) {
             match stored {
-                // If this fails, the next process finds the same facts to be duplicates.
+                // If the file cannot be removed, the next process takes it in again, as a
+                // duplicate.
                 Ok(_) => drop(fs::remove_file(file)),
                 Err(_) => set_aside(file),
             }
@@ -145,7 +147,7 @@ impl Store {
 }
 
 fn set_aside(file: &Path) {
-    // If this fails too, the next process tries again.
+    // If renaming fails too, the next process tries again.
     let _ = fs::rename(file, file.with_extension(UNREAD));
 }
 

@@ -1,4 +1,4 @@
-//! One step: an event recorded, evaluated and, where a message is due, answered, in one commit.
+//! One step: stores an event, the engine's conclusions and any delivery with one commit.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::event::Event;
 use crate::sink::Recorded;
 
 impl Store {
-    /// Records an event and what the engine concludes from it. The deliveries of the step are stored
-    /// when this returns.
+    /// Stores an event and what the engine concludes from it. The deliveries of the step are on
+    /// disk when this returns.
     pub fn step(
         &mut self,
         event: Event,
@@ -23,7 +23,7 @@ impl Store {
         self.step_batch(&mut batch, engine)
     }
 
-    /// The same for an event that is prepared already.
+    /// Like [`step`](Self::step), for a batch of events that are already prepared.
     pub(super) fn step_batch(
         &mut self,
         batch: &mut Batch,

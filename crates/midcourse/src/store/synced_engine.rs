@@ -1,32 +1,32 @@
-//! An engine, and how far into a stored run it has come.
+//! An engine, and how far it has followed a stored run.
 //!
-//! The store brings the engine to a run's latest record before it asks it about the next one
-//! ([`checkpoint`](super::checkpoint)). An engine that is there already is not moved.
+//! Before the store shows a new event to the engine, it shows it all earlier records of the run
+//! ([`checkpoint`](super::checkpoint)). An engine that has seen them already is used as it is.
 
 use midcourse_core::{Checkpoint, CheckpointError, Engine, RunId};
 
 use super::chain::Link;
 
-/// An engine that the store keeps in step with a run.
+/// An engine that the store keeps up to date with a run.
 pub struct SyncedEngine {
     engine: Engine,
-    /// The engine before it has seen anything, to start another run from.
+    /// The engine's state before it has seen any record, to start another run from.
     empty: Checkpoint,
     position: Option<(RunId, Link)>,
 }
 
 impl SyncedEngine {
-    /// Takes an engine that has seen nothing yet.
+    /// Wraps an engine that has seen no records yet.
     pub fn new(engine: Engine) -> Result<Self, CheckpointError> {
         Ok(Self { empty: engine.checkpoint()?, engine, position: None })
     }
 
-    /// The engine.
+    /// The wrapped engine.
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Takes the engine out.
+    /// Unwraps the engine.
     pub fn into_engine(self) -> Engine {
         self.engine
     }
@@ -35,12 +35,12 @@ impl SyncedEngine {
         &mut self.engine
     }
 
-    /// Whether the engine has taken in this run up to exactly this link.
+    /// Whether the engine has seen the records of this run up to exactly this link.
     pub(super) fn is_at(&self, run: &RunId, link: &Link) -> bool {
         self.position.as_ref().is_some_and(|(at, head)| at == run && head == link)
     }
 
-    /// Notes that the engine has taken in the run up to this link.
+    /// Notes that the engine has seen the records of the run up to this link.
     pub(super) fn set_position(&mut self, run: &RunId, link: Link) {
         self.position = Some((run.clone(), link));
     }
@@ -50,7 +50,7 @@ impl SyncedEngine {
         self.position = None;
     }
 
-    /// Loads a checkpoint; returns `false` and starts from nothing if there is none that fits.
+    /// Loads a checkpoint. Without a usable one, resets the engine and returns `false`.
     pub(super) fn load(&mut self, checkpoint: Option<Checkpoint>) -> bool {
         self.position = None;
         if let Some(checkpoint) = checkpoint

@@ -1,7 +1,7 @@
 //! Verifying a store: gapless seqs, unbroken hash chains, readable bodies, correct counts.
 //!
-//! A run may grow while it is verified, so it is verified as of the moment when its row was read:
-//! the records up to then no longer change, and later reports are left out.
+//! A run may grow while it is verified, so only what existed when its row was read is verified: the
+//! records up to then no longer change, and later reports are left out.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ const PAGE: usize = 64;
 /// A defect that verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The run, if the defect is in one run.
+    /// The run with the defect; `None` if the defect is not in one run.
     pub run_id: Option<RunId>,
-    /// What is wrong.
+    /// What is wrong, for the user.
     pub description: String,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A run as it was at one moment.
+/// The row of a run when its verification began.
 struct Snapshot {
     head: RunHead,
     summary: RunSummary,
@@ -46,8 +46,8 @@ struct Snapshot {
 }
 
 impl Store {
-    /// Verifies what is not part of one run: the database file, events left in the spill folder, and
-    /// losses that no gap marker records yet.
+    /// Verifies everything outside the runs: the database file, events left in the spill folder,
+    /// and losses that no gap marker records yet.
     pub fn verify_file(&self) -> Result<Vec<Finding>, StoreError> {
         let mut whats = Vec::new();
         let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
@@ -89,7 +89,7 @@ impl Store {
         if !walk.findings.is_empty()
             && append::run_head(&self.connection, run_id.as_str())?.is_none()
         {
-            // The run was removed or adopted by another run meanwhile.
+            // Meanwhile the run was removed, or adopted by another run.
             return Ok(Vec::new());
         }
         let find = |description| Finding { run_id: Some(run_id.clone()), description };
@@ -142,7 +142,7 @@ impl Store {
     }
 }
 
-/// The state of walking along one run's records.
+/// The state of verifying one run record by record.
 struct Walk {
     findings: Vec<String>,
     next_seq: u64,
@@ -216,8 +216,8 @@ impl Walk {
         self.advance(&expected, &report.link, &format!("a report about record {}", report.seq));
     }
 
-    /// Moves along the chain. A break is reported once: the links after a changed record still
-    /// commit to its old content.
+    /// Compares the next link of the chain. A break is reported once: all links after a changed
+    /// record still cover its old content.
     fn advance(&mut self, expected: &Link, found: &Link, what: &str) {
         if expected != found && !self.chain_broken {
             self.chain_broken = true;

@@ -1,10 +1,10 @@
-//! The write-ahead log of the database, and how it stays short.
+//! Keeps the database's write-ahead log short.
 //!
-//! SQLite's automatic checkpointing does not suit processes that live for one event: what it knows
-//! about a checkpointed log is lost with the last process, so the log would grow without bound and
-//! be checkpointed at every event. Here the log is checkpointed and truncated once it exceeds
-//! [`CHECKPOINT_BYTES`], so a fresh process reads little more than that. A reader in the middle of a
-//! transaction only postpones it.
+//! SQLite's automatic checkpointing does not suit processes that live for one event: when the last
+//! process closes the database, SQLite forgets how much of the log is checkpointed, so the log
+//! would grow without bound and be checkpointed at every event. Here the log is checkpointed and
+//! truncated once it exceeds [`CHECKPOINT_BYTES`], so a new process reads little more than that. If
+//! a reader is in the middle of a transaction, the checkpoint is postponed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use crate::data_dir::sync_folder;
 
-/// Length from which the log is checkpointed. A fresh process has to read the log, so a long one
-/// slows every hook; a checkpoint takes three syncs, so a short one slows some of them more.
+/// The length from which the log is checkpointed. A new process has to read the log, so a higher
+/// limit slows every hook; a checkpoint takes three syncs, so a lower limit makes more hooks wait
+/// for one.
 pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
 
 /// The write-ahead log of one database.
@@ -24,7 +25,7 @@ pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
 pub(super) struct WriteAheadLog {
     file: PathBuf,
     checkpoint_bytes: u64,
-    /// Its length when this process last looked.
+    /// The log's length in bytes when this process last looked.
     length: u64,
 }
 
@@ -38,8 +39,8 @@ impl WriteAheadLog {
         log
     }
 
-    /// Call before a commit, while the store is locked. A process that finds the log empty or
-    /// missing syncs the folder, so the name of a log that holds a commit is always durable.
+    /// Call this before a commit, while the store is locked. If the log is empty or missing, its
+    /// folder is synced, so that the name of a log with a commit in it survives a power cut.
     pub(super) fn before_commit(&mut self) -> Result<(), StoreError> {
         if self.length == 0
             && let Some(folder) = self.file.parent()
@@ -53,7 +54,7 @@ impl WriteAheadLog {
         fs::metadata(&self.file).map_or(0, |found| found.len())
     }
 
-    /// Call after a commit. Checkpoints the log if it is long.
+    /// Call this after a commit. Checkpoints the log if it is long.
     pub(super) fn after_commit(
         &mut self,
         connection: &Connection,
@@ -67,8 +68,8 @@ impl WriteAheadLog {
         }
     }
 
-    /// Moves the log's content into the database and truncates it, unless a reader is active: then
-    /// it is left for a later commit.
+    /// Copies the log's content into the database and truncates the log. While a reader is active
+    /// this does nothing, and a later commit tries again.
     pub(super) fn checkpoint(
         &mut self,
         connection: &Connection,

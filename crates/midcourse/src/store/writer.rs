@@ -14,10 +14,10 @@ use crate::data_dir::DataDir;
 use crate::event::Event;
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
-/// The capacity of the queue.
+/// How many events can be queued.
 const QUEUE: usize = 1024;
 
-/// Events that share one commit, at most.
+/// The most events that share one commit.
 const BATCH: usize = 256;
 
 struct Job {
@@ -70,10 +70,11 @@ impl Drop for StoreWriter {
     }
 }
 
-/// Writes batches until the last sender is gone, and then truncates the write-ahead log.
+/// Writes batches of queued events until the last sender is gone, then truncates the write-ahead
+/// log.
 ///
-/// After a failure the same connection is kept: it overwrites what it could not sync with the next
-/// batch, where a new connection would take it for committed. Only a damaged store is opened again.
+/// After a failed commit the same connection is kept: its next commit overwrites what could not be
+/// synced, while a new connection would take that for committed. Only a damaged store is reopened.
 fn write(
     mut queue: mpsc::Receiver<Job>,
     store: Store,
@@ -99,7 +100,7 @@ fn write(
         match written {
             Ok(recorded) => {
                 for (reply, recorded) in replies.into_iter().zip(recorded) {
-                    // A caller that stopped waiting still has its record.
+                    // If the caller has stopped waiting, its event is stored all the same.
                     let _ = reply.send(recorded.map_err(TrajectoryError::from));
                 }
             }

@@ -1,9 +1,9 @@
 //! A lock file by which short-lived processes queue before they write.
 //!
-//! A batch is evaluated before its transaction and evaluated again if another process was faster.
-//! Without a queue, many processes at once would do most of that work for nothing. The lock is only
-//! an optimisation: the transaction is what keeps the store correct. A process that cannot get the
-//! lock in time continues without it, and a process that dies releases it.
+//! A batch is evaluated before its transaction, and again if another process wrote to the run
+//! first. Without a queue, many processes at once would do most of that work in vain. The lock only
+//! saves work: correctness depends on the transaction alone. A process that cannot get the lock in
+//! time continues without it, and the system releases the lock of a process that dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::data_dir::DataDir;
 
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
-/// The lock, held until it is dropped; or nothing, if it could not be had.
+/// The lock until this is dropped; no lock if it could not be obtained.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     _file: Option<File>,
