@@ -1,15 +1,15 @@
 //! Unique ids for tool calls.
 //!
-//! A fact about a call is identified by the call's id, which has to be unique in a run. Some models
+//! Records of a call are identified by the call's id, which has to be unique in a run. Some models
 //! count their calls anew in each response, or give no id at all. The second call with an id is
 //! recorded as `id#2`, so that it is not taken for the first one. The loop reports each call up to
-//! three times: when it starts, when it has returned, and as ended; the last two are one fact.
+//! three times: when it starts, when it has returned, and as ended; the last two become one record.
 
 use std::collections::HashMap;
 
 use midcourse::{CallId, TrajectoryPayload};
 
-/// The calls of one run, by the ids that the model gave them.
+/// For each id that the model gave to calls of a run, how often it was used.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(HashMap<String, Uses>);
 
@@ -22,7 +22,8 @@ struct Uses {
 }
 
 impl Calls {
-    /// Gives a payload the unique id of its call; `false` if the fact was reported before.
+    /// Replaces the call id in a payload by the unique one; returns `false` if the same thing was
+    /// reported before.
     pub(crate) fn identify(&mut self, payload: &mut TrajectoryPayload) -> bool {
         match payload {
             TrajectoryPayload::ToolStarted { tool_call_id, .. } => {
@@ -43,7 +44,7 @@ impl Calls {
         name(id, uses.started)
     }
 
-    /// Counts a call that has returned. A refused call never started.
+    /// Counts a call that has returned. A refused call returns without having started.
     pub(crate) fn returned(&mut self, id: &str) -> CallId {
         let uses = self.of(id);
         uses.returned = uses.returned.saturating_add(1);
@@ -51,14 +52,15 @@ impl Calls {
         name(id, uses.returned)
     }
 
-    /// Counts a call that is reported as ended; `None` if it was reported as returned before.
+    /// Counts a call that is reported as ended; returns `None` if it was reported as returned
+    /// before.
     fn end(&mut self, id: &str) -> Option<CallId> {
         let uses = self.of(id);
         uses.ended = uses.ended.saturating_add(1);
         (uses.ended > uses.returned).then(|| self.returned(id))
     }
 
-    /// Forgets calls that were open when the run was interrupted: they will not return.
+    /// Forgets calls that had not returned when the run was interrupted: they never will.
     pub(crate) fn abandon_open(&mut self) {
         for uses in self.0.values_mut() {
             uses.returned = uses.started;

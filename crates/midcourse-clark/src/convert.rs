@@ -1,9 +1,9 @@
 //! Converts records between clark-agent and midcourse, both ways and without loss.
 //!
-//! The JSON of the shared payload kinds is the same, so stored files need no conversion. In memory the
-//! types are converted field by field: through JSON, clark-agent would stamp messages that have no
-//! time with the time of reading. Every variant is named, so a new one does not compile until somebody
-//! decides how it converts.
+//! The JSON of the payload kinds that both have is the same, so stored files need no conversion. In
+//! memory the types are converted field by field: by way of JSON, clark-agent would give messages
+//! without a time the current one. Every variant is named, so code for a new variant is required by
+//! the compiler.
 
 mod event;
 mod from_clark;

@@ -1,16 +1,18 @@
-//! Never break the agent: catches panics of this crate and of custom providers and callbacks.
+//! Catches panics of this crate and of custom providers and callbacks, so that none reaches the
+//! agent.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs work that may panic. Returns `None` if it did; the caller must drop its partial results.
+/// Runs work that may panic. Returns `None` if it panics; the caller must then drop partial
+/// results.
 pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// The same for async work.
+/// Like [`guard`], for async work.
 pub(crate) async fn guard_all<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match guard(|| work.as_mut().poll(context)) {

@@ -1,4 +1,4 @@
-//! The plugin: what the loop calls, and which run it belongs to.
+//! The plugin that the loop calls, and how it knows the current run.
 //!
 //! The loop's hooks do not say which run they belong to, so one plugin serves one run at a time. Runs
 //! may follow each other; a child run gets a plugin of its own ([`Midcourse::child`]). Nothing here
@@ -24,7 +24,7 @@ use crate::run::Run;
 use crate::setup::Setup;
 use crate::trouble::Trouble;
 
-/// Runs whose gap markers are still to be written; beyond it the oldest is given up.
+/// How many earlier runs with unwritten gap markers are kept. Of more, the oldest is given up.
 const MAX_UNFLUSHED_RUNS: usize = 64;
 
 /// Records the runs of a loop and adds messages to its tool results and requests.
@@ -36,18 +36,18 @@ pub struct Midcourse {
 #[derive(Default)]
 struct State {
     run: Option<Arc<Run>>,
-    /// The previous run, which the loop may be started on again.
+    /// The previous run, in case the loop is started on it again.
     previous: Option<Arc<Run>>,
     unflushed: Vec<Arc<Run>>,
 }
 
 impl Midcourse {
-    /// Records into a sink, with the engine that midcourse ships.
+    /// Records into a sink, with midcourse's default engine.
     pub fn new(sink: Arc<dyn TrajectorySink>) -> Self {
         Self::with_monitor(Monitor::with_sink(sink))
     }
 
-    /// Records with a monitor, which may continue stored runs.
+    /// Records with a monitor. If the monitor has a store, stored runs are continued.
     pub fn with_monitor(monitor: Monitor) -> Self {
         let monitor = monitor.host("clark-agent");
         Self::of(Setup { monitor, on_trouble: Arc::new(|_| {}) })
@@ -57,7 +57,8 @@ impl Midcourse {
         Self { setup, state: Mutex::default() }
     }
 
-    /// Sets how engines are made, one per run. The identity is that of the run, if it has one.
+    /// Sets a function that makes the engine of each run. It gets the run's identity, if there is
+    /// one.
     #[must_use]
     pub fn with_engine(
         mut self,
@@ -82,7 +83,7 @@ impl Midcourse {
         self
     }
 
-    /// A plugin for a child run: the same sink, and a state of its own.
+    /// A plugin for a child run: it has the same sink and settings, but its own state.
     pub fn child(&self) -> Self {
         Self::of(self.setup.clone())
     }
@@ -95,7 +96,8 @@ impl Midcourse {
             .context_transform_arc(Arc::<Self>::clone(self))
     }
 
-    /// Records that the run ended with an error. The loop returns it only to its caller.
+    /// Records that the run ended with an error. Call it with the error that the loop returned: the
+    /// loop does not report errors to plugins.
     pub async fn failed(&self, error: &LoopError) {
         let run = self.state().run.clone();
         let Some(run) = run.filter(|run| !run.has_ended()) else { return };
@@ -132,7 +134,7 @@ impl Midcourse {
         }
     }
 
-    /// The loop starts. Its next event may say which run it is.
+    /// Prepares for a new run when the loop starts. The loop's next event may identify the run.
     async fn start(&self) {
         {
             let mut state = self.state();
@@ -140,7 +142,7 @@ impl Midcourse {
             let previous = state.previous.clone();
             state.unflushed.extend(previous);
         }
-        // A marker that cannot be written now is tried again with the next run.
+        // A gap marker that cannot be written now is tried again with the next run.
         let _ = self.flush().await;
     }
 
@@ -172,7 +174,7 @@ impl Midcourse {
         }
     }
 
-    /// The current run; unnamed until it is identified.
+    /// The current run; it has no id until it is identified.
     fn run(&self) -> Arc<Run> {
         if let Some(run) = &self.state().run {
             return Arc::clone(run);
@@ -196,7 +198,7 @@ impl Plugin for Midcourse {
             after_tool_call: true,
             context_transform: true,
             event_observer: true,
-            // The hooks of a child could not be distinguished from its parent's.
+            // If a child used this plugin, its hooks could not be distinguished from its parent's.
             inheritable_to_child: false,
             ..PluginCapabilities::default()
         }
@@ -225,7 +227,7 @@ impl AfterToolCall for Midcourse {
         result.content.push(ToolResultBlock::Text(TextContent { text }));
         AfterToolDecision {
             result: Some(result),
-            // With a new result the loop would recompute the error mark; this keeps the old one.
+            // Without this, the loop would decide again whether the changed result is an error.
             mark_error: Some(ctx.is_error),
             terminate: None,
         }

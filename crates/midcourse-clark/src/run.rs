@@ -1,7 +1,7 @@
-//! One run: what the loop reports about it, and the messages that wait for its next request.
+//! One run: records what the loop reports, and keeps the messages for its next request.
 //!
-//! Tools of one batch return at the same time, so each report of the loop is recorded and evaluated
-//! before the next one. A delivery is on record before its message goes to the model.
+//! Tools of one batch may return at the same time, so reports are recorded and evaluated one after
+//! the other. A delivery is stored before its message goes to the model.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     setup: Setup,
     run_id: OnceLock<RunId>,
     monitored: MonitoredRun,
-    /// Held for a whole report.
+    /// Locked during a report, so that reports are handled one after the other.
     calls: AsyncMutex<Calls>,
     requests: Mutex<Requests>,
     has_ended: AtomicBool,
@@ -34,8 +34,8 @@ pub(crate) struct Run {
 struct Requests {
     /// Messages that wait for the next request.
     pending: Vec<Delivery>,
-    /// The latest request and the text that was added to it. The loop builds a request anew for each
-    /// attempt; every attempt gets the same text.
+    /// The iteration of the latest request, and the text that was added to that request. The loop
+    /// builds a request anew for each attempt; every attempt gets the same text.
     latest: Option<(usize, Option<String>)>,
 }
 
@@ -44,7 +44,7 @@ impl Run {
         Self::with_calls(setup, setup.monitor.start(identity), Calls::default())
     }
 
-    /// The same run, when the loop is started on it again.
+    /// Continues a run when the loop is started on it again.
     pub(crate) async fn restarted(setup: &Setup, before: &Self) -> Self {
         let mut calls = std::mem::take(&mut *before.calls.lock().await);
         calls.abandon_open();
@@ -75,17 +75,17 @@ impl Run {
         self.monitored.flush().await
     }
 
-    /// Names the run.
+    /// Sets the identity of the run and records its start.
     pub(crate) async fn begin(&self, identity: RunIdentity) {
         let _report = self.calls.lock().await;
-        // It is set once: a run never gets a second identity.
+        // A run is identified once, so the cell is still empty.
         let _ = self.run_id.set(identity.run_id.clone());
         let report = self.monitored.identify(identity).await;
         let deliveries = self.checked(report);
         self.requests().pending.extend(deliveries);
     }
 
-    /// Records what the loop reports.
+    /// Records a payload that the loop reported.
     pub(crate) async fn report(&self, mut payload: TrajectoryPayload) {
         let mut calls = self.calls.lock().await;
         if matches!(payload, TrajectoryPayload::RunEnded { .. }) {
@@ -102,8 +102,8 @@ impl Run {
 
     /// Records a tool's result, or a refused call; returns the text to add to the result.
     ///
-    /// The tool's own result is recorded here: the loop's event comes later and has our text in it. A
-    /// result that ends the run goes to the user and is not changed.
+    /// The tool's own result is recorded here, because the loop's event comes later and contains
+    /// our text. A result that ends the run goes to the user and is not changed.
     pub(crate) async fn tool_returned(
         &self,
         call: &ToolCall,
@@ -127,7 +127,7 @@ impl Run {
         Delivery::labelled_text(&feedback)
     }
 
-    /// Whether a request gets a text.
+    /// Whether there is a text to add to the request of this iteration.
     pub(crate) fn has_guidance(&self, iteration: usize) -> bool {
         let requests = self.requests();
         match &requests.latest {
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// The text for a request: the same for each attempt.
+    /// The text to add to the request of this iteration; each attempt gets the same text.
     pub(crate) fn guidance(&self, iteration: usize) -> Option<String> {
         let mut requests = self.requests();
         match &requests.latest {
@@ -153,7 +153,7 @@ impl Run {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The deliveries of a report; what went wrong is passed on.
+    /// The deliveries of a report. Errors and faults are passed to the callback for trouble.
     fn checked(&self, report: Result<Report, TrajectoryError>) -> Vec<Delivery> {
         match report {
             Err(error) => {
@@ -173,7 +173,7 @@ impl Run {
     }
 }
 
-/// Where a message about a report of the loop can still be delivered.
+/// The decision point at which a message about this payload can still be delivered.
 const fn decision_point(payload: &TrajectoryPayload) -> Option<DecisionPoint> {
     match payload {
         TrajectoryPayload::MessageAppended { message: AgentMessage::User { .. } } => {

@@ -7,7 +7,6 @@ use midcourse::Monitor;
 use crate::guard::guard;
 use crate::trouble::Trouble;
 
-/// What the plugins of a run and its children share.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) monitor: Monitor,
@@ -16,7 +15,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn report(&self, trouble: &Trouble) {
-        // If the callback itself panics there is nobody left to tell.
+        // If the callback itself panics, nobody is left to report it to.
         let _ = guard(|| (self.on_trouble)(trouble));
     }
 }

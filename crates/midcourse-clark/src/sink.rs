@@ -1,7 +1,7 @@
 //! A durable sink for programs that keep clark-agent's own recorder.
 //!
-//! That recorder numbers its records and continues when the sink fails. The store assigns its own seqs,
-//! and a gap marker records what was lost as soon as the sink can write again.
+//! That recorder numbers its records and continues when the sink fails. The store assigns its own
+//! seqs, and a gap marker records lost events as soon as the sink can write again.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::calls::Calls;
 use crate::convert;
 
-/// Runs whose state is kept; beyond it the oldest is forgotten.
+/// How many runs are tracked. Of more, the oldest is forgotten.
 const MAX_RUNS: usize = 64;
 
 /// Stores the records of clark-agent's recorder in a sink of midcourse.
@@ -29,7 +29,7 @@ const MAX_RUNS: usize = 64;
 pub struct DurableTrajectorySink {
     sink: Arc<dyn TrajectorySink>,
     source: Source,
-    // Held for each record, so that a run's records keep their order.
+    // Locked while a record is stored, so that a run's records keep their order.
     state: Mutex<State>,
 }
 
@@ -40,7 +40,7 @@ struct State {
     unnamed: Option<RunId>,
 }
 
-/// The state of one run.
+/// What the sink has to remember about one run.
 struct RunState {
     run_id: RunId,
     calls: Calls,
@@ -59,7 +59,7 @@ impl DurableTrajectorySink {
         let mut state = self.state.lock().await;
         let State { runs, unnamed } = &mut *state;
         let mut payload = convert::payload(&record.payload);
-        // Records without a run id belong to a root run, never to a child.
+        // Records without a run id come from a root run, never from a child.
         let begins = matches!(payload, TrajectoryPayload::RunStarted { .. })
             && record.parent_run_id.is_none();
         let ends = matches!(payload, TrajectoryPayload::RunEnded { .. });
@@ -108,7 +108,7 @@ impl DurableTrajectorySink {
     }
 }
 
-/// The run of a record.
+/// The identity of the run that a record is from.
 fn run_of(
     record: &ClarkRecord,
     payload: &TrajectoryPayload,
@@ -128,7 +128,7 @@ fn run_of(
     }
 }
 
-/// The state of a run, created on first use.
+/// The state of a run; it is created on first use.
 fn known<'a>(runs: &'a mut Vec<RunState>, run_id: &RunId) -> &'a mut RunState {
     let place = runs.iter().position(|known| known.run_id == *run_id);
     let known = match place {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use midcourse::{Fault, TrajectoryError};
 
-/// Something went wrong. The agent continues as if nothing had happened.
+/// Something that went wrong. The agent continues as if nothing had happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
     /// An event was not recorded.

@@ -5,10 +5,11 @@ use midcourse_core::{
 };
 use serde_json::json;
 
-/// Different calls: more than any window keeps, so that each is new when it is repeated.
+/// The number of different calls. No window of the engine is this long, so a call that is repeated
+/// after all others is new to the engine.
 pub(crate) const CALLS: usize = 512;
 
-/// Seqs per call: its three records, and room for what the engine records itself.
+/// Seqs reserved per call: for its three records, and for deliveries and outcomes of the engine.
 const RECORDS_PER_CALL: u64 = 10;
 
 /// The records of one call: the turn starts, the tool starts, the tool ends.
@@ -19,9 +20,9 @@ pub(crate) type Call = [TrajectoryRecord; 3];
 pub(crate) enum Kind {
     /// Every tenth call.
     Ordinary,
-    /// None.
+    /// No call.
     Succeeding,
-    /// All of them, with an error text of 1.8 KB.
+    /// All calls, with an error text of 1.8 KB.
     Failing,
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usi
     deliveries
 }
 
-/// An engine that has seen this many records of these calls, over and over.
+/// An engine that has seen this many records; the calls are repeated as often as necessary.
 pub(crate) fn engine_after(records: u64, calls: &mut [Call]) -> Engine {
     let mut engine = Engine::shipped(Default::default());
     let deadline = TrajectoryPayload::DeadlineSet {

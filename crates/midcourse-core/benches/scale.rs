@@ -1,7 +1,8 @@
-//! Whether a step costs the same at the first and the millionth record.
+//! Compares the time of a step at the first and at the millionth record.
 //!
-//! Three histories are measured in one interleaved run, so that a noisy machine disturbs all three
-//! alike. For comparison it also measures how long parsing the JSON of the same call takes.
+//! Three histories of different lengths are measured in one interleaved run, so that a noisy
+//! machine disturbs all three alike. For comparison, parsing the JSON of the same call is measured
+//! too.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
 
@@ -100,7 +101,7 @@ fn time(engine: &mut Engine, calls: &mut [Call], from: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / CALLS_PER_ROUND as f64
 }
 
-/// The records of a call as they are stored in a file.
+/// The records of a call as JSON, as an exported file contains them.
 fn json_of(call: &Call) -> String {
     serde_json::to_string(call).unwrap_or_default()
 }

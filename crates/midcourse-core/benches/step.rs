@@ -1,4 +1,4 @@
-//! Time and memory of a step, by the number of records before it.
+//! Time and memory of a step, depending on the number of records before it.
 
 #[path = "calls.rs"]
 mod calls;
@@ -15,19 +15,19 @@ fn main() {
 
 const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
 
-/// The three records of a 2 KB call: all shipped detectors, feedback, one decision point.
+/// The three records of a 2 KB call, with all shipped detectors, feedback and one decision point.
 #[divan::bench(args = HISTORY)]
 fn ordinary_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Ordinary);
 }
 
-/// The same where every call succeeds.
+/// Like [`ordinary_step`], but every call succeeds.
 #[divan::bench(args = HISTORY)]
 fn succeeding_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Succeeding);
 }
 
-/// The same where every call fails with 1.8 KB of error text.
+/// Like [`ordinary_step`], but every call fails with 1.8 KB of error text.
 #[divan::bench(args = HISTORY)]
 fn failing_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Failing);
@@ -44,7 +44,7 @@ fn run(bencher: Bencher<'_, '_>, records: u64, kind: Kind) {
     });
 }
 
-/// A whole run in one session: "max alloc" is the most memory it ever needed.
+/// A whole run in one session. The column "max alloc" shows the most memory it needed.
 #[divan::bench(args = HISTORY, sample_count = 1, sample_size = 1)]
 fn session_memory(bencher: Bencher<'_, '_>, records: u64) {
     let mut calls = calls(Kind::Ordinary);

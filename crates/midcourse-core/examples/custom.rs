@@ -11,9 +11,9 @@ use midcourse_core::{
     TrajectoryRecord, not, parse_notation,
 };
 
-/// Feedback on how many calls were made.
+/// Gives feedback on how many calls were made.
 pub(crate) struct ToolUsageMonitor {
-    /// More than this many is worth a word.
+    /// The number of calls above which there is feedback.
     pub(crate) max_calls_without_progress: u64,
 }
 
@@ -37,13 +37,13 @@ impl FeedbackProvider for ToolUsageMonitor {
     }
 }
 
-/// Sees one file edited again and again with nothing else in between.
+/// Detects that one file is edited repeatedly with nothing else in between.
 #[derive(Default)]
 pub(crate) struct EditedAgainAndAgain {
     edits: u8,
 }
 
-/// The name of the pattern.
+/// The name of the pattern that [`EditedAgainAndAgain`] reports.
 pub(crate) const EDITED_AGAIN: &str = "edited_again";
 
 impl PatternDetector for EditedAgainAndAgain {
@@ -104,7 +104,7 @@ impl Classifier for RanATest {
     }
 }
 
-/// Suggests a test after many edits of one file, unless one was run.
+/// Suggests a test after many edits of one file, unless the agent has run a test.
 pub(crate) struct TestAfterEdits;
 
 impl GuidanceProvider for TestAfterEdits {
@@ -141,7 +141,7 @@ impl GuidanceProvider for TestAfterEdits {
     }
 }
 
-/// All three on one engine.
+/// An engine with the custom providers, detector and classifier.
 pub(crate) fn engine() -> Result<Engine, ProviderError> {
     let template = PromptTemplate::new("example", "custom")?
         .with_feedback_provider(FeedbackProviderConfig::new(
@@ -153,7 +153,7 @@ pub(crate) fn engine() -> Result<Engine, ProviderError> {
         .with_detector(EditedAgainAndAgain::default()))
 }
 
-/// The messages during five edits of one file.
+/// The messages that the agent gets during five edits of one file.
 pub(crate) fn messages() -> Result<Vec<String>, ProviderError> {
     let mut engine = engine()?;
     let mut messages = Vec::new();

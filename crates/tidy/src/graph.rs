@@ -1,4 +1,4 @@
-//! The graph of a crate's top-level modules: who uses whom, and where.
+//! The graph of a crate's top-level modules: which uses which, and where.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,7 +54,7 @@ impl ModuleGraph {
                 let used = match re_export {
                     _ if modules.contains(&path.name) => path.name,
                     Some(ReExport { from, .. }) if modules.contains(from) => from.clone(),
-                    // Another crate's name, or one that the root defines itself.
+                    // The name of another crate, or of an item that the root itself defines.
                     _ => continue,
                 };
                 if used != user {
@@ -66,18 +66,18 @@ impl ModuleGraph {
         Self { imports }
     }
 
-    /// The modules that one uses.
+    /// The modules that this module uses.
     pub fn imports_of(&self, module: &str) -> impl Iterator<Item = &str> {
         self.imports.get(module).into_iter().flat_map(|used| used.keys().map(String::as_str))
     }
 
-    /// Refuses import cycles between modules; the error shows one cycle.
+    /// Fails if there is an import cycle between modules; the error shows one cycle.
     pub fn check_acyclic(&self) -> Result<(), String> {
         self.layers().map(drop)
     }
 
-    /// Compares the graph with the table of this crate in a Markdown text. The table follows
-    /// a line `<!-- imports of NAME -->`; the error has the table as it should be.
+    /// Compares the graph with the table of this crate in a Markdown text. The table follows a line
+    /// `<!-- imports of NAME -->`; the error contains the correct table.
     pub fn check_table(&self, crate_name: &str, markdown: &str) -> Result<(), String> {
         let real = self.table()?;
         let marker = format!("<!-- imports of {crate_name} -->");
@@ -95,7 +95,7 @@ impl ModuleGraph {
         }
     }
 
-    /// The graph as a Markdown table, a module below those that use it.
+    /// The graph as a Markdown table, with each module below those that use it.
     pub fn table(&self) -> Result<String, String> {
         let mut table = "| module | uses |\n|---|---|\n".to_owned();
         for module in self.layers()?.into_iter().rev() {
@@ -107,7 +107,7 @@ impl ModuleGraph {
         Ok(table)
     }
 
-    /// The modules, each behind all that it uses.
+    /// The modules in an order where each comes after all that it uses.
     fn layers(&self) -> Result<Vec<&str>, String> {
         let mut placed: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = self.imports.keys().map(String::as_str).collect();
@@ -124,7 +124,7 @@ impl ModuleGraph {
         Ok(placed)
     }
 
-    /// Describes one cycle among modules of which each uses another of them.
+    /// Describes one import cycle; each of `modules` must use another one of them.
     fn describe_cycle(&self, modules: &[&str]) -> String {
         let mut path: Vec<&str> = Vec::new();
         let mut next = modules.first().copied();

@@ -1,8 +1,9 @@
 //! Checks of the source tree that the test suites of all crates share.
 //!
-//! [`ModuleGraph`] reads which top-level module of a crate uses which, refuses cycles and compares
-//! the graph with the import table in ARCHITECTURE.md. [`check_files`] limits the length of files
-//! and asks each for a header. Test code may use what it likes: `#[cfg(test)]` modules are skipped.
+//! [`ModuleGraph`] finds which top-level module of a crate uses which, refuses import cycles, and
+//! compares the graph with the import table in ARCHITECTURE.md. [`check_files`] limits the length
+//! of files and requires a header in each. `#[cfg(test)]` modules are skipped: test code may use
+//! any module.
 
 mod graph;
 mod paths;
@@ -13,18 +14,18 @@ pub use graph::ModuleGraph;
 use std::fs;
 use std::path::Path;
 
-/// Longest source file, in lines.
+/// The most lines that a source file may have.
 pub const MAX_FILE_LINES: usize = 500;
 
 /// File names that say nothing about the content.
 const VAGUE_NAMES: [&str; 7] = ["utils", "helpers", "common", "manager", "service", "misc", "mod"];
 
-/// A Rust file: its path below the folder that was read, with `/` between the parts, and its text.
+/// A Rust source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// For example `prompt/template.rs`.
+    /// The path below the folder that was read, with `/` as separator: `prompt/template.rs`.
     pub path: String,
-    /// The whole file.
+    /// The content of the file.
     pub text: String,
 }
 
@@ -55,8 +56,8 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> Result<(
     Ok(())
 }
 
-/// Checks that every Rust file in these folders of a crate is short, begins with a header and has
-/// a name that says what it is about.
+/// Checks that every Rust file in these folders of a crate is short, begins with a header comment
+/// and has a name that says what it is about.
 pub fn check_files(crate_folder: &Path, folders: &[&str]) -> Result<(), String> {
     let mut problems = Vec::new();
     for folder in folders {

@@ -1,35 +1,36 @@
-//! Finds the paths in a file that begin at the crate's root: `crate::…`, and `super::…` that
-//! climbs all the way up.
+//! Finds the paths in a file that begin at the crate's root: `crate::…`, and `super::…` with enough
+//! `super`s to reach the root.
 
 use crate::tokens::{Token, tokens};
 
-/// The first name after the crate's root in some path, and the line it is on.
+/// The first name of a path after the crate's root, and the line of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath {
     pub(crate) name: String,
     pub(crate) line: usize,
 }
 
-/// A name that the crate's root re-exports, and the first part of the path it comes from.
+/// A name that the crate's root re-exports, and the first part of the path that it is imported
+/// from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReExport {
     pub(crate) name: String,
     pub(crate) from: String,
 }
 
-/// What a file says about the modules of its crate.
+/// The paths and test modules that were found in a file.
 #[derive(Debug, Default)]
 pub(crate) struct FilePaths {
     pub(crate) root_paths: Vec<RootPath>,
-    /// Modules with a file of their own that exist for tests only.
+    /// Modules that have their own file and are compiled for tests only.
     pub(crate) test_modules: Vec<String>,
 }
 
-/// Reads a file at `depth` modules below the root: 1 for `a.rs`, 2 for `a/b.rs`.
+/// Reads a file that is `depth` modules below the root: 1 for `a.rs`, 2 for `a/b.rs`.
 pub(crate) fn read_paths(text: &str, depth: usize) -> FilePaths {
     let tokens = tokens(text);
     let mut found = FilePaths::default();
-    // The nesting of inline modules, each with the number of braces that were open before it.
+    // The enclosing inline modules, each with the number of braces that were open before it.
     let (mut inline, mut braces) = (Vec::new(), 0_usize);
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -78,7 +79,7 @@ fn is_test_attribute(tokens: &[Token<'_>], at: usize) -> bool {
         .all(|(offset, expected)| text_at(tokens, at + offset) == *expected)
 }
 
-/// The position behind an item that exists for tests only.
+/// Skips an item that is compiled for tests only, and returns the position after it.
 fn skip_test_item(tokens: &[Token<'_>], at: usize, test_modules: &mut Vec<String>) -> usize {
     let mut depth = 0_usize;
     let begin = at + 7;
@@ -97,7 +98,8 @@ fn skip_test_item(tokens: &[Token<'_>], at: usize, test_modules: &mut Vec<String
     tokens.len()
 }
 
-/// Notes the name at a position, or the first name of each path in the braces there.
+/// Adds the name at a position to `found`, or the first name of each path if a group `{…}` starts
+/// there.
 fn first_names(tokens: &[Token<'_>], at: usize, found: &mut Vec<RootPath>) {
     let mut note = |token: &Token<'_>| {
         if token.text.starts_with(|c: char| c.is_alphabetic() || c == '_') {
@@ -111,7 +113,7 @@ fn first_names(tokens: &[Token<'_>], at: usize, found: &mut Vec<RootPath>) {
     }
 }
 
-/// The positions at which the paths of a `use` group begin; the position itself if it is no group.
+/// The positions at which the paths of a `use` group begin; only `at` if there is no group at `at`.
 fn group_items(tokens: &[Token<'_>], at: usize) -> Vec<usize> {
     if text_at(tokens, at) != "{" {
         return vec![at];

@@ -1,9 +1,8 @@
 //! A tokenizer that is just good enough to find paths: identifiers, `::` and punctuation.
 //!
-//! Comments, strings, characters and lifetimes are skipped, so a path in a doc comment or in a
-//! message is no import.
+//! Comments, strings, characters and lifetimes are skipped, so that a path in a doc comment or a
+//! string does not count as an import.
 
-/// One token and the line it is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
@@ -127,7 +126,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number of hashes of a raw string that begins here.
+/// The number of hashes if a raw string begins here; `None` otherwise.
 fn raw_string(rest: &str) -> Option<usize> {
     let after = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
     let hashes = after.bytes().take_while(|byte| *byte == b'#').count();

@@ -1,4 +1,4 @@
-//! Which record an event of clark-agent's loop becomes.
+//! Converts an event of clark-agent's loop to the payload of a record.
 
 use clark_agent::AgentEvent;
 use midcourse::{RunOutcome, TrajectoryPayload};
@@ -7,7 +7,7 @@ use super::from_clark::{identity, message, messages, tool_result};
 
 /// The payload of an event; `None` for streaming events and for the start of the loop.
 ///
-/// The loop emits its end event only if it succeeds, so that event is a completed run.
+/// The loop emits its end event only if it succeeds, so the event becomes a completed run.
 pub fn payload_of(event: &AgentEvent) -> Option<TrajectoryPayload> {
     Some(match event {
         AgentEvent::AgentStart

@@ -15,7 +15,7 @@ use crate::script::{
     Model, Shelf, builder, calls, identity, kinds, message_text, run, says, without_messages,
 };
 
-/// The ended calls in order: id, and whether it failed.
+/// Id and error flag of each call that ended, in order.
 fn ended(records: &[TrajectoryRecord]) -> Vec<(String, bool)> {
     let ended = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::ToolEnded { tool_call_id, is_error, .. } => {

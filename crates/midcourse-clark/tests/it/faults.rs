@@ -37,7 +37,7 @@ impl Flaky {
         Self { memory, fails: Box::new(fails), asked: AtomicU64::new(0), panics: false }
     }
 
-    /// Fails for a range of events.
+    /// Fails for the events with these numbers.
     fn during(numbers: Range<u64>) -> Self {
         Self::new(move |number, _| numbers.contains(&number))
     }
@@ -60,8 +60,8 @@ impl TrajectorySink for Flaky {
     }
 }
 
-/// Runs four failing calls with the plugin and without it. Apart from our messages, both have to be
-/// equal. Returns whether there were messages.
+/// Runs four failing calls with the plugin and without it, and checks that both runs are equal
+/// apart from our messages. Returns whether there were messages.
 async fn check_unharmed(plugin: &Arc<Midcourse>) -> bool {
     let (model, bare) = (Model::new(failing_loop(4)), Model::new(failing_loop(4)));
     let told = run(plugin.attach(builder(&model)), identity("r")).await.unwrap();

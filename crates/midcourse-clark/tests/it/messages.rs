@@ -19,7 +19,7 @@ fn last_message_text(request: &[AgentMessage]) -> Option<String> {
     request.last().and_then(message_text)
 }
 
-/// The first call uses half of this budget, so it brings feedback.
+/// An engine with a budget of two calls: the first call uses half of it, which causes feedback.
 fn engine_with_budget(_: Option<&midcourse::RunIdentity>) -> Engine {
     Engine::shipped(Budget::default().with_calls(2).unwrap())
 }

@@ -14,7 +14,7 @@ fn said(model: &Model) -> Vec<Option<String>> {
     model.requests().iter().map(|request| request.last().and_then(message_text)).collect()
 }
 
-/// Checks that of six requests only the fourth and its retry have a message, and the same one.
+/// Checks that of six requests only the fourth and its retry contain a message, the same one.
 fn check(model: &Model, shelf: &Shelf) {
     let said = said(model);
     assert_eq!(said.len(), 6);
@@ -41,7 +41,7 @@ async fn a_truncated_response_is_retried_with_the_same_text() {
     assert!(kinds(&shelf.records("r")).contains(&"output_tokens_escalation"));
 }
 
-/// Drops the oldest response and its results.
+/// Recovers from a context that is too long by dropping the oldest response and its results.
 struct Shorten;
 
 #[async_trait]

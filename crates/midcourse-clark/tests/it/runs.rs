@@ -17,7 +17,7 @@ async fn consecutive_runs_share_no_state() {
     for id in ["one", "two"] {
         let model = Model::new(failing_loop(2));
         run(plugin.attach(builder(&model)), identity(id)).await.unwrap();
-        // A third failure in a row would bring a message.
+        // A third failure in a row would cause a message.
         assert!(model.requests().iter().flatten().all(|message| message_text(message).is_none()));
     }
     assert_eq!(kinds(&shelf.records("one")), kinds(&shelf.records("two")));
@@ -66,7 +66,7 @@ async fn a_continued_run_is_one_run() {
     let before = shelf.records("r").len();
     let deadline = midcourse::now().after(std::time::Duration::from_secs(3600));
     let again = identity("r").with_deadline_unix_ms(deadline.unix_ms());
-    // The same ids are used again, for other calls.
+    // The new calls have the same ids as the earlier ones.
     continue_run(&plugin, &Model::new(failing_loop(1)), again).await;
 
     assert_eq!(*made.lock().unwrap(), 1);

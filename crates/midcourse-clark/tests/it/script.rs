@@ -94,13 +94,13 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     Reply::Says(message(content, StopReason::ToolUse))
 }
 
-/// The same failing call `times` times, then a final response.
+/// Responses that make the same failing call `times` times, and a final response.
 pub(crate) fn failing_loop(times: usize) -> Vec<Reply> {
     let call = |n| calls([(format!("c{n}").as_str(), "make", json!({"command": "make"}))]);
     (1..=times).map(call).chain([says("I give up.")]).collect()
 }
 
-/// A tool with one fixed result; it can be told to wait first.
+/// A tool with one fixed result, which it may return after a delay.
 struct Tool {
     name: &'static str,
     act: fn(&Value) -> Result<ToolResult, ToolError>,
@@ -216,7 +216,7 @@ impl Shelf {
         Store::open_read_only(&DataDir::at(self.folder.path())).unwrap().unwrap()
     }
 
-    /// The records of a run; checks that the store verifies.
+    /// The records of a run, after a check that the store is sound.
     pub(crate) fn records(&self, run: &str) -> Vec<TrajectoryRecord> {
         let store = self.store();
         assert_eq!(store.verify_run(&run.into()).unwrap(), []);
@@ -225,7 +225,8 @@ impl Shelf {
             assert_eq!(record.seq, seq);
             assert_eq!(record.run_id.as_ref().unwrap().as_str(), run);
         }
-        // No fact is reported twice with different content, except the start of a continued run.
+        // No event is reported twice with different content, except the start of a continued run
+        // (seq 0).
         for stored in store.records(run, 1, usize::MAX).unwrap() {
             assert_eq!(stored.conflicts, [] as [Value; 0]);
         }

@@ -47,7 +47,7 @@ async fn the_recorder_of_clark_agent_stores_durably() {
             | TrajectoryPayload::ToolEnded { tool_call_id, .. },
         ) = (&ours.payload, &mut expected.payload)
         {
-            // A second call with the same id gets an id of its own.
+            // A second call with the same id is recorded under a unique id.
             ids.push(id.to_string());
             *tool_call_id = id.clone();
         }
@@ -72,7 +72,7 @@ async fn records_without_a_run_are_adopted_by_the_next_run() {
     assert!(records.iter().all(|record| record.run_id.as_ref().unwrap().as_str() == "r"));
 }
 
-/// Rejects turns and fails to store ends.
+/// A sink that rejects turns and fails to store the end of a run.
 struct Picky(InMemoryTrajectorySink);
 
 impl TrajectorySink for Picky {

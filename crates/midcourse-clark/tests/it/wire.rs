@@ -12,7 +12,7 @@ use crate::script::{Model, Shelf, builder, calls, failing_loop, identity, run, s
 /// One record of every kind and shape, written by clark-agent 0.4.
 const CLARK_AGENT: &str = include_str!("../../../midcourse-core/testdata/clark-agent-0.4.jsonl");
 
-/// Reads JSON with the types of both crates, which have to agree.
+/// Parses a line with the types of both crates, which have to agree.
 fn check(line: &Value) -> TrajectoryRecord {
     let ours: TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
     let theirs: clark_agent::TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
@@ -28,7 +28,7 @@ fn every_shape_of_clark_agent_reads_and_writes_alike() {
     let mut read = 0;
     for line in CLARK_AGENT.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        // clark-agent stamps messages without a time with the time of reading.
+        // clark-agent gives messages without a time the current one.
         date(&mut line);
         check(&line);
         read += 1;
@@ -79,7 +79,7 @@ async fn every_record_of_a_run_reads_with_both_crates() {
     assert!(shared > 20);
     assert!(own >= 2);
 
-    // An exported line has more fields, which clark-agent ignores.
+    // An exported line has additional fields, which clark-agent ignores.
     for stored in shelf.store().records("r", 0, usize::MAX).unwrap() {
         let line = stored.to_json();
         assert!(line.get("source").is_some());

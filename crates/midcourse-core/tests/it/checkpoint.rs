@@ -60,7 +60,7 @@ fn a_damaged_checkpoint_never_causes_a_panic() {
     for at in 1..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
-        // It may still be readable; then later steps must not panic either.
+        // The damaged checkpoint may still be readable; then later steps must not panic either.
         let mut engine = Engine::shipped(Budget::default());
         if engine.restore(&damaged.into()).is_ok() {
             replay(&mut engine, &parse_notation("2x bash make !! error: x").unwrap());

@@ -64,7 +64,7 @@ fn each_classifier_applies_at_its_threshold_and_not_below() {
     applies(&SensitiveContentClassifier, "assistant: the Secret is safe", "assistant: hello");
 }
 
-/// Applies with a fixed confidence; with 0 it does not apply.
+/// A classifier with a fixed confidence; with 0 it does not apply.
 struct Sure(f64);
 
 impl Classifier for Sure {

@@ -1,4 +1,4 @@
-//! Invalid values are typed errors where they are built.
+//! Constructors return typed errors for invalid values.
 
 use midcourse_core::{
     Budget, Confidence, ConsultationPromptProvider, DeadlineFeedback, DiagnosticSignalProvider,

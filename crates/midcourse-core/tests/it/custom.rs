@@ -1,4 +1,4 @@
-//! The example with custom providers, a detector and a classifier delivers these messages.
+//! Checks the messages of the example `custom`.
 
 #[expect(dead_code, reason = "the example's own main is not called here")]
 #[path = "../../examples/custom.rs"]

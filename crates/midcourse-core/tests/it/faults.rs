@@ -142,7 +142,7 @@ fn a_failing_provider_is_skipped_and_reported_and_the_others_still_run() {
         for record in &records {
             detector_faults.extend(engine.step(record, None).faults);
         }
-        // The detector was reset after each panic, so every run was its first.
+        // The detector was reset after each panic, so each call of it was the first since a reset.
         assert_eq!(detector_faults.len(), records.len());
         assert_eq!(
             detector_faults[0].to_string(),

@@ -1,4 +1,4 @@
-//! Which providers deliver feedback: by name, trigger and order, from boxes and from observers.
+//! Which providers deliver feedback: by name, trigger and order, as boxed providers and observers.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn fixed(name: &str) -> FeedbackProviderConfig {
     FeedbackProviderConfig::new(provider, every_call())
 }
 
-/// A session on the prompt `agent:main` after a number of calls.
+/// A session with the prompt `agent:main` after this many calls.
 fn session(calls: u64) -> Session {
     let mut session = Session::new(TrajectoryAnalysisConfig::default(), "agent:main");
     for n in 0..calls {
@@ -117,7 +117,7 @@ fn a_second_observer_of_the_same_name_in_a_list_is_reported() {
         FeedbackTrigger::never(),
     );
     let context = ObserverContext::new(&session, &prompt, NOW);
-    // The first one delivers, so the second is not looked at.
+    // The first observer delivers, so the second is not called.
     assert!(run_observers(&observers, &context).faults.is_empty());
     let collected = run_observers([&never, &observers[0]], &context);
     assert!(collected.messages.is_empty());

@@ -1,4 +1,5 @@
-//! A run that is launched again: budgets count from there, and shadow deliveries are forgotten.
+//! A run that is launched again: budgets count from the new launch, and shadow deliveries are
+//! forgotten.
 
 use midcourse_core::{
     Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Mode, Prompt,
@@ -19,7 +20,7 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
     records
 }
 
-/// The first sentence of each message, after the number of calls.
+/// The number of calls before each message, and the message's first sentence.
 fn sentences(messages: &[Message]) -> Vec<String> {
     let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
     messages
@@ -58,7 +59,7 @@ fn a_budget_of_calls_counts_from_the_latest_launch() {
     );
 }
 
-/// The messages after a report of the host and a call.
+/// The messages after the host reports this payload and a call.
 fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> Vec<String> {
     let at = Timestamp::from_unix_ms(seq);
     engine.step(&TrajectoryRecord::new(seq, at, payload), None);
@@ -132,7 +133,7 @@ fn shadow_deliveries_are_repeated_after_the_next_launch() {
         let causes = messages.iter().filter_map(|message| message.why.clone());
         causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
     };
-    // In shadow mode there is one ladder, as there would be live.
+    // In shadow mode the messages follow one ladder, as they would live.
     let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
     assert_eq!(causes(&in_shadow), first);
     assert_eq!(causes(&messages), first);

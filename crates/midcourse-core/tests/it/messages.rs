@@ -1,4 +1,5 @@
-//! Messages as data: how they are built by hand, cut to their limits, rendered, and read from JSON.
+//! Messages as data: how they are built by hand, truncated to their limits, rendered, and read from
+//! JSON.
 
 use midcourse_core::{
     Assessment, ClassificationResult, Feedback, GuidanceInjection, InvalidConfidence,

@@ -1,4 +1,4 @@
-//! The notation can be parsed back after it was written.
+//! Records that are written as notation and parsed again are the same.
 
 use midcourse_core::{TrajectoryRecord, parse_notation, write_notation};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Several prompts in one run: counts, history and cadence follow the prompt, and the engine
+//! Several prompts in one run: counts, history and cadence are kept per prompt, and the engine
 //! switches to the prompt that a record names.
 
 use midcourse_core::{
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const NOW: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
 
-/// A prompt whose only provider gives the same text after every second call.
+/// A prompt whose only provider delivers the same text after every second call.
 fn prompt(key: &str, provider: &str) -> Prompt {
     let fixed = StaticFeedback::new(provider, "Text.").unwrap();
     let trigger = FeedbackTrigger::every_n_calls(2).unwrap();
@@ -106,7 +106,7 @@ fn an_engine_switches_to_the_prompt_that_a_record_names() {
     let mut both = engine().with_prompt(prompt("second", "B"));
     assert_eq!(deliveries(&mut both, &records), expected("B"));
     assert_eq!(both.prompt().name(), "agent:first");
-    // Without a prompt of that name the providers stay, with a cadence of their own.
+    // If no prompt has that name, the providers stay the same, and their cadence starts anew.
     assert_eq!(deliveries(&mut engine(), &records), expected("A"));
 }
 

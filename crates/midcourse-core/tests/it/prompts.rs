@@ -1,4 +1,4 @@
-//! Rendering: the same input gives the same bytes, and guidance comes last.
+//! Rendering of prompts: the same input gives the same bytes, and guidance comes last.
 
 use std::collections::HashMap;
 

@@ -69,7 +69,7 @@ proptest! {
         let all_providers = || all_providers().with_mode(mode);
         let (mut straight, mut resumed) = (all_providers(), all_providers());
         for (index, record) in records.iter().enumerate() {
-            // Like a hook, which is a new process each time.
+            // Save and restore the engine, as hooks do: each is a new process.
             if index % every == 0 {
                 let saved = resumed.checkpoint().unwrap();
                 resumed = all_providers();
@@ -82,7 +82,7 @@ proptest! {
 
     #[test]
     fn a_checkpoint_equals_the_fold_of_the_stored_records(run in random_run(30), mode in modes()) {
-        // Live, with outcomes and deliveries stored among the other records.
+        // Run live, storing outcomes and deliveries among the other records.
         let (mut live, mut stored) = (all_providers().with_mode(mode), Vec::new());
         for mut record in records(&run) {
             record.seq = stored.len() as u64;
@@ -90,7 +90,7 @@ proptest! {
             stored.push(record);
             stored.extend(step.records);
         }
-        // Again from the stored records, through their JSON.
+        // Fold the stored records again, after converting them to JSON and back.
         let mut folded = all_providers();
         for record in &stored {
             let json = serde_json::to_string(record).unwrap();
@@ -114,8 +114,8 @@ proptest! {
         run in random_run(30),
         next in random_run(30),
     ) {
-        // `Resume` closes the feedback window first, because a call gets only one feedback, shadow
-        // or not.
+        // `Resume` comes first because it ends the wait for feedback on the latest call, which gets
+        // only one feedback, in shadow mode or not.
         let run = [run, vec![(1, RandomEvent::Resume)]].concat();
         let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());
@@ -135,7 +135,7 @@ proptest! {
             if !message.text.starts_with('[') {
                 prop_assert!((1..=500).contains(&message.text.chars().count()));
             }
-            // At most a safe name gets through, which has no spaces.
+            // A message may contain a safe name from the run, but such a name has no spaces.
             prop_assert!(!message.text.contains(INJECTED_TEXT), "{}", message.text);
         }
     }
@@ -244,20 +244,21 @@ proptest! {
         calls in prop::collection::vec(1..6_u32, 1..4),
         seconds in prop::option::of(1..300_u32),
     ) {
-        // The model keeps the latest delivery of each provider: the first provider that is due
-        // delivers.
+        // The test's own model keeps the time of each provider's latest delivery, and expects the
+        // first provider that is due to deliver.
         let mut template = PromptTemplate::new("a", "b").unwrap();
         for (index, n) in calls.iter().enumerate() {
             let mut trigger = FeedbackTrigger::every_n_calls(*n).unwrap();
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // The brackets are dropped when the name is rendered; the cadence must not mind.
+            // The brackets are dropped when the name is rendered, which must not change the
+            // cadence.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
-        // A switch of the prompt would start another cadence; here there is one prompt.
+        // A switch of the prompt would start another cadence, so prompt switches are left out.
         let records: Vec<_> = records(&run)
             .into_iter()
             .filter(|r| !matches!(r.payload, TrajectoryPayload::ConfigApplied { .. }))
@@ -269,7 +270,7 @@ proptest! {
             let messages = step(&mut engine, record);
             let count = engine.trajectory().tool_call_count();
             let mut expected = None;
-            // Each call gets at most one feedback, before the next event begins.
+            // A call gets at most one feedback, and only before the next event begins.
             awaits_feedback = count > before
                 || (awaits_feedback
                     && !matches!(
@@ -371,7 +372,8 @@ proptest! {
 
 #[test]
 fn random_runs_lead_to_every_kind_of_message() {
-    // If the generator stopped causing trouble, the properties above would prove nothing.
+    // Checks that the random runs cause messages at all: otherwise the properties would prove
+    // nothing.
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();

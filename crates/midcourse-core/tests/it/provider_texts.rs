@@ -19,7 +19,7 @@ fn template() -> PromptTemplate {
     PromptTemplate::new("agent", "main").unwrap()
 }
 
-/// The assessment of the deadline observer with this many seconds left.
+/// The deadline observer's assessment with this many seconds left.
 fn deadline_assessment(seconds_left: f64) -> String {
     let start = Timestamp::from_unix_ms(1_000_000);
     let left = std::time::Duration::from_secs_f64(seconds_left);
@@ -61,7 +61,7 @@ fn the_deadline_observer_reports_the_remaining_time() {
     assert!(deadline_assessment(1.0).contains("You have 1 second remaining."));
 }
 
-/// The feedback of one provider on a trajectory, each with its number of calls.
+/// The feedback of one provider on a trajectory, each with the number of calls before it.
 fn feedback_on(
     provider: impl FeedbackProvider + 'static,
     trigger: FeedbackTrigger,
@@ -90,7 +90,8 @@ fn feedback_about_the_deadline_is_repeated_only_with_a_new_text() {
     );
     assert_eq!(
         messages,
-        // At the second call, 30 seconds have not passed; at the third, the text is the same.
+        // At the second call, 30 seconds have not passed yet; at the third, the text would be the
+        // same.
         ["call 1: [Feedback - Deadline]\n\nYou have 8 minutes remaining."]
     );
 }
@@ -115,7 +116,7 @@ fn a_fixed_text_is_delivered_once_for_each_new_file() {
         ",
     );
     let text = "[Feedback - Report]\n\nThe report exists. Please check its numbers.";
-    // It goes with the result of the latest call.
+    // The feedback is added to the result of the latest call.
     assert_eq!(messages, [format!("call 2: {text}"), format!("call 5: {text}")]);
 }
 
@@ -186,7 +187,7 @@ fn a_budget_is_reported_at_50_80_95_and_100_percent() {
     );
 }
 
-/// The guidance of one provider on a trajectory, each with its number of calls.
+/// The guidance of one provider on a trajectory, each with the number of calls before it.
 fn guidance_on(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
     let template =
         template().with_guidance_provider(GuidanceProviderConfig::new(provider)).unwrap();
@@ -328,7 +329,7 @@ fn a_doom_loop_detector_can_need_fewer_repetitions_than_the_analysis() {
 
 #[test]
 fn a_later_message_does_not_refer_to_one_that_another_provider_delivered() {
-    // The template of the guidance seed, and ten identical failures.
+    // A template with two guidance providers, and a run with ten identical failures.
     let diagnostic = GuidanceProviderConfig::new(DiagnosticSignalProvider::new(3).unwrap());
     let doom_loop = DoomLoopDetector::default().with_window_size(5).unwrap();
     let template = template()

@@ -1,30 +1,29 @@
-//! Replays a trajectory and lists its messages; tests of the shipped messages.
+//! Replays a trajectory and lists its messages; also tests the messages of the shipped engine.
 
 use midcourse_core::{
     Budget, DecisionPoint, Delivery, Engine, TrajectoryRecord, parse_notation, write_notation,
 };
 
-/// A message.
+/// A message that the engine delivered during a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
-    /// Number of calls before it.
+    /// The number of calls before the message.
     pub(crate) call: u64,
-    /// Seq of the record before it.
+    /// The seq of the record after which the message was delivered.
     pub(crate) seq: u64,
-    /// Name of its provider.
+    /// The name of the provider.
     pub(crate) provider: String,
-    /// Its cause and rung.
+    /// The cause and the rung of the message, if it has them.
     pub(crate) why: Option<(String, u8)>,
-    /// Its text.
     pub(crate) text: String,
 }
 
-/// The same record with free seqs after it, for what the engine records itself.
+/// The record with a larger seq, so that seqs after it are free for the engine's own records.
 pub(crate) fn with_free_seqs(record: &TrajectoryRecord) -> TrajectoryRecord {
     TrajectoryRecord { seq: record.seq * 10, ..record.clone() }
 }
 
-/// Steps through one record, at the point before the model selects tools.
+/// Shows one record to the engine, with a decision point before the model selects tools.
 pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Message> {
     let step = engine.step(&with_free_seqs(record), Some(DecisionPoint::PreToolSelection));
     let call = engine.trajectory().tool_call_count();

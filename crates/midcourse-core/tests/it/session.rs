@@ -1,5 +1,5 @@
-//! Sessions that get calls instead of records, that have no marked turns, and whose detectors
-//! change between checkpoints.
+//! Sessions that get calls instead of records, sessions without reported turns, and sessions whose
+//! detectors change between checkpoints.
 
 use midcourse_core::{
     Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
@@ -73,7 +73,7 @@ fn parallel_calls_are_one_turn_if_the_host_marks_no_turns() {
     }
     assert_eq!(engine.trajectory().turn_count(), 1);
     assert!(engine.trajectory().patterns().is_empty());
-    // A call that never ends does not make the rest of the run one turn.
+    // A call that never ends does not turn the rest of the run into one turn.
     for id in ["lost", "e"] {
         step(&mut engine, started(id));
     }

@@ -7,7 +7,7 @@ use midcourse_core::{
 
 const POINT: Option<DecisionPoint> = Some(DecisionPoint::PreToolSelection);
 
-/// The records of a child run, with room for the engine's own records between them.
+/// The records of a child run, with free seqs between them for the engine's own records.
 fn records(notation: &str) -> Vec<TrajectoryRecord> {
     let mut run = RunIdentity::root("child");
     run.parent_run_id = Some("parent".into());

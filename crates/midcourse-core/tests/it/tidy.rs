@@ -1,5 +1,5 @@
-//! Keeps true what ARCHITECTURE.md promises: which module uses which, what the core depends on, and
-//! how long files are.
+//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, what the core
+//! depends on, and how long files are.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! Values after a label: assignments, fields, headers, flags and XML elements.
+//! Secrets after a label: in assignments, fields, headers, flags and XML elements.
 //!
-//! `Label` says what the value should be, `Value` whether it looks like that. This module finds
-//! both and knows in which places an expression, a name or a path is more likely than a secret.
+//! `Label` says which kind of value to expect, and `Value` whether the value looks like that kind.
+//! This module finds both, and knows the places where an expression, a name or a path is more
+//! likely than a secret.
 
 use super::bytes::{count_distinct, is_base64_byte, is_token_byte, prefix_len};
 use super::false_positives::is_object_name;
@@ -11,7 +12,7 @@ use super::label::{Label, LabelKind, label_kind};
 use super::value::{Expected, Syntax, Value};
 use super::view::{SecretSpan, View};
 
-/// The longest type in a declaration: `password: Option<&str> = "…"`.
+/// The longest type name that may stand between label and value: `password: Option<&str> = "…"`.
 const MAX_TYPE_LEN: usize = 40;
 
 const MAX_FLAG_LEN: usize = 48;
@@ -29,7 +30,8 @@ pub(super) fn find_assigned(view: View<'_>, operator: usize) -> Option<SecretSpa
     };
     let label = Label::before_operator(view, operator)?;
     let kind = label.kind()?;
-    // `arn:aws:secretsmanager:…:secret:name`, `"AWS::IAM::AccessKey": …`.
+    // A part of a name rather than a label: `arn:aws:secretsmanager:…:secret:name`,
+    // `"AWS::IAM::AccessKey": …`.
     if label.before.ends_with(b":") {
         return None;
     }
@@ -49,7 +51,8 @@ pub(super) fn find_in_field(name: &str, text: &str) -> Option<SecretSpan> {
     let label = Label::of_field(name);
     let kind = label.kind()?;
     let view = View::new(text.as_bytes(), 0);
-    // A field with the name of an environment variable is read like one.
+    // If the field has the name of an environment variable, its value is read like that of a
+    // variable.
     let sign = if label.is_environment_variable() { b'=' } else { b':' };
     let secret = Assignment { label, sign }.find(view, kind, Value::of_field(view))?;
     // The rest of the text is redacted too: without the secret before it, a second redaction
@@ -57,7 +60,7 @@ pub(super) fn find_in_field(name: &str, text: &str) -> Option<SecretSpan> {
     Some(SecretSpan { end: text.trim_ascii_end().len(), ..secret })
 }
 
-/// The value of the flag whose dashes end at `dash`: `--password …`.
+/// The value of a flag such as `--password …`; `dash` is the position of its last dash.
 pub(super) fn find_flag(view: View<'_>, dash: usize) -> Option<SecretSpan> {
     let name = view.ahead_up_to(dash + 1, MAX_FLAG_LEN);
     let name = name.get(..prefix_len(name, is_token_byte))?;
@@ -78,7 +81,7 @@ pub(super) fn find_flag(view: View<'_>, dash: usize) -> Option<SecretSpan> {
     passphrase(value, SecretKind::LabelledSecret).filter(|_| expected == Expected::Password)
 }
 
-/// The quoted value after a type: `: &str = "…"`.
+/// The quoted value after a type annotation: `: &str = "…"`.
 fn value_after_type(view: View<'_>, start: usize) -> Option<Value<'_>> {
     let is_type_byte = |byte: u8| {
         byte.is_ascii_alphanumeric()
@@ -147,7 +150,8 @@ impl Assignment<'_> {
             || is_query_parameter
             || self.sign == b'>'
             || matches!(kind, SecretKind::ApiKeyHeader | SecretKind::ConnectionPassword);
-        // Elsewhere the key is one of a table, a cache or a sort order.
+        // Outside a shell assignment, `key` mostly means the key of a table, a cache or a sort
+        // order.
         if label_kind == LabelKind::OtherKey
             && (!is_shell_assignment || is_path_or_qualified_name(value.sample()))
         {
@@ -168,11 +172,11 @@ impl Assignment<'_> {
         passphrase(value, kind).filter(|_| expected == Expected::Password)
     }
 
-    /// Whether the value can be a password made of words: `PGPASSWORD=correcthorse`.
+    /// Whether the value may be a password made of plain words: `PGPASSWORD=correcthorse`.
     fn accepts_words(&self, label_kind: LabelKind) -> bool {
         let name = self.label.name;
         let is_secret = match label_kind {
-            // These two are the working directory and the one before it.
+            // `PWD` and `OLDPWD` are the working directory and the previous one.
             LabelKind::Password => !matches!(name, b"PWD" | b"OLDPWD"),
             LabelKind::Token => name.ends_with(b"TOKEN") || name.ends_with(b"SECRET"),
             _ => false,
@@ -180,7 +184,7 @@ impl Assignment<'_> {
         is_secret && self.label.is_environment_variable() && self.label.starts_word()
     }
 
-    /// Whether the label is in quotes, or the name of a field.
+    /// Whether the label is in quotes or is the name of a field.
     fn is_label_quoted(&self) -> bool {
         matches!(self.label.before, [] | [.., b'"' | b'\''])
     }
@@ -189,7 +193,7 @@ impl Assignment<'_> {
         self.label.name.windows(6).any(|part| part.eq_ignore_ascii_case(b"twilio"))
     }
 
-    /// `Server=…;Password=…;`.
+    /// Whether the value is in a connection string: `Server=…;Password=…;`.
     fn is_in_connection_string(&self, view: View<'_>, value: Value<'_>) -> bool {
         let has_semicolon = match self.label.before {
             [.., b';'] | [.., b';', b' '] => true,
@@ -200,7 +204,7 @@ impl Assignment<'_> {
     }
 }
 
-/// Whether a value is a path or has parts separated by colons, except Laravel's `base64:…` keys.
+/// Whether a value is a path or a name with colons. Laravel's `base64:…` keys are neither.
 fn is_path_or_qualified_name(value: &[u8]) -> bool {
     !value.starts_with(b"base64:") && value.iter().any(|byte| matches!(byte, b'/' | b':'))
 }

@@ -2,7 +2,8 @@
 //!
 //! Nothing here knows what a secret is. All functions accept any bytes, also invalid UTF-8.
 
-/// Whether a byte can be part of a token. `-` is one, so that `sk-` in `task-force` starts none.
+/// Whether a byte can be part of a token. `-` counts, so that no token starts at the `sk-` in
+/// `task-force`.
 pub(super) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
@@ -42,7 +43,7 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-/// How many different bytes there are; non-ASCII bytes count without their highest bit.
+/// The number of different bytes. Non-ASCII bytes count as their lower seven bits.
 pub(super) fn count_distinct(bytes: &[u8]) -> u32 {
     let set = bytes.iter().fold(0_u128, |set, byte| set | 1 << (byte & 0x7f));
     set.count_ones()

@@ -1,7 +1,7 @@
 //! Passwords in command lines (`curl -u`, `sshpass -p`, `mysql -p`) and in a `.netrc`.
 //!
-//! In these places every text is a password, whatever it looks like, except a placeholder or a
-//! variable. The rules look for the command in a bounded part of the same command line.
+//! In these places any text is a password, whatever it looks like, unless it is a placeholder or a
+//! variable. The rules search a bounded part of the command line for the command's name.
 
 use super::bytes::{last_bytes, matching_suffix, prefix_len, suffix_len};
 use super::false_positives::{contains_placeholder, is_placeholder_password};
@@ -14,13 +14,13 @@ const MAX_USER_LEN: usize = 96;
 /// How many bytes before a password are searched for the command.
 const MAX_COMMAND_DISTANCE: usize = 256;
 
-/// How many bytes decide whether a password is a placeholder.
+/// How many bytes of a password are examined to see whether it is a placeholder.
 const SAMPLE_LEN: usize = 64;
 
 /// The closing quote of a password must be within this many bytes.
 const MAX_QUOTED_LEN: usize = 256;
 
-/// The most spaces between two arguments.
+/// The most spaces accepted between two arguments.
 const MAX_SPACES: usize = 4;
 
 /// The password after the colon at `colon`: `curl -u user:…`.
@@ -38,7 +38,7 @@ pub(super) fn find_curl_password(view: View<'_>, colon: usize) -> Option<SecretS
     } else {
         let before = without_spaces(before.strip_suffix(b"=").unwrap_or(before))?;
         let flag = matching_suffix(before, 16, |byte| byte > b' ');
-        // Short flags may be combined: `-sSu`.
+        // Short flags may be combined, as in `-sSu`.
         let is_short = matches!(flag, [b'-', others @ .., b'u' | b'U']
             if others.len() < 5 && others.iter().all(u8::is_ascii_alphabetic));
         if !is_short && !matches!(flag, b"--user" | b"--proxy-user") {
@@ -50,7 +50,7 @@ pub(super) fn find_curl_password(view: View<'_>, colon: usize) -> Option<SecretS
     find_argument(view, colon + 1, quote)
 }
 
-/// The password of the flag whose `p` is at `flag`: `sshpass -p …`, `mysql -p…`.
+/// The password after a flag `-p`: `sshpass -p …`, `mysql -p…`; `flag` is the position of its `p`.
 pub(super) fn find_short_flag(view: View<'_>, flag: usize) -> Option<SecretSpan> {
     let before = view.before(flag.checked_sub(1)?);
     let is_spaced = view.byte(flag + 1) == Some(b' ');
@@ -69,20 +69,20 @@ pub(super) fn find_short_flag(view: View<'_>, flag: usize) -> Option<SecretSpan>
         _ => (start, None),
     };
     let secret = find_argument(view, start, quote)?;
-    // `docker run --name mysql -p3306:3306`.
+    // Not a password but a port: `docker run --name mysql -p3306:3306`.
     let is_port_byte = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.');
     let sample = view.ahead_up_to(start, (secret.end - start).min(SAMPLE_LEN));
     (!sample.iter().all(is_port_byte)).then_some(secret)
 }
 
-/// Whether a flag belongs to `find`, which may search for a file named like a command.
+/// Whether a flag is one of the program `find`, which may search for a file named like a command.
 fn is_find_predicate(flag: &[u8]) -> bool {
     const PREDICATES: [&[u8]; 6] = [b"print", b"print0", b"printf", b"prune", b"path", b"perm"];
     let name = flag.get(..prefix_len(flag, is_name_byte)).unwrap_or_default();
     PREDICATES.contains(&name)
 }
 
-/// The password after the space at `space`: `machine … login … password …`.
+/// The password in a line `machine … login … password …`; `space` is the position before it.
 pub(super) fn find_netrc_password(view: View<'_>, space: usize) -> Option<SecretSpan> {
     let before = view.before(space).strip_suffix(b"password")?;
     before.last().filter(|byte| byte.is_ascii_whitespace())?;
@@ -132,7 +132,7 @@ fn is_argument_of(before: &[u8], commands: &[&[u8]]) -> bool {
     let mut words = line.rsplit(|byte| byte.is_ascii_whitespace());
     while let Some(word) = words.next() {
         let name = matching_suffix(word, usize::MAX, is_name_byte);
-        // The `n` of `\ncurl` belongs to the escape sequence.
+        // In `\ncurl`, the `n` is part of the escape sequence `\n`.
         let is_escaped = word.get(..word.len() - name.len()).unwrap_or_default().ends_with(b"\\");
         let name = match name {
             [b'n', rest @ ..] if is_escaped => rest,

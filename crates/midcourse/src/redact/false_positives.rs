@@ -1,11 +1,11 @@
-//! Values that are where a secret would be, but are none: placeholders, paths, expressions,
-//! digests, and names of secrets.
+//! Values at the place of a secret that are not secret: placeholders, paths, expressions, digests,
+//! and names of secrets.
 //!
 //! The rules call these functions for a bounded sample of each value that otherwise looks secret.
 
 use super::bytes::{contains, prefix_len};
 
-/// Texts that occur in placeholders and templates, and never in a secret. Lower case.
+/// Lower-case texts that occur in placeholders and templates, and never in a secret.
 const PLACEHOLDER_PARTS: &[&[u8]] = &[
     b"${",
     b"$(",
@@ -38,7 +38,7 @@ const PLACEHOLDER_PARTS: &[&[u8]] = &[
     "…".as_bytes(),
 ];
 
-/// Whether a value contains a placeholder, or something that is filled in later.
+/// Whether a value contains a placeholder or a template expression.
 pub(super) fn contains_placeholder(value: &[u8]) -> bool {
     let starts_with = |text: &[u8], part: &[u8]| {
         text.get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part))

@@ -1,4 +1,4 @@
-//! Tests of `redact_field`: what the name of a field says about its value.
+//! Tests of `redact_field`: the name of a field says whether its value is a secret.
 //!
 //! Every check also redacts the result again, which must change nothing.
 

@@ -1,7 +1,8 @@
-//! Secrets in headers and login files: credentials after a scheme, cookies, and encoded logins.
+//! Secrets in headers and login files: credentials after a scheme such as `Bearer`, cookies, and
+//! Base64-encoded logins.
 //!
 //! `assignment` calls these rules when the label before the value is the name of such a header or
-//! field. A sample of bounded length decides; a secret is then redacted to its end.
+//! field. They examine only a sample of bounded length; a secret is then redacted to its end.
 
 use super::bytes::{count_distinct, is_base64_byte, is_credential_byte, is_token_byte, prefix_len};
 use super::false_positives::contains_placeholder;
@@ -10,14 +11,14 @@ use super::marker::{MARKER_START, contains_marker_start};
 use super::value::{Expected, Syntax, looks_secret};
 use super::view::{SecretSpan, View};
 
-/// How many bytes decide whether a credential or a login is a secret.
+/// How many bytes are examined to see whether a credential or a login is a secret.
 const SAMPLE_LEN: usize = 64;
 
 /// How many bytes of a header are searched for a secret cookie.
 const COOKIES_SAMPLE_LEN: usize = 256;
 
-/// The longest cookie name that stays in the text. Every token is longer, so that no secret
-/// stays because it is the name of a cookie.
+/// The longest cookie name that is not redacted. It is shorter than every token, so that a secret
+/// in the place of a name is redacted.
 const MAX_KEPT_NAME_LEN: usize = 11;
 
 const MIN_LOGIN_LEN: usize = 16;
@@ -38,15 +39,16 @@ pub(super) fn find_credential(view: View<'_>, start: usize) -> Option<SecretSpan
     let sample = view.ahead_up_to(start, SAMPLE_LEN);
     let sample = sample.get(..prefix_len(sample, is_credential_byte))?;
     let has = |class: fn(&u8) -> bool| sample.iter().any(class);
-    // Base64 of `user:pass` may have no digit, but unlike `YOUR_API_KEY` it has both cases.
+    // Base64 of `user:pass` may have no digit, but unlike `YOUR_API_KEY` it has upper and lower
+    // case.
     let capitals = sample.iter().skip(1).filter(|byte| byte.is_ascii_uppercase()).count();
     let looks_generated = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || word.eq_ignore_ascii_case(b"basic") && has(u8::is_ascii_lowercase) && capitals > 1;
     let min_len = if is_scheme { MIN_CREDENTIAL_LEN } else { MIN_BARE_CREDENTIAL_LEN };
     let next = view.byte(start + sample.len());
-    // The word is a scheme that is not in the list, and its parameters follow.
+    // The word is a scheme that is not in the list, followed by its parameters.
     let is_other_scheme = !is_scheme && next == Some(b' ');
-    // A call, an index or a template.
+    // The word is followed by a call, an index or a template.
     let is_expression = matches!(next, Some(b'(' | b'[' | b'{' | b'$' | b'<'));
     if sample.len() < min_len
         || !looks_generated
@@ -60,10 +62,10 @@ pub(super) fn find_credential(view: View<'_>, start: usize) -> Option<SecretSpan
     Some(SecretSpan { start, end, kind: Authorization })
 }
 
-/// The cookies of a header whose value starts at `start`, if one of them looks secret.
+/// The cookies in a header whose value starts at `start`, if one of them looks secret.
 ///
-/// All cookies are redacted, except the name of the first if it is short. `Set-Cookie` has one
-/// cookie, and its attributes are kept.
+/// In a `Cookie` header all cookies are redacted, except the name of the first if it is short. A
+/// `Set-Cookie` header has one cookie, whose attributes are kept.
 pub(super) fn find_cookies(
     view: View<'_>,
     start: usize,

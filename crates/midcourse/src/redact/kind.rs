@@ -1,7 +1,7 @@
 //! The kinds of secrets that are redacted, and sets of them.
 //!
-//! The marker that replaces a secret contains the name of its kind, and stored records keep it, so
-//! names never change.
+//! The marker that replaces a secret contains the name of the secret's kind and is stored in
+//! records, so names never change.
 
 macro_rules! secret_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {

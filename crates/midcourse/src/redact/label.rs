@@ -1,13 +1,14 @@
 //! Labels: the name before a value, and what it says about the value.
 //!
-//! A label is the name of a variable, a field, a header, a flag or an element. `db_password`,
-//! `DB-PASSWORD`, `dbPassword` and `"db.password"` are equal. Only the end decides: neither
-//! `password_hint` nor `public_key` is the label of a secret.
+//! A label is the name of a variable, a field, a header, a flag or an XML element. Case and
+//! separators do not matter: `db_password`, `DB-PASSWORD`, `dbPassword` and `"db.password"` are
+//! equal. Only the end of the name counts: neither `password_hint` nor `public_key` is the label of
+//! a secret.
 
 use super::bytes::{last_bytes, matching_suffix, suffix_len};
 use super::view::View;
 
-/// Of a longer label only the last bytes count.
+/// The number of bytes, from the end of a label, that are examined.
 const MAX_LABEL_LEN: usize = 64;
 
 /// The most spaces between a label and the operator after it, and the most backslashes before
@@ -29,14 +30,14 @@ pub(super) enum LabelKind {
     SetCookie,
     /// `user:password` in Base64.
     EncodedLogin,
-    /// Often the name or path of a secret rather than the secret.
+    /// The value is often the name or path of a secret rather than the secret itself.
     Credentials,
-    /// A key of unknown purpose; it is often secret only as an environment variable.
+    /// A key of unknown purpose. Its value is mostly secret only in an environment variable.
     OtherKey,
 }
 
-/// The ends of labels in lower case without separators. The first match decides; `None` means
-/// that the value is no secret.
+/// Ends of labels, in lower case without separators. The first entry that matches is used; `None`
+/// means that the value is not a secret.
 const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"authorization", Some(LabelKind::Authorization)),
     (b"password", Some(LabelKind::Password)),
@@ -106,7 +107,7 @@ const LAST_TWO_BYTES: [&[u8; 2]; 13] =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     pub(super) name: &'a [u8],
-    /// The bytes before the name.
+    /// The text before the name, back to the end of the last secret.
     pub(super) before: &'a [u8],
     /// Whether there is space between the label and the operator.
     pub(super) is_spaced: bool,
@@ -122,7 +123,7 @@ impl<'a> Label<'a> {
         let spaces = suffix_len(last_bytes(before, MAX_GAP_LEN), is_space);
         let before = without_quote(before.get(..before.len() - spaces)?);
         let name = matching_suffix(before, MAX_LABEL_LEN, is_label_byte);
-        // The `n` of `\nDB_PASSWORD` belongs to the escape sequence.
+        // In `\nDB_PASSWORD`, the `n` is part of the escape sequence `\n`.
         let is_escaped = before.get(..before.len() - name.len())?.ends_with(b"\\");
         let name = match name {
             [b'n' | b't' | b'r', rest @ ..] if is_escaped && !rest.is_empty() => rest,
@@ -132,7 +133,7 @@ impl<'a> Label<'a> {
         (!name.is_empty()).then_some(Self { name, before, is_spaced: spaces > 0 })
     }
 
-    /// The name of a field, as a label before the field's value.
+    /// The name of a field, treated as a label before the field's value.
     pub(super) fn of_field(name: &'a str) -> Self {
         Self { name: last_bytes(name.as_bytes(), MAX_LABEL_LEN), before: b"", is_spaced: false }
     }
@@ -149,12 +150,13 @@ impl<'a> Label<'a> {
         }
     }
 
-    /// Whether the label is only `secret`, which often names a secret's object: `secret: my-tls`.
+    /// Whether the label is only `secret`, which is often followed by the name of an object:
+    /// `secret: my-tls`.
     pub(super) fn is_just_secret(&self) -> bool {
         self.name.eq_ignore_ascii_case(b"secret")
     }
 
-    /// Whether it looks like the name of an environment variable.
+    /// Whether the label looks like the name of an environment variable.
     pub(super) fn is_environment_variable(&self) -> bool {
         let is_variable_byte = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
         self.name.len() > 2 && self.name.iter().all(is_variable_byte)
@@ -163,7 +165,7 @@ impl<'a> Label<'a> {
 
 /// What a name says about its value; `None` if it is not the label of a secret.
 pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
-    // A quick way out for most names: this runs for every label in a text.
+    // Returns early for most names, because this runs for every label in a text.
     let [.., second_last, last] = name else { return None };
     let last_two = [second_last.to_ascii_lowercase(), last.to_ascii_lowercase()];
     if !LAST_TWO_BYTES.contains(&&last_two) {
@@ -195,7 +197,7 @@ pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
     }
 }
 
-/// The text without the quote at its end, which may be escaped or followed by `]`: `env["KEY"]`.
+/// The text without a closing quote, which may be escaped or followed by `]`: `env["KEY"]`.
 fn without_quote(text: &[u8]) -> &[u8] {
     let inside = text.strip_suffix(b"]").unwrap_or(text);
     let Some((b'"' | b'\'' | b'`', text)) = inside.split_last() else { return text };

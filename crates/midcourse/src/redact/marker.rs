@@ -1,6 +1,6 @@
 //! The marker `[redacted:KIND]` that replaces a secret in a stored text.
 //!
-//! No rule finds a secret inside a marker, so a text that was redacted stays as it is.
+//! No rule finds a secret inside a marker, so redacting a redacted text changes nothing.
 
 use super::bytes::contains;
 use super::kind::SecretKind;
@@ -23,7 +23,7 @@ pub(super) fn end_of_marker(text: &str, start: usize) -> Option<usize> {
     Some(start + MARKER_START.len() + kind.name().len() + MARKER_END.len())
 }
 
-/// Whether a marker starts in `bytes`; it may be cut off at the end of a sample.
+/// Whether a marker starts in `bytes`; its end may be missing.
 pub(super) fn contains_marker_start(bytes: &[u8]) -> bool {
     contains(bytes, MARKER_START.as_bytes())
 }

@@ -1,7 +1,8 @@
 //! Secrets made of words: single-word passwords and passphrases.
 //!
-//! Words alone are no evidence of a secret. `assignment` therefore asks these functions only about
-//! values that are certainly meant as one: after `PGPASSWORD=`, or in quotes after `password:`.
+//! Words alone are no evidence of a secret. `assignment` therefore calls these functions only for
+//! values that are certainly meant as a secret: after `PGPASSWORD=`, or in quotes after
+//! `password:`.
 
 use super::bytes::{contains, count_distinct};
 use super::false_positives::contains_descriptive_word;
@@ -12,7 +13,7 @@ const MIN_PASSPHRASE_LEN: usize = 16;
 /// How many words a passphrase can have.
 const PASSPHRASE_WORDS: std::ops::RangeInclusive<usize> = 3..=10;
 
-/// Words of a value that describes a password or its absence: `required`, `changeme`.
+/// Values that describe a password or its absence: `required`, `changeme`.
 const DESCRIPTIONS: &[&[u8]] = &[
     b"absent",
     b"abcdefgh",
@@ -63,7 +64,7 @@ const DESCRIPTIONS: &[&[u8]] = &[
     b"your",
 ];
 
-/// Words of a sentence about passwords, which a passphrase does not contain.
+/// Words that occur in sentences about passwords, and not in passphrases.
 const SENTENCE_WORDS: &[&[u8]] = &[
     b"a",
     b"an",
@@ -129,7 +130,7 @@ pub(super) fn is_password_word(value: &[u8]) -> bool {
         && !DESCRIPTIONS.iter().any(|word| contains(value, word))
 }
 
-/// Whether words are a passphrase, such as `correct horse battery 9`, and not a sentence about one.
+/// Whether words are a passphrase, such as `correct horse battery 9`, and not a sentence.
 pub(super) fn is_passphrase(text: &[u8]) -> bool {
     let words = || text.split(|byte| *byte == b' ');
     let is_word = |word: &[u8]| {

@@ -1,8 +1,8 @@
 //! Private key blocks: PEM, OpenSSH and PGP.
 //!
-//! In tool output a block rarely has its standard form: line ends are escaped, lines are
-//! numbered, quoted, indented or marked by a diff, and the end may be missing. The block is
-//! therefore read word by word, and ends where words that look like Base64 become rare.
+//! In tool output a block rarely has its standard form: line ends are escaped, lines are numbered,
+//! quoted, indented or marked by a diff, and the `END` line may be missing. The block is therefore
+//! read word by word, and ends where words that look like Base64 become rare.
 
 use super::bytes::{count_distinct, is_base64_byte, prefix_len, suffix_len};
 use super::kind::SecretKind::PrivateKey;
@@ -13,20 +13,20 @@ const DASHES: &[u8] = b"-----";
 /// The longest name between `BEGIN` and the dashes.
 const MAX_NAME_LEN: usize = 48;
 
-/// The longest text before the first word of the key: the headers of the block.
+/// The most text before the first word of the key: the headers of the block.
 const HEADERS: Gap = Gap { bytes: 1024, words: 32 };
 
-/// The longest text between two words of the key: a line number, quotes, indentation.
+/// The most text between two words of the key: a line number, quotes, indentation.
 const BETWEEN_WORDS: Gap = Gap { bytes: 160, words: 4 };
 
-/// The minimum length of a word. The first must be a whole line.
+/// The minimum length of a word of the key. The first word must be as long as a line.
 const MIN_FIRST_WORD_LEN: usize = 24;
 const MIN_WORD_LEN: usize = 16;
 
-/// How many bytes of a word decide whether it belongs to the key.
+/// How many bytes of a word are examined to see whether it is part of the key.
 const WORD_SAMPLE_LEN: usize = 128;
 
-/// How much text that is not part of the key may follow.
+/// A limit for text between the words of a key that is not part of the key.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     bytes: usize,
@@ -58,7 +58,7 @@ fn end_of_key(view: View<'_>, start: usize) -> Option<usize> {
             prefix_len(ahead, |byte| !is_base64_byte(byte) && !matches!(byte, b'-' | b'['));
         at += skipped;
         let ahead = ahead.get(skipped..).unwrap_or_default();
-        // A marker, like the secret that it replaced, ends the key.
+        // A `[` may start a marker, which ends the key as the replaced secret would.
         if ahead.is_empty() || ahead.starts_with(b"[") {
             return key_end;
         }
@@ -85,7 +85,7 @@ fn end_of_key(view: View<'_>, start: usize) -> Option<usize> {
     }
 }
 
-/// The end of `END … KEY-----` at `at`.
+/// The end of the line `END … KEY-----` that starts at `at`.
 fn end_of_end_line(view: View<'_>, at: usize) -> Option<usize> {
     let name = view.ahead_up_to(at, MAX_NAME_LEN).strip_prefix(b"END ")?;
     let name_end = at + b"END ".len() + prefix_len(name, is_name_byte);
@@ -96,7 +96,7 @@ const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b' '
 }
 
-/// Whether the first letter of a word belongs to an escaped line end: `\nMIIE…`.
+/// Whether the first letter of a word is part of an escaped line end: `\nMIIE…`.
 fn starts_with_escape(before: &[u8], word: &[u8]) -> bool {
     before.ends_with(b"\\") && matches!(word.first(), Some(b'n' | b'r' | b't'))
 }
@@ -115,7 +115,7 @@ fn is_key_word(word: &[u8], is_first: bool) -> bool {
 mod tests {
     use crate::redact::testing::{assert_no_secret, redacted};
 
-    /// Three lines that look like a key but are not one.
+    /// Three lines that look like a key but are random.
     const LINES: [&str; 3] = [
         "MIIEpAIBAAKCAQEA7bq4Zk1vXoJ8yTgq2mR5sW9dLfHc3uNxPz6aYtVb0eKjIrQw",
         "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz",

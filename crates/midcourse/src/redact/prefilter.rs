@@ -1,16 +1,18 @@
 //! Finds the few places in a text where a secret may start.
 //!
 //! Each rule has trigrams: three bytes in a row that must occur for the rule to match. One pass
-//! looks for the trigrams of all rules at once: each byte has three bit masks, one per position
-//! in a trigram, with one bit per rule. A bit that survives three bytes is a candidate, which the
-//! rule then checks. The compiler builds the masks, so that a new process pays nothing for them.
+//! looks for the trigrams of all rules at once: each byte has three bit masks, one per position in
+//! a trigram, with one bit per rule. A bit that is set for three bytes in a row makes a candidate,
+//! which the rule then checks. The masks are computed at compile time, so a new process spends no
+//! time on them.
 
 use super::prefixed_tokens::PREFIXED_TOKENS;
 
-/// Prefixed tokens share the lowest bits. The rule tells apart tokens that have the same bit.
+/// The number of bits for prefixed tokens, the lowest ones. Several prefixes may share a bit; the
+/// rule compares the whole prefix.
 pub(super) const PREFIXED_TOKEN_BITS: u32 = 54;
 
-/// Bit numbers of the other rules.
+/// Bit numbers of the rules that are not for prefixed tokens.
 pub(super) const NETRC: u32 = 54;
 pub(super) const SENDGRID: u32 = 55;
 pub(super) const MARKER: u32 = 56;
@@ -22,7 +24,7 @@ pub(super) const PRIVATE_KEY: u32 = 61;
 pub(super) const JWT: u32 = 62;
 pub(super) const DISCORD: u32 = 63;
 
-/// The rules whose trigram starts a token: they match only at a token boundary.
+/// Rules whose trigram is the start of a token: they match only at a token boundary.
 pub(super) const TOKEN_RULES: u64 = ((1 << PREFIXED_TOKEN_BITS) - 1)
     | (1 << SENDGRID)
     | (1 << CUSTOM_PREFIX)
@@ -51,17 +53,18 @@ pub(super) struct Candidate {
     pub(super) rules: u64,
 }
 
-/// How far a text has been searched.
+/// How far a text has been searched, and which trigrams have begun there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     at: usize,
-    /// The rules of which the last byte, or the last two bytes, may start a trigram.
+    /// Rules for which the last byte (`one_matched`) or the last two bytes (`two_matched`) are the
+    /// beginning of a trigram.
     one_matched: u64,
     two_matched: u64,
 }
 
 impl Progress {
-    /// Searches from `at` on; a trigram that starts earlier does not count.
+    /// Starts a search at `at`; trigrams that begin earlier are not found.
     pub(super) const fn from(at: usize) -> Self {
         Self { at, one_matched: 0, two_matched: 0 }
     }
@@ -98,7 +101,7 @@ impl Prefilter {
     }
 
     fn masks(&self, byte: u8) -> ByteMasks {
-        // The table has an entry for every byte.
+        // The table has 256 entries, so the lookup always succeeds.
         self.0.get(usize::from(byte)).copied().unwrap_or(ByteMasks::NONE)
     }
 
@@ -128,12 +131,13 @@ impl Prefilter {
         self.masks_mut(third).third |= 1 << bit;
     }
 
-    /// Adds the rules whose trigrams consist of classes of bytes.
+    /// Adds the rules whose trigrams are given as classes of bytes.
     const fn add_byte_classes(&mut self) {
         let mut byte = 0_u8;
         loop {
             let masks = self.masks_mut(byte);
-            // The end of a label and an operator: `password=`, `"token" :`, `<secret>`.
+            // The trigrams of assignments: the end of a label, then an operator: `password=`,
+            // `"token" :`, `<secret>`.
             masks.first |= 1 << ASSIGNMENT;
             if matches!(byte | 0x20, b'd' | b'e' | b'g' | b'l' | b'n' | b's' | b't' | b'y')
                 && byte.is_ascii_alphabetic()
@@ -144,7 +148,7 @@ impl Prefilter {
             if matches!(byte, b'=' | b':' | b'>') {
                 masks.third |= 1 << ASSIGNMENT;
             }
-            // A colon between two parts: `user:password`, `123456:token`.
+            // Trigrams with a colon between two parts: `user:password`, `123456:token`.
             if byte > b' ' && !matches!(byte, b'"' | b'\'' | b'`' | b':') {
                 masks.first |= 1 << COLON;
                 if byte != b'/' {
@@ -154,7 +158,7 @@ impl Prefilter {
             if byte == b':' {
                 masks.second |= 1 << COLON;
             }
-            // Base64 of three digits, with which a Discord user id starts.
+            // Base64 of three digits: the first bytes of a Discord user id.
             if matches!(byte, b'M' | b'N' | b'O') {
                 masks.first |= 1 << DISCORD;
             }

@@ -8,13 +8,13 @@ use super::kind::SecretKind::{self, *};
 use super::prefilter::PREFIXED_TOKEN_BITS;
 use super::view::{SecretSpan, View};
 
-/// How many bytes after the prefix decide whether the text is a token.
+/// How many bytes after the prefix are examined to see whether the text is a token.
 const SAMPLE_LEN: usize = 64;
 
-/// The fewest bytes after a custom prefix.
+/// The minimum number of bytes after a custom prefix.
 const MIN_CUSTOM_BODY_LEN: usize = 8;
 
-/// The bytes that may follow a prefix.
+/// The bytes that may follow a prefix in a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Alphabet {
     Alphanumeric,
@@ -22,9 +22,9 @@ enum Alphabet {
     Capitals,
     Hex,
     Token,
-    /// Token bytes and dots.
+    /// Letters, digits, `_`, `-` and dots.
     Dotted,
-    /// Token bytes and slashes.
+    /// Letters, digits, `_`, `-` and slashes.
     Path,
     /// The bytes of a credential in an HTTP header.
     Credential,
@@ -49,9 +49,9 @@ impl Alphabet {
 enum Required {
     /// Nothing: only tokens have this prefix.
     Nothing,
-    /// A digit, or capitals and small letters: lower-case identifiers have this prefix too.
+    /// A digit, or upper and lower case, because lower-case identifiers have this prefix too.
     DigitOrMixedCase,
-    /// A digit: ordinary words follow this prefix too.
+    /// A digit, because ordinary words have this prefix too.
     Digit,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct PrefixedToken {
     required: Required,
     /// Whether `min_len` is also the maximum.
     is_fixed_len: bool,
-    /// Whether the prefix is not part of the secret and stays in the text.
+    /// Whether the prefix stays in the text, because it is not part of the secret.
     keeps_prefix: bool,
 }
 
@@ -88,7 +88,7 @@ const fn token(
 }
 
 impl PrefixedToken {
-    /// Requires a digit, or capitals and small letters.
+    /// Requires a digit, or upper and lower case.
     const fn mixed(self) -> Self {
         Self { required: Required::DigitOrMixedCase, ..self }
     }
@@ -123,11 +123,11 @@ impl PrefixedToken {
                 return None;
             }
         } else if self.alphabet != Alphabet::Path {
-            // A `_` or `-` is outside some alphabets; the part after it is redacted too.
+            // `_` and `-` are not in every alphabet; what follows them is redacted too.
             len += prefix_len(view.ahead(body_start + len), is_token_byte);
         }
         let start = if self.keeps_prefix { body_start } else { start };
-        // Dots at the end belong to the sentence.
+        // Dots at the end are punctuation.
         let body = view.ahead_up_to(body_start, len);
         let end = body_start + len - suffix_len(body, |byte| byte == b'.');
         Some(SecretSpan { start, end, kind: self.kind })
@@ -148,7 +148,7 @@ fn looks_generated(body: &[u8], required: Required) -> bool {
     has_required && count_distinct(body) > 4
 }
 
-/// The token at `start` among those that share this bit in the prefilter.
+/// The token at `start`, if its prefix is one of those that share this bit in the prefilter.
 pub(super) fn find_prefixed_token(view: View<'_>, start: usize, bit: u32) -> Option<SecretSpan> {
     PREFIXED_TOKENS
         .iter()
@@ -173,7 +173,8 @@ pub(super) fn find_custom_token(
     Some(SecretSpan { start, end, kind: CustomPrefix })
 }
 
-/// A prefix comes before every shorter prefix that it starts with: `sk-ant-` before `sk-`.
+/// All known prefixes. A prefix comes before every shorter prefix that it starts with: `sk-ant-`
+/// before `sk-`.
 pub(super) static PREFIXED_TOKENS: [PrefixedToken; 107] = {
     use Alphabet::{Alphanumeric, Capitals, Credential, Dotted, Hex, Path, Token};
     [
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
     use crate::redact::testing::{assert_no_secret, redacted};
 
-    /// The shortest rest of this token that looks generated.
+    /// The shortest text after this token's prefix that looks generated.
     fn body(token: &PrefixedToken) -> String {
         let bytes = if token.alphabet == Alphabet::Capitals { "A2B3C4D5E6" } else { "a2b3c4d5e6" };
         bytes.repeat(10).chars().take(token.min_len).collect()

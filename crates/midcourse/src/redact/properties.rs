@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::marker::{MARKER_END, MARKER_START, end_of_marker};
 use super::{Redaction, SecretKind};
 
-/// Parts of secrets, labels and near misses.
+/// Pieces from which random texts are built: parts of secrets, labels, and texts that nearly match.
 const PIECES: &[&str] = &[
     "password",
     "token",
@@ -128,7 +128,7 @@ fn redacted(text: &str) -> Option<String> {
     Redaction::default().redact(text).map(|redacted| redacted.text)
 }
 
-/// The parts of a text between its markers.
+/// The parts of a text before, between and after its markers.
 fn parts_between_markers(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
     while let Some(found) = text[at..].find(MARKER_START) {
@@ -144,8 +144,8 @@ fn parts_between_markers(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether the parts occur in the text in this order, the first at its start and the last at its
-/// end.
+/// Whether the parts occur in the text in this order, with the first part at its start and the last
+/// at its end.
 fn occur_in_order(parts: &[&str], text: &str) -> bool {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
     let mut rest = text;

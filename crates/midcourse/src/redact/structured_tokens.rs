@@ -1,16 +1,16 @@
 //! Tokens recognised by the lengths and separators of their parts: JSON web tokens, SendGrid
 //! keys, and the bot tokens of Discord and Telegram.
 //!
-//! The prefilter finds the first bytes or, for Telegram, the colon in the middle.
+//! The prefilter finds the first bytes of a token or, for Telegram, the colon in the middle.
 
 use super::bytes::{is_token_byte, last_bytes, prefix_len, suffix_len};
 use super::kind::SecretKind::{DiscordToken, Jwt, SendgridKey, TelegramToken};
 use super::view::{SecretSpan, View};
 
-/// The minimum length of a JWT's header and of its payload: `{"alg":"…"}` in Base64.
+/// The minimum length of a JWT's header and of its payload: the length of `{"alg":"…"}` in Base64.
 const MIN_JWT_PART_LEN: usize = 12;
 
-/// One more than the longest bounded part of a Discord token.
+/// One more than the longest part of a Discord token whose length is limited.
 const MAX_DISCORD_PART_LEN: usize = 29;
 
 /// The JSON web token whose `eyJ` is at `start`.
@@ -32,7 +32,7 @@ pub(super) fn find_jwt(view: View<'_>, start: usize) -> Option<SecretSpan> {
     Some(SecretSpan { start, end, kind: Jwt })
 }
 
-/// The bot token whose first part, the encoded user id, is at `start`.
+/// The Discord bot token whose first part, the encoded user id, is at `start`.
 pub(super) fn find_discord(view: View<'_>, start: usize) -> Option<SecretSpan> {
     let part_len =
         |at: usize| prefix_len(view.ahead_up_to(at, MAX_DISCORD_PART_LEN), is_token_byte);
@@ -50,7 +50,7 @@ pub(super) fn find_discord(view: View<'_>, start: usize) -> Option<SecretSpan> {
     })
 }
 
-/// The key whose `SG.` is at `start`.
+/// The SendGrid key whose `SG.` is at `start`.
 pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> {
     let id = start + b"SG.".len();
     let dot = id + 22;
@@ -63,9 +63,9 @@ pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> 
     })
 }
 
-/// The bot token whose colon is at `colon`.
+/// The Telegram bot token whose colon is at `colon`.
 pub(super) fn find_telegram(view: View<'_>, colon: usize) -> Option<SecretSpan> {
-    // One digit more than an id can have, to recognise numbers that are too long.
+    // Reads one digit more than an id can have, to reject longer numbers.
     let digits = suffix_len(last_bytes(view.before(colon), 11), |byte| byte.is_ascii_digit());
     let key = view.ahead_up_to(colon + 1, 36);
     if !(8..=10).contains(&digits) || !key.starts_with(b"AA") {
@@ -73,7 +73,7 @@ pub(super) fn find_telegram(view: View<'_>, colon: usize) -> Option<SecretSpan> 
     }
     let key_len = prefix_len(key, is_token_byte);
     let (start, end) = (colon - digits, colon + 1 + key_len);
-    // The URL of a bot request has `bot` before the token.
+    // In the URL of a Telegram request, `bot` comes directly before the token.
     let is_start = view.is_token_boundary(start) || view.before(start).ends_with(b"/bot");
     (is_start && (34..=35).contains(&key_len)).then_some(SecretSpan {
         start,

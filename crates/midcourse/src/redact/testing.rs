@@ -4,7 +4,7 @@
 
 use super::Redaction;
 
-/// The text without its secrets; fails if it has none.
+/// The text with markers in place of its secrets; fails if it has no secrets.
 #[track_caller]
 pub(super) fn redacted(text: &str) -> String {
     let redacted = Redaction::default().redact(text);

@@ -1,18 +1,18 @@
 //! Passwords in URLs: `postgres://user:password@host`.
 //!
-//! The prefilter finds the colon. User and host stay readable, and at most `MAX_PASSWORD_LEN`
-//! bytes are read after the colon.
+//! The prefilter finds the colon before the password. User and host are not redacted, and at most
+//! `MAX_PASSWORD_LEN` bytes after the colon are read.
 
 use super::bytes::{last_bytes, prefix_len, suffix_len};
 use super::false_positives::is_placeholder_password;
 use super::kind::SecretKind::UrlPassword;
 use super::view::{SecretSpan, View};
 
-/// How many bytes before the colon may be scheme and user.
+/// The most bytes before the colon that are searched for the scheme and user.
 const MAX_USER_LEN: usize = 96;
 const MAX_PASSWORD_LEN: usize = 512;
 
-/// The password that starts after the colon at `colon`.
+/// The password of a URL that starts after the colon at `colon`.
 pub(super) fn find_password(view: View<'_>, colon: usize) -> Option<SecretSpan> {
     let before = last_bytes(view.before(colon), MAX_USER_LEN);
     let user_len = suffix_len(before, is_user_byte);
@@ -32,7 +32,8 @@ const fn is_user_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'%' | b'+' | b'~' | b'!')
 }
 
-/// Excludes the bytes of variables and placeholders: `${PASSWORD}`, `<password>`.
+/// Whether a byte can be part of a password. Those of variables and placeholders (`${PASSWORD}`,
+/// `<password>`) cannot.
 const fn is_password_byte(byte: u8) -> bool {
     byte > b' '
         && !matches!(byte, b'@' | b'/' | b'\\' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'{' | b'}')

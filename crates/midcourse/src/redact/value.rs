@@ -1,7 +1,7 @@
 //! Values after a label: where they end, and whether they look like a secret.
 //!
 //! Much of the text is source code, where a `password` is mostly a variable, a call, a type or an
-//! example. Only a sample, the first bytes of a value, decides whether it is a secret, so that
+//! example. Whether a value is a secret is decided by a sample of its first bytes, so that
 //! rejecting a long value is cheap. If it is a secret, the whole value is redacted.
 
 use super::bytes::{count_distinct, is_token_byte, prefix_len};
@@ -17,26 +17,26 @@ const MAX_SAMPLE_LEN: usize = 64;
 const MIN_SECRET_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// The most spaces before a value, and the most bytes up to its opening quote.
+/// The most spaces before a value, and the most bytes of a prefix before its opening quote.
 const MAX_GAP_LEN: usize = 8;
 
 /// How to read a value that is not in quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// The bytes are the value, as in an environment or a header.
+    /// The bytes are the value itself, as in an environment variable or a header.
     Literal,
     /// The bytes may be an expression of a programming language.
     MaybeExpression,
 }
 
-/// What the label says that the value is.
+/// Which kind of value the label announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// Chosen by a person.
+    /// A password, chosen by a person.
     Password,
-    /// Generated.
+    /// A generated token.
     Token,
-    /// Generated and long: the label is weak evidence.
+    /// A generated token that has to be long, because the label alone is weak evidence.
     LongToken,
 }
 
@@ -56,12 +56,12 @@ enum Delimiter {
     },
     /// Whitespace or punctuation.
     Unquoted,
-    /// The end of the text: the text is the value of a field.
+    /// The end of the text, because the whole text is the value of a field.
     EndOfText,
 }
 
 impl<'a> Value<'a> {
-    /// The value at `at`, after spaces and an opening quote.
+    /// The value at `at`, without spaces and an opening quote before it.
     pub(super) fn at(view: View<'a>, at: usize) -> Self {
         let is_space = |byte| matches!(byte, b' ' | b'\t');
         let start = at + prefix_len(view.ahead_up_to(at, MAX_GAP_LEN), is_space);
@@ -78,18 +78,18 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The whole text as the value of a field, without the space around it.
+    /// The whole text as the value of a field, without surrounding whitespace.
     pub(super) fn of_field(view: View<'a>) -> Self {
         let start = prefix_len(view.ahead(0), |byte| byte.is_ascii_whitespace());
         Self { view, start, delimiter: Delimiter::EndOfText }
     }
 
-    /// Whether it is known where the value ends: at a quote or with the text.
+    /// Whether the value's end is certain: at a closing quote or at the end of the text.
     pub(super) fn is_delimited(&self) -> bool {
         self.delimiter != Delimiter::Unquoted
     }
 
-    /// The end of the value, at most `max_len` bytes from its start.
+    /// The end of the value, or of its first `max_len` bytes if it is longer.
     fn end_within(&self, max_len: usize) -> usize {
         let ahead = self.view.ahead_up_to(self.start, max_len);
         let mut len = 0;
@@ -99,7 +99,7 @@ impl<'a> Value<'a> {
                 (_, 0..=b' ' | 0x7f) => break,
                 (Delimiter::Quote { quote, .. }, byte) if byte == quote => break,
                 (Delimiter::Quote { is_escaped: true, .. }, b'\\') => break,
-                // An escape sequence; the second byte is skipped too.
+                // Skips both bytes of an escape sequence.
                 (Delimiter::Quote { .. }, b'\\')
                     if next.is_some_and(|next| next.is_ascii_graphic()) =>
                 {
@@ -112,7 +112,8 @@ impl<'a> Value<'a> {
                     break;
                 }
                 (Delimiter::Unquoted, b']' | b'<' | b'>' | b'|' | b'&' | b'\\') => break,
-                // `=` is Base64 padding only at the end.
+                // `=` is Base64 padding only at the end of a value; before a letter it ends the
+                // value.
                 (Delimiter::Unquoted, b'=') if next.is_some_and(is_token_byte) => break,
                 _ => {}
             }
@@ -126,7 +127,7 @@ impl<'a> Value<'a> {
         self.end_within(usize::MAX)
     }
 
-    /// The first bytes, which decide whether the value is a secret.
+    /// The first bytes of the value, by which it is judged.
     pub(super) fn sample(&self) -> &'a [u8] {
         self.view.ahead_up_to(self.start, self.end_within(MAX_SAMPLE_LEN) - self.start)
     }
@@ -141,7 +142,7 @@ impl<'a> Value<'a> {
         };
         let is_expression = !self.is_delimited() && matches!(after, [b'(' | b'[' | b'{', ..]);
         let syntax = if self.is_delimited() { Syntax::Literal } else { syntax };
-        // A marker may start in the sample and end after it.
+        // A marker may start near the end of the sample and continue after it.
         let around = self.view.ahead_up_to(self.start, sample.len() + MARKER_START.len());
         !is_prose
             && !is_expression
@@ -170,8 +171,8 @@ impl<'a> Value<'a> {
             .then_some(self.start + text.len())
     }
 
-    /// Whether the value is a password made of words, and is followed by what follows a word in a
-    /// shell rather than an argument in a call.
+    /// Whether the value is a password made of words, and is followed by a character that can
+    /// follow a word in a shell, rather than one that follows an argument in a call.
     pub(super) fn is_password_word(&self) -> bool {
         let sample = self.sample();
         let after = self.view.ahead(self.start + sample.len());
@@ -202,9 +203,9 @@ struct CharCounts {
     digits: usize,
     /// Symbols that names and paths do not contain, except as the last byte.
     symbols: usize,
-    /// How often a digit comes next to a letter.
+    /// How often a digit is next to a letter.
     digit_changes: usize,
-    /// How often a capital comes next to a small letter.
+    /// How often an upper-case letter is next to a lower-case one.
     case_changes: usize,
     /// Whether all bytes are letters, digits, `_`, `-` or `.`.
     is_name: bool,
@@ -244,15 +245,15 @@ impl CharCounts {
         self.lowercase + self.uppercase
     }
 
-    /// Whether capitals are scattered as in random text: at least 30 % of the letters, with a
-    /// change of case at 40 % of them.
+    /// Whether upper-case letters are scattered as in random text: they are at least 30 % of the
+    /// letters, and case changes at 40 % of the letters.
     const fn has_scattered_capitals(&self) -> bool {
         let letters = self.letters();
         letters >= 16 && self.uppercase * 10 >= letters * 3 && self.case_changes * 5 >= letters * 2
     }
 }
 
-/// Whether the bytes of a value look like a secret, without regard to what is around it.
+/// Whether the bytes of a value look like a secret, regardless of the text around it.
 pub(super) fn looks_secret(value: &[u8], expected: Expected, syntax: Syntax) -> bool {
     let min_len = if expected == Expected::LongToken { MIN_LONG_TOKEN_LEN } else { MIN_SECRET_LEN };
     if value.len() < min_len || count_distinct(value) < 5 || is_code_or_path(value, syntax) {
@@ -273,7 +274,7 @@ pub(super) fn looks_secret(value: &[u8], expected: Expected, syntax: Syntax) -> 
                 counts.is_name && counts.digit_changes < 2 && contains_descriptive_word(value);
             !is_plain && !is_description
         }
-        // A member of an object or a module: `config.password2`, `v2.token_1`.
+        // A member of an object or module: `config.password2`, `v2.token_1`.
         (_, Syntax::MaybeExpression) if counts.is_name && counts.has_dot => false,
         (Expected::Password, Syntax::MaybeExpression) => {
             looks_generated(3) || counts.symbols > 0 && counts.digits > 0 && counts.letters() > 0
@@ -283,7 +284,6 @@ pub(super) fn looks_secret(value: &[u8], expected: Expected, syntax: Syntax) -> 
     }
 }
 
-/// Whether a value is an expression, a path, a pattern or a date.
 fn is_code_or_path(value: &[u8], syntax: Syntax) -> bool {
     let is_pattern = matches!(value, [b'^' | b'(' | b'[' | b'{' | b'<', ..]);
     let is_operator = syntax == Syntax::MaybeExpression

@@ -1,13 +1,13 @@
 //! The text as a rule sees it.
 //!
 //! A rule may look ahead to the end of the text, but never back past the end of the last secret.
-//! It therefore decides the same whether a secret or its marker comes before, which makes
-//! redaction idempotent.
+//! Its result is therefore the same whether a secret or the marker that replaced it comes before,
+//! which makes redaction idempotent.
 
 use super::bytes::is_token_byte;
 use super::kind::SecretKind;
 
-/// A secret in a text: the bytes `start..end`.
+/// The position of a secret in a text: the bytes `start..end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SecretSpan {
     pub(super) start: usize,
@@ -18,7 +18,7 @@ pub(super) struct SecretSpan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     bytes: &'a [u8],
-    /// The end of the last secret or marker.
+    /// The end of the last secret or marker, past which a rule cannot look back.
     floor: usize,
 }
 
@@ -47,10 +47,10 @@ impl<'a> View<'a> {
         self.bytes.get(self.floor..at).unwrap_or_default()
     }
 
-    /// Whether a token can start at `at`, because the byte before is not part of one.
+    /// Whether a token can start at `at`: the byte before it is not part of a token.
     pub(super) fn is_token_boundary(&self, at: usize) -> bool {
         match self.before(at) {
-            // An escape sequence: `\n` in a JSON string, `%3D` in a URL, a terminal colour.
+            // After an escape sequence: `\n` in a JSON string, `%3D` in a URL, a terminal colour.
             [.., b'\\', b'n' | b't' | b'r'] => true,
             [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [rest @ .., b'm' | b'K'] => ends_in_colour_parameters(rest),
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether a text ends like a terminal's colour sequence without its last letter: `[01;31`.
+/// Whether a text ends like a terminal's colour sequence without its final letter: `[01;31`.
 fn ends_in_colour_parameters(text: &[u8]) -> bool {
     let last = text.iter().rev().take(8).find(|byte| !matches!(byte, b'0'..=b'9' | b';'));
     last == Some(&b'[')

@@ -1,4 +1,4 @@
-//! The library as a program uses it.
+//! Tests of the library's public API.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 

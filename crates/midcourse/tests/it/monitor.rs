@@ -1,4 +1,4 @@
-//! The monitor: recording and judgement in one object, and what happens when a part of it fails.
+//! The monitor: what it records, which messages it returns, and what happens when a part fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use midcourse::{
 };
 use serde_json::json;
 
-/// One failing call of a loop.
+/// Reports one failing call, as an agent's loop would.
 fn failing_call(monitor: &midcourse::MonitoredRun, number: u32) -> Report {
     let (run, id) = (monitor.blocking(), format!("c{number}"));
     run.model_request("model", 3, &["bash"]).unwrap();
