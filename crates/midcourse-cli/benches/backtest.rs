@@ -1,6 +1,7 @@
-//! How fast runs are judged, beside merely parsing them: a corpus is generated, and in turns the
-//! command judges it and the bench parses the same lines into `serde_json::Value`, with one thread and
-//! with as many as the command uses. And how much memory the command takes, for corpora of three sizes.
+//! Benchmark of `midcourse backtest`. It generates a corpus of runs and compares two times,
+//! measured alternately: how long the command takes, and how long only parsing the same lines into
+//! `serde_json::Value` takes, with one thread and with as many as the command uses. It also
+//! measures the command's memory for corpora of three sizes.
 //!
 //! `cargo bench -p midcourse --bench backtest [-- MEGABYTES]`
 
@@ -27,7 +28,7 @@ use serde_json::{Value, json};
 const ROUNDS: usize = 3;
 const MEGABYTES: u64 = 2_000;
 
-/// A small generator of numbers: the corpus is the same on every machine.
+/// A small random number generator with a fixed seed, so that the corpus is the same everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -36,7 +37,8 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 
-    /// As long as what coding agents get to see: half below 700 bytes, a tenth above 4 KB.
+    /// A random length of a tool result, distributed as in real runs of coding agents: half are
+    /// below 700 bytes, a tenth above 4 KB.
     fn length(&mut self) -> usize {
         let sizes = [60, 180, 320, 480, 700, 1_100, 1_700, 2_600, 4_000, 7_000];
         let size = sizes[usize::try_from(self.roll(10)).unwrap_or(0)];
@@ -100,7 +102,7 @@ fn generate(path: &Path, bytes: u64) {
     out.flush().unwrap();
 }
 
-/// Parses every line, with so many threads behind the one that reads.
+/// Parses every line with this many threads, fed by one thread that reads. Returns the time taken.
 fn parse(path: &Path, threads: usize) -> Duration {
     let begun = Instant::now();
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).unwrap());
@@ -139,7 +141,7 @@ fn parse(path: &Path, threads: usize) -> Duration {
     begun.elapsed()
 }
 
-/// Lets the command judge a file: how long it takes, and the most memory it had, in KiB.
+/// Runs `midcourse backtest` on a file. Returns the time taken and the peak memory in KiB.
 fn judge(path: &Path) -> (Duration, u64) {
     let begun = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))

@@ -109,12 +109,12 @@ fn run(command: &[String], home: Option<&Path>, input: &str) {
         child.env("MIDCOURSE_HOME", home);
     }
     let mut child = child.spawn().unwrap();
-    // An empty process may exit before it is written to.
+    // An empty process may exit before the input is written.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     if let Some(home) = home {
-        // A hook never fails; problems are in its log.
+        // A hook never exits with an error; it writes problems to its log.
         let log = std::fs::read_to_string(DataDir::at(home).log_file()).unwrap_or_default();
         assert_eq!(log, "");
     }
@@ -141,7 +141,7 @@ fn payload(number: u64) -> TrajectoryPayload {
     }
 }
 
-/// The payload of Claude Code when a call has ended.
+/// The payload that Claude Code sends to a hook after a tool call.
 fn event(number: u64) -> String {
     let mut payload = json!({"session_id": "run", "transcript_path": "/nowhere/run.jsonl", "cwd": "/",
         "prompt_id": "p", "permission_mode": "default", "effort": {"level": "high"},
@@ -176,7 +176,7 @@ fn fill(home: &Path, length: u64) {
         store.append_all(events).unwrap();
         done += batch;
     }
-    // The fold is saved with a step, so that the run is as if every event had been one.
+    // The last event is a step, which saves the checkpoint, as if every event had been a step.
     store.fold("run", &mut watch).unwrap();
     store.step(Event::new(run, source, start, payload(done)), &mut watch).unwrap();
     let last: Vec<TrajectoryRecord> =
@@ -184,7 +184,7 @@ fn fill(home: &Path, length: u64) {
     assert!(!last.is_empty());
 }
 
-/// The interpreter itself: `python3` may be a script that looks for it.
+/// The path of the Python interpreter itself: `python3` may be a script that starts it.
 fn python() -> Option<String> {
     let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let path = String::from_utf8(found.ok()?.stdout).ok()?.trim().to_owned();
@@ -243,7 +243,8 @@ fn report(subjects: &mut [Subject]) {
     }
 }
 
-/// Several processes at once on one run. All have to succeed, and no event may be missing.
+/// Runs several hook processes at once on one run. All have to succeed, and no event may be
+/// missing.
 fn writers(binary: &Path, home: &Path, events: u64) {
     let command = hook(binary);
     fill(home, 10);

@@ -94,12 +94,13 @@ async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bo
             let body = conversation.body(streamed);
             sizes = (sizes.0.min(body.len()), sizes.1.max(body.len()));
             for offset in 0..routes.len() {
-                // The order rotates, so that no route always follows the same one.
+                // The order of the routes rotates, so that no route always follows the same other
+                // one.
                 let route = (round + offset) % routes.len();
                 sleep(PAUSE).await;
                 let timing = connections[route].send(&conversation, body.clone()).await;
                 let took = if streamed { timing.first_byte } else { timing.last_byte };
-                // The first request brings a whole history that the proxy has not seen.
+                // The first request contains a whole history that the proxy has not seen.
                 let series = if turn == 0 { &mut first } else { &mut later };
                 series[route].push(took.as_secs_f64() * 1e3);
             }

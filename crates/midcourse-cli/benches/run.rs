@@ -68,12 +68,12 @@ fn main() {
     report(&mut subjects);
 }
 
-/// One way to run the client.
+/// One way to run the client: alone, or with one of the programs that are compared.
 struct Subject {
     name: &'static str,
-    /// The words before the client's program.
+    /// The program and arguments that come before the client's program.
     starter: Vec<String>,
-    /// Whether the client's program follows them.
+    /// Whether the path of the client's program has to follow `starter`.
     names_the_client: bool,
     options: Vec<String>,
     took: Vec<Duration>,
@@ -89,7 +89,7 @@ impl Subject {
         Self { name, starter, names_the_client: true, options, took: Vec::new() }
     }
 
-    /// Runs the client in its own folders; returns how long it took.
+    /// Runs the client in new folders; returns how long it took.
     fn run(&self, claude: &Path) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let of = |name: &str| {
@@ -140,7 +140,7 @@ impl Subject {
     }
 }
 
-/// A hook that does nothing, at every hook event of midcourse.
+/// Settings with a hook that does nothing, for every hook event that midcourse uses.
 fn empty_hooks() -> Value {
     let hook = json!([{"hooks": [{"type": "command", "command": "exec /bin/true"}]}]);
     let events = hook_events::CLAUDE_CODE.iter();

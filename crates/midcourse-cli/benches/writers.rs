@@ -1,5 +1,6 @@
-//! Many tasks of one process: the writer thread's group commit against a loop that writes and syncs
-//! each record itself, at 1, 8 and 64 tasks; and how long a list of many runs takes.
+//! Many tasks of one process write records: through the store's writer thread, which commits
+//! several at once, and in a loop that writes and syncs each line itself; with 1, 8 and 64 tasks.
+//! Also measures how long listing many runs takes.
 //!
 //! `cargo bench -p midcourse --bench writers`; `MIDCOURSE_BENCH_EVENTS` sets the events per round.
 
@@ -57,7 +58,7 @@ fn payload(call: &str) -> TrajectoryPayload {
     }
 }
 
-/// Each task appends a line and syncs it, one at a time, as a log by hand would.
+/// Each task appends a line to one file and syncs it, while the others wait.
 fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
     let file = Mutex::new(OpenOptions::new().append(true).create(true).open(path).unwrap());
     spread(tasks, events, |call| {
@@ -68,7 +69,8 @@ fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
     })
 }
 
-/// Each task has a run of its own and waits for every acknowledgement.
+/// Each task writes to its own run through the store's writer, and waits until each event is
+/// stored.
 fn store(home: &Path, tasks: usize, events: usize) -> Duration {
     let sink = StoreWriter::open(&DataDir::at(home), StoreSettings::default()).unwrap();
     let sink: Arc<dyn TrajectorySink> = Arc::new(sink);

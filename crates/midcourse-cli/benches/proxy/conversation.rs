@@ -14,8 +14,8 @@ pub(crate) enum Api {
     Messages,
 }
 
-/// One tool call. Its id names the conversation and the position in it, so that the stub can respond
-/// with the call that the next request contains, as for a real agent.
+/// One tool call. Its id contains the numbers of the conversation and of the turn, from which the
+/// stub computes the call to respond with, so that a conversation looks like a real one.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) conversation: u64,
@@ -39,7 +39,7 @@ impl Step {
         line.repeat(length.div_ceil(line.len()))
     }
 
-    /// The last step mentioned in a body.
+    /// The last step whose id occurs in a body.
     pub(crate) fn last_in(body: &[u8]) -> Option<Self> {
         let prefix = Self::PREFIX.as_bytes();
         let start = body.windows(prefix.len()).rposition(|bytes| bytes == prefix)? + prefix.len();
@@ -128,7 +128,7 @@ impl Conversation {
         body.into()
     }
 
-    /// A copy without the messages, for a request whose body is already made.
+    /// A copy without the messages, to go with a request body that is already built.
     pub(crate) fn without_history(&self) -> Self {
         Self { messages: String::new(), ..*self }
     }

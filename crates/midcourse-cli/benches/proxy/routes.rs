@@ -24,7 +24,7 @@ use crate::{SMALL_BYTES, SMALL_TURNS};
 pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    /// The path in front of each API.
+    /// The URL paths before the endpoints of the Chat Completions API and of the Messages API.
     pub(crate) chat: String,
     pub(crate) messages: String,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -57,19 +57,20 @@ pub(crate) fn midcourse(stub: &Stub) -> Option<Route> {
     let (anthropic, openai) = (process.line(), process.line());
     let (address, messages) = base_url(&anthropic, "export ANTHROPIC_BASE_URL=http://");
     let (_, chat) = base_url(&openai, "export OPENAI_BASE_URL=http://");
-    // The base URL for OpenAI includes the version, the one for Anthropic does not.
+    // The base URL for OpenAI includes `/v1`, the one for Anthropic does not.
     let route = Route::at("midcourse", address);
     Some(Route { chat, messages: format!("{messages}/v1"), process: Some(process), ..route })
 }
 
-/// The address and the path of a base URL printed after this prefix.
+/// Address and path of the base URL that the proxy printed after this prefix.
 pub(crate) fn base_url(line: &str, prefix: &str) -> (SocketAddr, String) {
     assert!(line.starts_with(prefix), "midcourse printed {line:?}");
     let (address, path) = line.trim().trim_start_matches(prefix).split_once('/').unwrap();
     (address.parse().unwrap(), format!("/{path}"))
 }
 
-/// LiteLLM as fast as its documentation allows: no database, callbacks, retries or log.
+/// LiteLLM, configured to be as fast as its documentation allows: no database, callbacks, retries
+/// or log.
 pub(crate) fn litellm(stub: &Stub) -> Option<Route> {
     let Some(environment) = std::env::var_os("MIDCOURSE_LITELLM") else {
         println!("skipping LiteLLM: MIDCOURSE_LITELLM is not set");
@@ -86,7 +87,7 @@ pub(crate) fn litellm(stub: &Stub) -> Option<Route> {
         "router_settings": {"num_retries": 0, "disable_cooldowns": true},
     });
     std::fs::write(&config, settings.to_string()).unwrap();
-    // LiteLLM does not start without a key, so this is a random one for this process.
+    // LiteLLM does not start without a key, so it gets a random one.
     let key = format!("sk-{:032x}{:032x}", random(), random());
     let address = free_address();
     let mut command = isolated(&PathBuf::from(environment).join("bin/litellm"), &folder);
@@ -143,7 +144,7 @@ impl Route {
         Self { name, address, chat, messages, headers, process: None }
     }
 
-    /// The same route without its process.
+    /// A copy of the route that does not own the process.
     pub(crate) fn address_only(&self) -> Self {
         let (chat, messages) = (self.chat.clone(), self.messages.clone());
         Self { chat, messages, headers: self.headers.clone(), ..Self::at(self.name, self.address) }
@@ -184,13 +185,12 @@ pub(crate) fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A random number.
 pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0)
 }
 
-/// A process that is killed with its route, and its home folder.
+/// A process, killed when its route is dropped, and its temporary home folder.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) stdout: Option<BufReader<ChildStdout>>,
@@ -232,7 +232,7 @@ impl Drop for Process {
     }
 }
 
-/// A connection that is reused.
+/// A connection to a route that is reused for all requests.
 pub(crate) struct Connection {
     pub(crate) route: Route,
     pub(crate) sender: SendRequest<Full<Bytes>>,
@@ -249,7 +249,7 @@ impl Connection {
         Self { route: route.address_only(), sender: connect(route.address).await }
     }
 
-    /// Sends a request. The response must contain the conversation's next step.
+    /// Sends a request. Fails unless the response contains the conversation's next step.
     pub(crate) async fn send(&mut self, conversation: &Conversation, body: Bytes) -> Timing {
         if self.sender.ready().await.is_err() {
             self.sender = connect(self.route.address).await;

@@ -1,4 +1,4 @@
-//! A stub of a model: a server that responds at once with the tool call of the next request.
+//! A stub of a model server that responds at once with the conversation's next tool call.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -41,7 +41,7 @@ impl Stub {
                 });
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service);
-                // A broken connection fails the benchmark at the client.
+                // If the connection breaks, the client notices and the benchmark fails.
                 tokio::spawn(async { drop(connection.await) });
             }
         });
@@ -79,7 +79,7 @@ pub(crate) fn chat_completion(step: Step) -> String {
     .to_string()
 }
 
-/// The first event, then all others as one chunk.
+/// A streamed response in two chunks: the first event, and all others.
 pub(crate) fn chat_stream(step: Step) -> Vec<String> {
     let event = |delta: Value, reason: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});

@@ -1,7 +1,7 @@
 //! Exporting, importing and removing runs.
 //!
-//! An export imports without loss, importing it again changes nothing, and removing runs leaves no
-//! unused bodies.
+//! Importing an export loses nothing, importing it again changes nothing, and removing runs leaves
+//! no unused bodies.
 
 use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
 use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine};
@@ -33,7 +33,7 @@ fn midcourse(place: &TempStore, args: &[&str], input: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The records of all runs.
+/// Exports the records of all runs.
 fn export(place: &TempStore) -> Vec<Value> {
     let runs = midcourse(place, &["list", "--json"], "");
     let mut runs: Vec<&str> = runs.iter().map(|run| run["run_id"].as_str().unwrap()).collect();
@@ -41,7 +41,7 @@ fn export(place: &TempStore) -> Vec<Value> {
     runs.iter().flat_map(|run| midcourse(place, &["export", run], "")).collect()
 }
 
-/// Imports some records and returns the counts.
+/// Imports records and returns the counts that the command prints.
 fn import(place: &TempStore, lines: &[Value]) -> Value {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     midcourse(place, &["import", "-", "--json"], &lines).remove(0)
@@ -101,12 +101,12 @@ fn an_export_imports_without_loss_any_number_of_times() {
     let count = u64::try_from(lines.len()).unwrap();
     check_counts(&import(&copy, &lines), [count, 0, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
-    // The one conflicting report is in the file again.
+    // The export contains one conflicting report, which conflicts again.
     check_counts(&import(&copy, &lines), [0, count, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
     check_counts(&import(&original, &lines), [0, count, 0, 1, 0]);
     assert!(export(&original) == lines, "the original is unchanged");
-    // An imported run may go on, and the file be imported once more.
+    // An imported run may continue, and the file may then be imported once more.
     copy.open().append(user_message("r", "one more")).unwrap();
     assert_eq!(import(&copy, &lines)["new"], 0);
     for place in [&original, &copy] {

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A run that repeats the same failure, and a healthy one.
+/// Two runs in the `events` format: one repeats the same failure, the other is healthy.
 fn runs() -> String {
     let call = |n: usize, result: &str| {
         json!({"kind": "tool", "tool": "bash", "args": {"command": "make"}, "result": result,
@@ -76,12 +76,13 @@ fn a_backtest_reports_messages_and_when_they_would_have_come() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a backtest stores nothing");
 }
 
-/// Some fields of a line.
+/// The named fields of a line, as an object.
 fn fields(line: &Value, names: &[&str]) -> Value {
     names.iter().map(|name| ((*name).to_owned(), line[name].clone())).collect()
 }
 
-/// A directory with runs and with a configuration that fires at the fifth error, and their paths.
+/// A folder with runs and with a configuration that fires at the fifth error. Also returns the
+/// paths of both files.
 fn with_config(text: &str) -> (TempDir, String, String) {
     let (folder, path) = folder(text);
     let patient = folder.path().join("patient.toml");

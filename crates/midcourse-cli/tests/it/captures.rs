@@ -1,5 +1,5 @@
-//! Sessions captured from real clients: the payloads of their hooks, and Codex's rollouts. Unit tests
-//! of the hosts use this file too.
+//! Sessions captured from real clients: the payloads of their hooks, and Codex's rollouts (its
+//! session files). Unit tests of the hosts use this file too.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ pub(crate) fn folder(client: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures").join(client)
 }
 
-/// The payloads of a captured session, in order.
+/// The hook payloads of a captured session, in order.
 pub(crate) fn session(client: &str, name: &str) -> Vec<String> {
     let file = folder(client).join(format!("{name}.jsonl"));
     std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The rollout of a captured session of Codex as it was when Codex sent this payload.
+/// The rollout file of a captured Codex session, with its content when Codex sent this payload.
 pub(crate) fn rollout_at(name: &str, payload: &str) -> String {
     let payload: Value = serde_json::from_str(payload).unwrap();
     let event = payload["hook_event_name"].as_str().unwrap();

@@ -35,10 +35,11 @@ use serde_json::json;
 
 use script::{Piece, times};
 
-/// The environment variable with the folder of the clients.
+/// The environment variable that names the folder with the installed clients.
 const CLIENTS_VARIABLE: &str = "MIDCOURSE_CLIENTS";
 
-/// The folder of the clients. `None` if the variable is not set; prints that the test is skipped.
+/// The folder with the installed clients. Without the variable, prints that `name` is skipped and
+/// returns `None`.
 fn folder(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os(CLIENTS_VARIABLE).filter(|folder| !folder.is_empty());
     if folder.is_none() {
@@ -47,12 +48,13 @@ fn folder(name: &str) -> Option<PathBuf> {
     folder.map(PathBuf::from)
 }
 
-/// Not with `eprintln!`, because the test runner hides that when a test passes.
+/// Writes to standard error directly: the test runner hides the output of `eprintln!` when a test
+/// passes.
 fn print_skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// A coding agent.
+/// A coding agent that the tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     ClaudeCode,
@@ -60,7 +62,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// The host's name for `midcourse hook`.
+    /// The name of the client for `midcourse hook`.
     const fn host(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -68,7 +70,7 @@ impl Client {
         }
     }
 
-    /// The client's program. `None` if the tests are skipped.
+    /// The path of the client's program; `None` if the tests are skipped.
     fn program(self) -> Option<PathBuf> {
         let folder = folder(self.host())?;
         let inside = match self {
@@ -94,7 +96,7 @@ impl Client {
         }
     }
 
-    /// A shell command that the user's settings forbid ([`trial`]).
+    /// A call of a shell command that the user's settings in [`trial`] forbid.
     fn forbidden(self, id: &str) -> Piece {
         self.shell(id, "curl --version")
     }

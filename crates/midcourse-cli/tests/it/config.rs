@@ -1,4 +1,4 @@
-//! Configuration files through the command.
+//! How the command reads configuration files.
 
 use std::process::Command;
 

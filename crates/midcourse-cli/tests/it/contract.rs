@@ -1,6 +1,6 @@
-//! The contract of a trajectory sink, checked on all of them.
+//! The contract of `TrajectorySink`, checked on every sink.
 //!
-//! Each test runs on the sink in memory, on a store that is opened for every event, and on the
+//! Each test runs on the in-memory sink, on a store that is opened for every event, and on the
 //! store's writer thread. Afterwards `verify` must find nothing.
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
         let sink = subject.sink();
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::New);
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::Duplicate);
-        // The start of the same call is another fact.
+        // The start of a call is not a duplicate of its end.
         assert_eq!(status(&sink, tool_started("r", "c")), RecordStatus::New);
         let mut other = tool_ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", midcourse::Channel::Proxy);
@@ -168,7 +168,7 @@ fn events_with_an_empty_call_id_are_not_merged() {
 fn a_run_can_report_its_identity_after_its_child() {
     check_all(|subject| {
         let sink = subject.sink();
-        // The child is reported first, then its parent, which has a parent and a deadline.
+        // The child is reported before its parent, which itself has a parent and a deadline.
         let top = root("top");
         let parent = RunIdentity::child_of(&top, "top.p").with_deadline(at(99));
         let child = RunIdentity::child_of(&parent, "top.p.c");
@@ -186,7 +186,7 @@ fn a_run_can_report_its_identity_after_its_child() {
         };
         assert_eq!(identity.deadline_unix_ms, Some(at(99)));
         assert_eq!(subject.records("top").len(), 1, "the parent's own parent has a record too");
-        // A run that claims to be its own parent has none.
+        // A run that names itself as its parent is stored without a parent.
         let mut orphan = root("odd");
         orphan.parent_run_id = Some("odd".into());
         sink.record_blocking(turn(&orphan)).unwrap();
@@ -242,7 +242,8 @@ fn a_child_run_gives_its_parent_a_record() {
         assert_eq!(*identity, parent);
         assert_eq!((child_records[0].seq, child_records[0].depth), (0, 1));
         assert_eq!(child_records[0].parent_run_id, Some("p".into()));
-        // When the parent reports its start, that is the same fact.
+        // The store created a start record for the parent; the parent's own report is merged into
+        // it.
         let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let status = status(&sink, Event::new(parent, hook(), at(0), run_started));
         assert_eq!((status, subject.records("p").len()), (RecordStatus::Duplicate, 1));
@@ -299,7 +300,7 @@ fn concurrent_writers_leave_no_gap() {
                     for n in 0..EVENTS_PER_WRITER {
                         sink.record_blocking(tool_ended("r", &format!("{writer}-{n}"), "x"))
                             .unwrap();
-                        // All writers report this one.
+                        // All writers report this same event.
                         sink.record_blocking(tool_started("r", &n.to_string())).unwrap();
                     }
                 });
@@ -324,7 +325,7 @@ fn records_are_there_after_a_reopen() {
     });
 }
 
-/// While another process locks the store nothing can be committed, so nothing may be acknowledged,
+/// While another process locks the store, nothing can be committed, so no event may be acknowledged
 /// and no poll may block.
 #[test]
 fn an_async_append_completes_after_the_commit_and_never_blocks() {
@@ -332,7 +333,7 @@ fn an_async_append_completes_after_the_commit_and_never_blocks() {
     let writer = subject.sink();
     let other = rusqlite::Connection::open(subject.0.data_dir().store_file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // More than fit into the queue, so that some must wait for space.
+    // More events than fit into the queue, so that some must wait for space.
     let mut pending: Vec<_> =
         (0..2_000).map(|n| writer.record(tool_ended("r", &n.to_string(), "x"))).collect();
     let mut context = Context::from_waker(Waker::noop());

@@ -1,5 +1,5 @@
-//! A disk that can lose power: it records what a real process does to its files, and constructs
-//! the folders that a power cut could have left. It can also be full, broken or read-only.
+//! A simulated disk: it records what a real process does to its files, and constructs the folders
+//! that a power cut could have left. It can also be full, broken or read-only.
 //!
 //! A kill does not reveal a missing sync, because the kernel still has the unsynced data. The
 //! process therefore runs with `shim.c` preloaded, which logs every write, change of a name, sync
@@ -48,7 +48,7 @@ use model::Model;
 /// A folder that records the changes made by commands under [`Disk::record`].
 pub(crate) struct Disk {
     folder: TempDir,
-    /// The root before the first recorded change.
+    /// The content of the root folder before the first recorded change.
     initial: Model,
 }
 
@@ -58,8 +58,8 @@ impl Disk {
         Self::with_content(&Image::default())
     }
 
-    /// The disk after a power cut, with all that survived durable. It can lose power again, during
-    /// the recovery from the first cut.
+    /// A disk with the content that survived a power cut, all of it durable. It can lose power
+    /// again, during the recovery from the first cut.
     pub(crate) fn after(state: &CrashState) -> Self {
         Self::with_content(state.image())
     }
@@ -98,7 +98,8 @@ impl Disk {
             .env("DISK_FAULT_COUNTS", self.path("fault_counts"))
     }
 
-    /// The file of acknowledgements, one per line. It can be the output of a recorded command.
+    /// The file to which acknowledgements are written, one per line. It can be the standard output
+    /// of a recorded command.
     pub(crate) fn acks(&self) -> File {
         OpenOptions::new().append(true).open(self.path("acks")).unwrap()
     }
@@ -170,12 +171,13 @@ pub(crate) fn assert_passed(test: &str, output: &Output) {
     assert!(passed, "{test}: {}\n{}\n{}", output.status, stdout.unwrap(), stderr.unwrap());
 }
 
-/// In a [`Disk::child`]: the recorded folder. `None` if the test was started directly.
+/// The recorded folder, when called in a [`Disk::child`]; `None` if the test was started directly.
 pub(crate) fn recorded_root() -> Option<PathBuf> {
     env::var_os("DISK_ROOT").map(PathBuf::from)
 }
 
-/// In a [`Disk::child`]: acknowledges `line`. From now on, its data must survive a power cut.
+/// Called in a [`Disk::child`] to acknowledge `line`: the data it stands for must survive a power
+/// cut from now on.
 pub(crate) fn ack(line: &str) {
     let path = env::var_os("DISK_ACKS").unwrap();
     let mut acks = OpenOptions::new().append(true).open(path).unwrap();

@@ -50,7 +50,7 @@ pub(crate) fn user_message(run: &str, text: &str) -> Event {
     Event::new(root(run), hook(), at(0), payload)
 }
 
-/// The text of a result or a message.
+/// The text of a record's tool result or message.
 pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     match &record.payload {
         TrajectoryPayload::ToolEnded { result, .. } => result.comparable_text().into_owned(),
@@ -64,7 +64,7 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     }
 }
 
-/// Settings for tests without power cuts: fewer syncs, and a timeout for busy machines.
+/// Settings for tests without power cuts: fewer syncs, and a timeout that suits a busy machine.
 pub(crate) fn test_settings() -> StoreSettings {
     StoreSettings {
         durability: Durability::Normal,
@@ -110,7 +110,7 @@ pub(crate) fn findings(store: &Store) -> Vec<String> {
 
 /// A trajectory sink that the contract tests check.
 pub(crate) trait SinkUnderTest {
-    /// Opens a sink. A second one behaves like a second process.
+    /// Opens a sink. Two sinks that it opened behave like two processes.
     fn sink(&self) -> Arc<dyn TrajectorySink>;
     /// The stored records of a run.
     fn records(&self, run: &str) -> Vec<TrajectoryRecord>;
@@ -153,7 +153,7 @@ impl SinkUnderTest for OpenedPerEvent {
     }
 }
 
-/// A store with a writer thread. A second sink is a second writer on the same file.
+/// A store with a writer thread. A second sink is a second writer thread on the same file.
 pub(crate) struct WithWriterThread(pub(crate) TempStore);
 
 impl SinkUnderTest for WithWriterThread {

@@ -1,6 +1,6 @@
 //! Broken disks, locked stores and stores of other releases.
 //!
-//! Each gets a reply that says what is wrong, and no acknowledged event is lost.
+//! The command reports in each case what is wrong, and no acknowledged event is lost.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use crate::disk::{Disk, Fault, recorded_root};
 use crate::events::{TempStore, findings, test_settings, text_of};
 
-/// A busy timeout in milliseconds that is never reached, since no test waits long for a lock.
+/// A busy timeout in milliseconds that no test reaches.
 const LONG_TIMEOUT_MS: &str = "60000";
 
-/// A process of the real command that gets one event at a time.
+/// A running `midcourse record` that gets one event at a time.
 struct Recording {
     child: Child,
     input: ChildStdin,
@@ -146,7 +146,7 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     assert_eq!(store.trajectory("r").unwrap().iter().map(summary).collect::<Vec<_>>(), expected);
 }
 
-/// On a full disk existing blocks can be overwritten, so the number of lost events can be recorded.
+/// On a full disk existing blocks can still be overwritten, so lost events can be counted.
 #[test]
 fn events_lost_on_a_full_disk_are_counted_in_a_gap() {
     let faults = [Fault::no_space().on("*store.db*"), Fault::no_space().on("*spill*")];
@@ -264,7 +264,7 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     assert_eq!(verified.status.code(), Some(1), "{stdout}");
     assert!(stdout.contains("damaged") || stdout.contains("missing"), "{stdout}");
     assert_eq!(run(&["list"]).status.code(), Some(0));
-    // The file is not a database.
+    // The store file is not a database.
     std::fs::write(
         data_dir.store_file(),
         "not a database, and long enough to be looked at".repeat(99),
@@ -280,7 +280,7 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     assert!(String::from_utf8(listed.stderr).unwrap().contains("hint: `midcourse verify`"));
 }
 
-/// An agent's loop in one process. It records an event for each line of its input.
+/// Run as a child process: an agent's loop that records an event for each line of its input.
 #[test]
 #[ignore = "runs as a recorded process"]
 fn recorder_loop() {

@@ -13,7 +13,7 @@ use crate::events::{TempStore, test_settings};
 
 /// Starts the hook of a host and writes a payload to it.
 pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u8]) -> Child {
-    // A log in the cache folder must not go to the real one.
+    // If the hook logs to the cache folder, this must not be the user's real one.
     if !command.get_envs().any(|(name, _)| name == "XDG_CACHE_HOME") {
         command.env("XDG_CACHE_HOME", home.with_extension("cache"));
     }
@@ -25,19 +25,19 @@ pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // If the process does not read it all, the reply shows it.
+    // If the process exits before it has read everything, the reply shows why.
     let _ = child.stdin.take().unwrap().write_all(payload);
     child
 }
 
-/// The command, with a timeout that is long enough on a busy machine.
+/// The `midcourse` command with a hook timeout that is long enough on a busy machine.
 pub(crate) fn patient() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000");
     command
 }
 
-/// The reply. A hook always succeeds and writes nothing to standard error.
+/// The hook's reply, after a check that the hook succeeded and wrote nothing to standard error.
 pub(crate) fn reply(output: Output) -> String {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -55,7 +55,7 @@ fn claude(event: &str, fields: Value) -> String {
     payload.to_string()
 }
 
-/// The payloads of a tool call with this result.
+/// The hook payloads of a tool call with this result.
 fn call(id: &str, command: &str, result: Result<&str, &str>) -> [String; 3] {
     let base = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": id});
     let with = |name: &str, value: Value| {
@@ -98,7 +98,7 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
 
-/// Sends payloads to the hook, each to this many processes at once. Returns the replies.
+/// Sends each payload to `hooks` processes at once. Returns the replies.
 fn feed(place: &TempStore, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
     let mut replies = Vec::new();
     for payload in payloads {
@@ -167,8 +167,8 @@ fn two_resumptions_with_equal_payloads_are_both_recorded() {
     }
 }
 
-/// Sends a captured session of Codex to the hook, with the rollout of each moment. Returns the
-/// replies that are not empty.
+/// Sends the payloads of a captured Codex session to the hook, each with the session file as it was
+/// then. Returns the replies that are not empty.
 fn feed_codex(place: &TempStore, name: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rollout.jsonl");
@@ -289,7 +289,8 @@ fn a_loop_in_codex_gets_one_message() {
     ));
 }
 
-/// A thousand events of one session from eight threads, each sent to this many processes at once.
+/// Sends a thousand events of one session from eight threads, each event to `hooks` processes at
+/// once.
 fn run_concurrently(hooks: usize) {
     const THREADS: usize = 8;
     const CALLS: usize = 62;

@@ -21,7 +21,7 @@ fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
 }
 
-/// The recorded calls and gaps.
+/// The recorded calls and gap markers.
 fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);

@@ -1,7 +1,8 @@
 //! `kill -9` of writers at various moments.
 //!
 //! Several processes of the real command write to the same runs and are killed. Afterwards every
-//! acknowledged record must be stored with the seq that was reported, and the runs without gaps.
+//! acknowledged record must be stored with the seq that was reported, and the seqs of each run must
+//! have no gaps.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,10 +18,10 @@ const STORES: usize = 7;
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
 
-/// What a process acknowledged: the run, the call, and the seq if it was stored and not spilled.
+/// What a process acknowledged: run id, call id, and the seq; `None` for an event that was spilled.
 type Acked = (String, String, Option<u64>);
 
-/// The events of one writer, more than it can write before it is killed.
+/// The input of one writer: more events than it can write before it is killed.
 fn events(run: &str, writer: &str) -> String {
     let mut lines = String::new();
     for n in 0..40 {
@@ -47,7 +48,7 @@ fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<
     let mut input = child.stdin.take().unwrap();
     let lines = events(run, writer);
     let feeder = std::thread::spawn(move || {
-        // This fails because the writer is killed before it has read everything.
+        // Writing fails because the writer process is killed before it has read everything.
         let _ = input.write_all(lines.as_bytes());
         input
     });
@@ -67,7 +68,7 @@ fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // The lines still in the pipe were acknowledged too. The last one may be incomplete.
+    // Lines that are still in the pipe were acknowledged too. The last one may be incomplete.
     for (n, line) in (acks..).zip(replies.map_while(Result::ok)) {
         if line.ends_with('}') {
             record_ack(n, &line, &mut acked);
@@ -90,8 +91,8 @@ fn two_hundred_kills_lose_no_acknowledged_record() {
                     let data_dir = data_dir.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
-                    // Some are killed before they have written anything, and in the first round
-                    // while they create the store.
+                    // Some writers are killed before they have written anything; in the first
+                    // round, some while they create the store.
                     let acks = (store_number + round * 3 + writer * 2) % 6;
                     std::thread::spawn(move || write_and_kill(&data_dir, &run, &name, acks))
                 })

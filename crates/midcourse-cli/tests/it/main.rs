@@ -1,4 +1,4 @@
-//! The durable trajectory and the command over it, on real files, real processes and bad disks.
+//! Tests of the store and the command with real files, real processes and failing disks.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

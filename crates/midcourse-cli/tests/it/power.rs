@@ -1,4 +1,4 @@
-//! Power cuts: every acknowledged record is there afterwards.
+//! After a power cut every acknowledged record is still there.
 //!
 //! A kill cannot test this, because the kernel still writes what a killed process left unsynced.
 //! These tests run the store on the simulated disk of `disk`.
@@ -10,7 +10,7 @@ use midcourse::{
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 use crate::events::{findings, test_settings, tool_ended, user_message};
 
-/// Texts so long and so different that SQLite checkpoints its write-ahead log a few times.
+/// A text so long and random that a few of them make SQLite checkpoint its write-ahead log.
 fn text(n: usize) -> String {
     let noise: Vec<String> =
         (0..900).map(|k| format!("{:x}", (n + 1) * 7_919 * (k + 13))).collect();
@@ -55,7 +55,8 @@ fn write_unsynced() {
     write(Durability::Normal);
 }
 
-/// What is wrong with the store after a power cut, given the lines acknowledged before it.
+/// Describes what is wrong with the store after a power cut; `acked` are the lines acknowledged
+/// before it.
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let data_dir = DataDir::at(folder.path().join("deep/home"));

@@ -25,7 +25,7 @@ use server::Server;
 pub(crate) struct Proxy {
     child: Child,
     address: SocketAddr,
-    /// The path in front of the APIs, with the token.
+    /// The path before the endpoints of the APIs; it contains the proxy's token.
     prefix: String,
     pub(crate) folder: TempDir,
 }
@@ -52,7 +52,7 @@ impl Proxy {
     pub(crate) fn start_at(folder: TempDir, upstream: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command(&folder)
             .args(["proxy", "--upstream", upstream])
-            // Enough time on a busy machine.
+            // A wait of up to a minute is enough on a busy machine.
             .args(["--max-wait-ms", "60000"])
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -66,7 +66,7 @@ impl Proxy {
         Self { child, address: address.parse().unwrap(), prefix, folder }
     }
 
-    /// Sends a request with these bytes, with the path after the token, and reads the response.
+    /// Sends a request and reads the response. `path` is the part of the path after the token.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Reply {
         let mut stream = self.connect();
         let head = format!("{method} {}{path} HTTP/1.1\r\n{headers}", self.prefix);
@@ -95,7 +95,7 @@ impl Proxy {
         TcpStream::connect(self.address).unwrap()
     }
 
-    /// Stops the proxy with a signal, after which everything is recorded. Returns its folder.
+    /// Stops the proxy with a signal, upon which it stores everything. Returns its folder.
     pub(crate) fn stop(mut self) -> TempDir {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -103,7 +103,7 @@ impl Proxy {
         std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
     }
 
-    /// Stops the proxy and returns its runs, oldest first.
+    /// Stops the proxy and returns the records of each run, oldest run first.
     pub(crate) fn runs(self) -> Vec<Vec<TrajectoryRecord>> {
         runs(&self.stop())
     }
@@ -125,7 +125,7 @@ pub(crate) fn configured(config: &str) -> TempDir {
     folder
 }
 
-/// The `midcourse` command with all its folders inside this one.
+/// The `midcourse` command with all its folders inside `folder`.
 pub(crate) fn command(folder: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command
@@ -177,7 +177,7 @@ pub(crate) fn log(folder: &TempDir) -> String {
 /// Reads a response until the connection ends.
 pub(crate) fn read_reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
-    // A reset connection is an error here.
+    // If the connection was reset, reading fails.
     let is_closed = stream.read_to_end(&mut bytes).is_ok();
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
     let Some(end) = end else {

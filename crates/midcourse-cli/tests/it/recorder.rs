@@ -1,5 +1,5 @@
-//! The recorder: what it does when its sink fails, how it records gaps, and how a run adopts the
-//! events from before its start.
+//! The recorder: what it does when its sink fails, how it records gaps, and how events from before
+//! the start of a run move into the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,7 +68,7 @@ fn a_gap_says_how_many_events_were_dropped() {
     assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    // The fourth event was dropped because the gap for the first three was rejected.
+    // The fourth event was dropped because the gap marker for the first three was rejected.
     assert_eq!(
         kinds(&sink),
         ["run_started", "turn_started", "gap of 1 (Rejected)", "gap of 3 (Io)", "resumed"]

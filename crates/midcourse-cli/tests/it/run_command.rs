@@ -1,7 +1,7 @@
 //! `midcourse run` with small scripts: signals, the terminal, exit codes and warnings.
 //!
-//! The scripts have the names of hosts, so that the tests control what the program does. Real hosts are
-//! tested in `clients`.
+//! The scripts have the names of supported agents, so that the tests control what the started
+//! program does. Real agents are tested in `clients`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder with scripts that is first in PATH.
+/// A temporary folder with scripts; it is the first entry of PATH.
 struct Programs(tempfile::TempDir);
 
 impl Programs {
@@ -30,7 +30,7 @@ impl Programs {
         self.0.path().join("data")
     }
 
-    /// `midcourse run`, started by `starter` if that is not empty.
+    /// The command `midcourse run`; a non-empty `starter` is a program and arguments that start it.
     fn command(&self, starter: &[&str], words: &[&str]) -> Command {
         let mut all = starter.to_vec();
         all.extend([env!("CARGO_BIN_EXE_midcourse"), "run"]);
@@ -57,7 +57,7 @@ impl Programs {
         (status, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
-    /// Starts it, and waits until the program has printed `ready`.
+    /// Starts `midcourse run` and waits until the program has printed `ready`.
     fn start(&self, words: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = self.command(&[], words).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -120,7 +120,7 @@ fn a_signal_of_the_program_to_its_group_reaches_it_once() {
     let script = "trap 'n=$((n+1))' USR1\ntrap 'echo $n; kill $!; exit 6' USR2\n\
                   kill -USR1 0\nkill -USR1 0\nsleep 600 &\necho ready $PPID\nwhile :; do wait; done";
     let programs = Programs::new(&[("claude", script)]);
-    // In another process group: the tests are in ours.
+    // Runs in another process group, because a signal to our group would also hit the tests.
     let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let ready = line(&mut out);
@@ -137,7 +137,7 @@ fn state(pid: u32) -> String {
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// Without a terminal nobody would continue `midcourse run` if it stopped too.
+/// If `midcourse run` stopped too, nobody would continue it when there is no terminal.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_terminal_run_does_not_stop_with_the_program() {
@@ -172,7 +172,8 @@ fn at_a_terminal_run_stops_and_continues_with_the_program() {
 
 #[cfg(target_os = "linux")]
 impl Programs {
-    /// Starts it on a new terminal; returns the keyboard side of the terminal.
+    /// Starts `midcourse run` on a new terminal; also returns the end of the terminal that types
+    /// input.
     fn at_a_terminal(self) -> (Child, BufReader<ChildStdout>, fs::File) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -184,7 +185,7 @@ impl Programs {
         let mut command = self.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
         let mut child = command.stdin(theirs).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        // The scripts have to stay until the test ends.
+        // Keeps the folder with the scripts until the test ends.
         std::mem::forget(self);
         (child, out, fs::File::from(ours))
     }

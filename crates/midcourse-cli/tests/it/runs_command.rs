@@ -32,7 +32,7 @@ impl User {
         self.command(args).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Standard output of a command that succeeds.
+    /// Runs a command, which must succeed, and returns its standard output.
     fn output(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{output:?}");
@@ -43,7 +43,7 @@ impl User {
         self.output(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Standard error of a command that fails.
+    /// Runs a command, which must fail, and returns its standard error.
     fn error(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -229,7 +229,7 @@ fn spilled_events_are_imported_before_they_are_shown() {
     )
     .unwrap();
     assert!(user.output(&["show", "r"]).contains("spilled"));
-    // One that cannot be read is a problem, and is kept.
+    // A spilled event that cannot be read is reported as a problem, and is kept.
     std::fs::write(user.data_dir().spill_folder().join("x.json"), "{").unwrap();
     assert_eq!(user.run(&["verify"]).status.code(), Some(1));
     assert!(user.data_dir().spill_folder().join("x.unread").exists());
@@ -327,7 +327,7 @@ fn record_keeps_lines_that_it_cannot_read() {
     assert_eq!(user.lines(&["list", "--json"])[0]["host"], "shell");
 }
 
-/// Records lines and returns the replies.
+/// Pipes lines into `midcourse record` and returns the replies.
 fn record(user: &User, lines: &str) -> Vec<Value> {
     let mut child = user
         .command(&["record", "--run", "r"])
@@ -342,7 +342,7 @@ fn record(user: &User, lines: &str) -> Vec<Value> {
     replies.lines().map(|reply| serde_json::from_str(reply).unwrap()).collect()
 }
 
-/// The end of a failing call, with further fields of the line.
+/// An input line for the end of a failing call; `fields` are added to the line.
 fn failed_call(call: usize, fields: &str) -> String {
     format!(
         "{{{fields}\"payload\":{{\"kind\":\"tool_ended\",\"tool_call_id\":\"{call}\",\
@@ -351,7 +351,7 @@ fn failed_call(call: usize, fields: &str) -> String {
     )
 }
 
-/// The number of deliveries in some replies.
+/// The number of deliveries in all replies.
 fn deliveries(replies: &[Value]) -> usize {
     replies.iter().map(|reply| reply["deliveries"].as_array().unwrap().len()).sum()
 }

@@ -22,7 +22,8 @@ use crate::events::{at, findings, test_settings};
 /// One operation on a store.
 #[derive(Debug, Clone)]
 enum Operation {
-    /// A tool call ends, or its end is reported again: maybe by another source, or differently.
+    /// A tool call ends, or its end is reported again, perhaps by another source or with other
+    /// content.
     Call { run: u8, call: u8, text: u8, source: u8, narrated: bool },
     /// A message. It has no fact key, so it is never a duplicate.
     Message { run: u8, text: u8 },
@@ -66,7 +67,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 struct Fact {
     key: Option<String>,
     source: Source,
-    /// The first report, before other sources filled in missing fields.
+    /// The payload of the first report, before other sources added missing fields.
     first: Value,
     payload: Value,
 }
@@ -75,7 +76,7 @@ struct Fact {
 struct Model(BTreeMap<String, Vec<Fact>>);
 
 impl Model {
-    /// Adds an event. Returns its status and the seq of its record.
+    /// Adds an event to the model. Returns the expected status, and the seq of the event's record.
     fn ingest(&mut self, event: &Event) -> (RecordStatus, u64) {
         if let Some(parent) = &event.run.parent_run_id {
             let identity = RunIdentity::root(parent.as_str());
@@ -113,7 +114,7 @@ impl Model {
     }
 }
 
-/// A text. Every third is so long that the store keeps it as a body.
+/// A text for an event. Every third is so long that the store keeps it as a body.
 fn text(n: u8) -> String {
     format!("text {n} ").repeat(if n % 3 == 2 { 900 } else { 1 })
 }
@@ -175,7 +176,7 @@ impl Comparison {
     }
 
     fn ingest(&mut self, event: Event) -> Result<(), TestCaseError> {
-        // Spilled events are stored first.
+        // The store takes in spilled events before it writes others.
         let ingested = self.store().ingest_spilled().unwrap();
         prop_assert_eq!(ingested, self.spilled.len());
         for event in std::mem::take(&mut self.spilled) {
@@ -190,7 +191,8 @@ impl Comparison {
             let event_with_point = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
             let store = store.as_mut().unwrap();
             let (recorded, step) = store.step(event_with_point, engine).unwrap();
-            // Deliveries and outcomes are records too, which the model does not predict.
+            // The engine's deliveries and outcomes become records too. The model cannot compute
+            // them, so it copies them from the store.
             let (run_id, conclusions) =
                 (event.run.run_id.as_str(), step.outcomes.len() + step.deliveries.len());
             let first = recorded.record.seq + 1;
@@ -225,7 +227,7 @@ impl Comparison {
                 let event = call(*run, *id, *text, 0, false);
                 spill_event(&self.data_dir(), event.clone(), &test_settings()).unwrap();
                 self.spilled.push(event);
-                // They are stored in the order of their times, then of their arrival.
+                // Spilled events are stored in the order of their times, then of their arrival.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());
             }
             Operation::Batch { run, calls } => {
@@ -299,7 +301,7 @@ fn copy_folder(data_dir: &DataDir, to: &Path) {
     {
         for entry in fs::read_dir(from).into_iter().flatten() {
             let path = entry.unwrap().path();
-            // The shared memory ends with the processes.
+            // The shared-memory file does not survive the processes, so it is not copied.
             if path.is_file() && !path.to_string_lossy().ends_with("-shm") {
                 fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
             }

@@ -319,7 +319,7 @@ fn many_writers_can_create_a_store_at_once() {
     }
 }
 
-/// A step is computed before its transaction, so another writer may commit first.
+/// The engine evaluates an event before the transaction, so another writer may commit first.
 #[test]
 fn concurrent_steps_on_one_run_are_serialised() {
     let place = TempStore::new();
@@ -347,7 +347,8 @@ fn concurrent_steps_on_one_run_are_serialised() {
     assert!(engine.checkpoint().unwrap() == saved, "the checkpoint equals the fold of the records");
 }
 
-/// A missing, old or damaged checkpoint is computed again, over several steps if the run is long.
+/// If a checkpoint is missing, old or damaged, it is computed again, over several steps if the run
+/// is long.
 #[test]
 fn an_unreadable_checkpoint_is_computed_again() {
     let place = TempStore::new();
@@ -407,7 +408,7 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
             unreachable!()
         };
         *is_error = true;
-        // Two sources report the same event: installed hooks and those of a wrapper.
+        // Two sources report the same events, for example installed hooks and the proxy.
         for channel in [Channel::Hook, Channel::Proxy] {
             event.source = Source::new("test", channel);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);
@@ -444,7 +445,7 @@ fn search_finds_words_in_all_runs() {
     store.append(user_message("s", "something new to build")).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     assert_eq!(hits(&index, &store, "build").len(), 2);
-    // The index is a cache: a damaged one is built again.
+    // The index is only a cache: a damaged one is built again.
     drop(index);
     fs::write(place.data_dir().search_file(), "not a database at all, but long enough".repeat(50))
         .unwrap();

@@ -8,7 +8,7 @@ use tidy::{ModuleGraph, SourceFile, check_files, rust_files};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Modules that never use each other. Commands and the proxy put them together.
+/// Modules that never use each other; only the commands and the proxy combine them.
 const INDEPENDENT: [&str; 4] = ["apis", "config", "formats", "hosts"];
 
 fn sources() -> Vec<SourceFile> {
@@ -45,7 +45,7 @@ fn hosts_apis_formats_and_configuration_do_not_use_each_other() {
 #[test]
 fn decoding_and_encoding_do_no_io() {
     for file in sources().iter().filter(|file| is_in(file, &["hosts", "apis"])) {
-        // Installing Codex's hooks runs its app server.
+        // `app_server.rs` may start a process: it installs hooks by running Codex's app server.
         if file.path.contains("tests") || file.path == "hosts/codex/app_server.rs" {
             continue;
         }

@@ -37,7 +37,7 @@ impl User {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// The output of a command that succeeds, without the folder's name.
+    /// Runs a command, which must succeed, and returns its output without the folder's name.
     fn output(&self, args: &[&str]) -> String {
         let output = self.trust(args);
         assert!(output.status.success(), "{output:?}");
@@ -64,7 +64,7 @@ impl User {
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stderr).unwrap()
     }
 
-    /// Whether the project's file applies to a run.
+    /// Whether the project's configuration file applies to a run.
     fn applies(&self) -> bool {
         !self.run_warnings().contains("skipped")
     }

@@ -1,5 +1,5 @@
-//! Our own suite of scenarios through the command: its thresholds, and that a run recorded by many
-//! short processes brings the same messages as one that is evaluated at once.
+//! Runs the project's own scenarios through the command: checks the thresholds, and that a run
+//! recorded by many short processes gets the same messages as one that is evaluated at once.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,10 +13,10 @@ fn suite() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/scenarios")
 }
 
-/// The event that a message followed, and its text.
+/// The number of the event that a message followed, and the message's text.
 type Message = (u64, String);
 
-/// The messages of every scenario, by its name.
+/// The messages of every scenario by its name, from `midcourse eval`.
 fn evaluated() -> BTreeMap<String, Vec<Message>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     let output = command.args(["eval", "--json"]).arg(suite()).output().unwrap();
@@ -77,7 +77,7 @@ fn recorded_by_processes(
         for reply in String::from_utf8(output.stdout).unwrap().lines() {
             let reply: Value = serde_json::from_str(reply).unwrap();
             for delivery in reply["deliveries"].as_array().unwrap() {
-                // Other providers report limits, which do not count in a scenario.
+                // Messages of other providers are about limits, which scenarios do not test.
                 if delivery["provider"] == "course_correction" {
                     messages.push((event, delivery["text"].as_str().unwrap().to_owned()));
                 }

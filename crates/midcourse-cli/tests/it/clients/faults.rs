@@ -1,4 +1,5 @@
-//! When midcourse fails, the client runs as without it, and still refuses what it refused.
+//! When midcourse fails, the client runs as it does without midcourse, and still refuses forbidden
+//! calls.
 
 use std::process::Command;
 
@@ -19,7 +20,7 @@ fn script(client: Client) -> Script {
     Script::of_calls(steps, "I have finished.")
 }
 
-/// Runs the script without midcourse and with a fault, and compares the results.
+/// Runs the script once without midcourse and once with a fault, and compares the results.
 fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended> {
     let bare = Trial::of(client, script(client))?.run(&Hooks::None);
     let faulty = faulty(Trial::of(client, script(client))?);
@@ -33,7 +34,7 @@ fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended>
     Some(faulty)
 }
 
-/// The data directory is below a file, so it cannot be created.
+/// Checks a data directory that cannot be created because its parent is a file.
 fn check_no_data_dir(client: Client) {
     let run = |is_installed: bool| {
         compare(client, |trial| {
@@ -48,7 +49,7 @@ fn check_no_data_dir(client: Client) {
     assert_ne!(installed.log(), "", "the hooks ran and could not write");
 }
 
-/// The disk of the data directory is full.
+/// Checks a data directory on a full disk.
 fn check_full_disk(client: Client) {
     let disk = Disk::new();
     disk.inject(&[Fault::no_space()]);
@@ -66,10 +67,11 @@ fn check_full_disk(client: Client) {
     assert!(ended.log().contains("the disk is full"), "{}", ended.log());
 }
 
-/// Every hook is killed while it runs.
+/// Checks hooks that are killed while they run.
 fn check_killed_hooks(client: Client) {
     let ended = compare(client, |trial| {
-        // A shell redirects the standard input of background commands, so it is passed on.
+        // A shell redirects the standard input of background commands, so the original is passed on
+        // as descriptor 3.
         let lines = format!(
             "exec 3<&0\n{} <&3 &\nkill -9 $! && echo killed >> \"$0.note\"\nkill -9 $$",
             trial.hook_command()
@@ -79,7 +81,7 @@ fn check_killed_hooks(client: Client) {
     });
     let Some(ended) = ended else { return };
     assert!(ended.note("hook.note").lines().count() > 10, "{}", ended.note("hook.note"));
-    // What the hooks have stored is sound.
+    // The records that the hooks could store are sound.
     drop(ended.store());
 }
 

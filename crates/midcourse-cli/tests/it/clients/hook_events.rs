@@ -1,5 +1,5 @@
-//! The hook events at which midcourse is installed, for clients whose hooks a test or a benchmark
-//! installs itself. A unit test of the hosts compares them with the command's own.
+//! The hook events for which midcourse is installed. Tests and benchmarks use this list where they
+//! install hooks themselves; a unit test of the hosts compares it with the command's own list.
 
 pub(crate) const CLAUDE_CODE: [&str; 12] = [
     "SessionStart",

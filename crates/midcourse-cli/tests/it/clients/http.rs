@@ -4,14 +4,14 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// The largest body of a request, in bytes.
+/// The most bytes that are read from the body of a request.
 const MAX_BODY_LEN: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Without the query.
+    /// The path without the query.
     pub(crate) path: String,
-    /// Decompressed.
+    /// The body after decompression.
     pub(crate) body: Vec<u8>,
 }
 

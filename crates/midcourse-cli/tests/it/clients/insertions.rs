@@ -1,6 +1,6 @@
-//! Checks of the messages that the proxy inserts into model requests. Feedback stays at its place in
-//! all later requests, byte for byte; guidance is in one request only; every other byte is the
-//! client's own.
+//! Checks the messages that the proxy inserts into model requests. Feedback stays at its place in
+//! all later requests, byte for byte; guidance is in one request only; all other bytes are as the
+//! client sent them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The recorded deliveries of a run.
 struct Deliveries {
-    /// By the call whose result contains it.
+    /// Deliveries of feedback, by the call to whose result they were added.
     feedback: Vec<(CallId, Vec<Delivery>)>,
     guidance: Vec<Delivery>,
 }
@@ -64,7 +64,7 @@ impl Deliveries {
         Self { feedback, guidance }
     }
 
-    /// The texts that were inserted into a request.
+    /// The texts of midcourse's messages that a request contains.
     fn in_request(&self, body: &str) -> Vec<String> {
         let is_there = |guidance: &&Delivery| body.contains(&escaped(&guidance.text()));
         let mut texts: Vec<String> = Vec::new();
@@ -91,13 +91,13 @@ fn find(body: &str, text: &str) -> Option<Range<usize>> {
         let found = body.match_indices(form);
         found.map(|(at, form)| at..at + form.len()).collect::<Vec<_>>()
     };
-    // In this order: the third form ends with the last one.
+    // The order matters: the third form ends with the last one, which would match there too.
     let places = forms.iter().map(places).find(|places| !places.is_empty())?;
     assert_eq!(places.len(), 1, "occurs once: {text}");
     places.into_iter().next()
 }
 
-/// A text in a call's result, with the bytes before it back to the call's id.
+/// The bytes of a body from a call's id to the end of this text in the call's result.
 fn with_context(body: &str, call: &CallId, text: &str) -> Option<String> {
     let range = find(body, text)?;
     let (front, _) = body.split_at(range.end);

@@ -12,7 +12,7 @@ use super::script::{Requester, Script, Turn};
 pub(crate) struct ModelRequest {
     pub(crate) requester: Requester,
     pub(crate) body: Value,
-    /// The bytes of the body.
+    /// The body as received, before parsing.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -20,9 +20,9 @@ pub(crate) trait ModelApi: Send + Sync + 'static {
     /// The path of model requests.
     const PATH: &'static str;
     fn requester(body: &Value) -> Requester;
-    /// `number` is unique among the responses of a trial.
+    /// The response for a turn of the script; `number` is unique among the responses of a trial.
     fn respond(turn: &Turn, body: &Value, number: usize) -> Reply;
-    /// The reply to any other request.
+    /// The reply to a request with another path.
     fn other(request: &Request) -> Reply;
 }
 

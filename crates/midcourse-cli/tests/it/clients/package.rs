@@ -1,4 +1,4 @@
-//! One run of an agent that uses a Python package, in its own folders, with a scripted model.
+//! One run of an agent that uses a Python package, in temporary folders, with a scripted model.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::{folder, print_skipped};
 /// An API key that is not valid anywhere and easy to search for.
 pub(crate) const KEY: &str = "sk-of-nobody-0123456789abcdef";
 
-/// A package, and how it is used.
+/// A Python package, by its API, and how the agent uses it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) api: Api,
@@ -32,7 +32,7 @@ pub(crate) enum Api {
 }
 
 impl Package {
-    /// Python with the packages. `None` if the tests are skipped.
+    /// The Python interpreter of an environment with the packages; `None` if the tests are skipped.
     fn python() -> Option<PathBuf> {
         let python = folder("an agent on a Python package")?.join("python/bin/python");
         if !python.exists() {
@@ -61,7 +61,7 @@ pub(crate) struct Trial {
     python: PathBuf,
     folder: TempDir,
     model: Model,
-    /// Milliseconds that a request may wait for messages.
+    /// The value of `--max-wait-ms`: how many milliseconds a request may wait for messages.
     budget: &'static str,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Ended {
 }
 
 impl Trial {
-    /// `None` if the tests are skipped.
+    /// Creates a trial; `None` if the tests are skipped.
     pub(crate) fn of(package: Package, script: Script) -> Option<Self> {
         let python = Package::python()?;
         let folder = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ impl Trial {
             Api::OpenAi => Model::start::<ChatCompletions>(script),
             Api::Anthropic => Model::start::<Messages>(script),
         };
-        // Long enough for a busy machine.
+        // Waiting up to a minute is enough on a busy machine.
         Some(Self { package, python, folder, model, budget: "60000" })
     }
 
@@ -105,7 +105,8 @@ impl Trial {
         self.run_in(command, words, &self.variables())
     }
 
-    /// Runs the agent with these environment variables, which have the model's address.
+    /// Runs the agent with these environment variables, which contain the address of the model or
+    /// proxy.
     pub(crate) fn run_at(&self, variables: &[(String, String)], words: &[&str]) -> Ended {
         self.run_in(Command::new(&self.python), words, variables)
     }

@@ -22,7 +22,7 @@ fn turns(responses: Vec<Vec<Piece>>) -> Vec<Turn> {
     responses.into_iter().map(Turn::Response).collect()
 }
 
-/// Text, a call that succeeds, one that fails, three parallel calls, and a loop.
+/// A script with text, a call that succeeds, one that fails, three parallel calls, and a loop.
 fn script() -> Script {
     let shell = Package::shell;
     let mut main = vec![
@@ -39,7 +39,7 @@ fn script() -> Script {
     Script { main: turns(main), subagent: Vec::new() }
 }
 
-/// Checks of every run that only the proxy saw. Returns the run.
+/// Checks a run that only the proxy saw, with no hooks. Returns the records of the run.
 fn check(trial: &Trial, ended: &Ended, bare: &Ended) -> Vec<TrajectoryRecord> {
     assert_eq!((ended.code, &ended.stdout), (bare.code, &bare.stdout), "{}", ended.stderr);
     assert_eq!(ended.sent.len(), bare.sent.len(), "the number of requests is the same");
@@ -126,7 +126,7 @@ fn a_streaming_anthropic_session_is_recorded_and_gets_a_message_about_its_loop()
     check_session(Api::Anthropic, true);
 }
 
-/// A message that is too late for its request is delivered with a later one or not at all.
+/// A message that is not ready when its request is sent is delivered with a later one, or never.
 #[test]
 fn a_session_whose_requests_do_not_wait_is_recorded() {
     for (api, streams) in [(Api::OpenAi, true), (Api::Anthropic, false)] {
@@ -140,7 +140,7 @@ fn a_session_whose_requests_do_not_wait_is_recorded() {
     }
 }
 
-/// Text only, with two messages of the user.
+/// The conversation has text only, and two messages of the user.
 #[test]
 fn a_chat_without_tools_is_one_run() {
     for api in [Api::OpenAi, Api::Anthropic] {
@@ -159,7 +159,7 @@ fn a_chat_without_tools_is_one_run() {
     }
 }
 
-/// Each agent waits for the other in the middle of a call, so both run at the same time.
+/// Runs two agents at the same time: each waits for the other in the middle of a call.
 fn check_two_agents(api: Api, streams: bool) {
     let shell = Package::shell;
     let main = turns(vec![

@@ -19,21 +19,21 @@ use super::{Client, insertions, times};
 /// The beginning of the message about a loop.
 const LOOP_MESSAGE: &str = "You made the same tool call 3 times";
 
-/// Claude Code writes this before the message of a hook.
+/// The text that Claude Code writes before the message of a hook.
 const HOOK_MARK: &str = "hook additional context";
 
 fn trial() -> Option<Trial> {
     Trial::of(Client::ClaudeCode, script(Client::ClaudeCode))
 }
 
-/// The numbers of the requests that contain a text.
+/// The indexes of the requests that contain a text.
 fn with(session: &Ended, requester: Requester, text: &str) -> Vec<usize> {
     let requests = session.requests_of(requester);
     let contains = |(number, body)| (times(body, text) > 0).then_some(number);
     requests.into_iter().enumerate().filter_map(contains).collect()
 }
 
-/// The texts of feedback, which stays, and of guidance, which is in one request only.
+/// The texts of a run's messages: first feedback, then guidance.
 fn messages(records: &[TrajectoryRecord]) -> [Vec<String>; 2] {
     let is_feedback = |record: &TrajectoryRecord| {
         matches!(record.payload, TrajectoryPayload::FeedbackDelivered { .. })
@@ -54,7 +54,7 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     let [main, subagent] =
         session.runs().try_into().unwrap_or_else(|runs: Vec<_>| panic!("{} runs", runs.len()));
     let is_hooked = !matches!(hooks, Hooks::None);
-    // Only hooks report the end of a session and refused calls, and only they know that the first
+    // Only hooks report the end of a session and refused calls, and only hooks tell that the first
     // message of a subagent is not from the user.
     let task: &[&str] = if is_hooked { &[] } else { &[AGENT_TASK] };
     let outcomes = |calls: &str| match is_hooked {
@@ -108,7 +108,7 @@ fn with_hooks_and_a_proxy_everything_is_recorded_once_and_the_proxy_delivers() {
     assert_eq!(texts(&subagent), [""; 0], "the subagent gets no message");
     assert_only_the_proxy_delivers(&session);
     assert_eq!((session.code, session.final_message()), (bare.code, bare.final_message()));
-    // The result of a subagent contains an id.
+    // The result of a subagent contains an id, which differs between runs and is removed.
     let results = |ended: &Ended| {
         let mut results = ended.results();
         results.retain(|result| !result.contains("h-agent"));

@@ -1,4 +1,4 @@
-//! The data that midcourse has recorded in a trial.
+//! Reads the data that midcourse recorded in a trial.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ impl RecordedData {
         Self(DataDir::at(folder))
     }
 
-    /// The store, after a check that it is sound.
+    /// Opens the store and checks that it is sound.
     pub(crate) fn store(&self) -> Store {
         let store = Store::open(&self.0, test_settings()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
@@ -37,7 +37,7 @@ impl RecordedData {
         runs.into_iter().map(with_records).collect()
     }
 
-    /// Fails unless a replay of every run delivers the same messages as the run.
+    /// Checks that replaying each stored run gives the messages that were delivered live.
     pub(crate) fn assert_replay_is_equal(&self) {
         for run in self.store().runs(usize::MAX).unwrap() {
             let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
@@ -70,7 +70,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The number of records of a kind.
+/// The number of records with a payload kind.
 pub(crate) fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
@@ -82,7 +82,7 @@ fn messages(records: &[TrajectoryRecord]) -> impl Iterator<Item = &AgentMessage>
     })
 }
 
-/// The messages of users.
+/// The texts of the user's messages in a run.
 pub(crate) fn user_messages(records: &[TrajectoryRecord]) -> Vec<String> {
     let text = |message: &AgentMessage| match message {
         AgentMessage::User { content: UserContent::Text(text), .. } => Some(text.clone()),
@@ -92,7 +92,7 @@ pub(crate) fn user_messages(records: &[TrajectoryRecord]) -> Vec<String> {
     messages(records).filter_map(text).collect()
 }
 
-/// The number of model messages.
+/// The number of the model's messages in a run.
 pub(crate) fn model_messages(records: &[TrajectoryRecord]) -> usize {
     messages(records).filter(|message| matches!(message, AgentMessage::Assistant { .. })).count()
 }

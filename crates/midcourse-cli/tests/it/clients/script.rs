@@ -8,7 +8,7 @@ pub(crate) const TASK: &str = "Do the scripted work.";
 /// The prompt of the subagent.
 pub(crate) const AGENT_TASK: &str = "Look into the scripted corner.";
 
-/// Placeholder in a call's input for the id of the last subagent.
+/// A placeholder in the input of a call, replaced by the id of the last subagent.
 pub(crate) const AGENT_ID: &str = "{{agent}}";
 
 /// Who sends a model request.
@@ -16,7 +16,7 @@ pub(crate) const AGENT_ID: &str = "{{agent}}";
 pub(crate) enum Requester {
     Main,
     Subagent,
-    /// The client itself, for a title or the like.
+    /// The client itself, for example to get a title for the session.
     Client,
 }
 
@@ -47,7 +47,7 @@ impl Piece {
 #[derive(Debug, Clone)]
 pub(crate) enum Turn {
     Response(Vec<Piece>),
-    /// An API error with this status, from now on.
+    /// An API error with this status, for this and all later requests.
     Error(u16),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// One tool call per turn, and then a last message.
+    /// A script with one tool call per turn and then a final message.
     pub(crate) fn of_calls(calls: impl IntoIterator<Item = Piece>, last: &str) -> Self {
         let turns = calls.into_iter().map(|call| Turn::Response(vec![call]));
         let main = turns.chain([Turn::Response(vec![Piece::text(last)])]).collect();

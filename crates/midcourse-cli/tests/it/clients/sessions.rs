@@ -8,7 +8,7 @@ use super::{Client, times};
 
 pub(crate) const LAST: &str = "I have finished.";
 
-/// The calls of the main agent in Claude Code, and how they end.
+/// The ids of the main agent's calls in Claude Code, each with how the call ends.
 pub(crate) const CALLS: &str = "\
 a-fine ok
 b-fails failed
@@ -89,7 +89,7 @@ pub(crate) fn script(client: Client) -> Script {
     Script { main: turns(main), subagent: turns(subagent) }
 }
 
-/// Checks what every client has in common. Returns the calls of the main agent and of the subagent.
+/// Checks what is equal for all clients. Returns the calls of the main agent and of the subagent.
 fn check(session: &Ended) -> [Vec<String>; 2] {
     assert_eq!(
         (session.code, session.final_message().as_str()),

@@ -11,13 +11,13 @@ use super::trial::{Ended, Hooks, Trial, texts};
 
 const LAST: &str = "I have finished.";
 
-/// Calls that are all different.
+/// A script of `count` calls that are all different.
 fn steps(client: Client, count: usize) -> Script {
     let call = |n: usize| client.shell(&format!("step-{n}"), &format!("echo {n} > file-{n}"));
     Script::of_calls((0..count).map(call), LAST)
 }
 
-/// The same failing call four times.
+/// A script that makes the same failing call four times.
 fn loops(client: Client) -> Script {
     let call = |n: usize| client.shell(&format!("loop-{n}"), "cat missing.txt");
     Script::of_calls((0..4).map(call), LAST)
@@ -33,7 +33,7 @@ fn assert_success(session: &Ended) {
     assert_eq!(session.log(), "", "there were no problems");
 }
 
-/// Each response of the scripted model has 520 tokens.
+/// Checks messages about a token budget; each response of the scripted model has 520 tokens.
 fn check_budget_messages(client: Client) {
     let Some(trial) = Trial::of(client, steps(client, 8)) else { return };
     let session = trial.run(&Hooks::Run(&["--max-calls", "6", "--max-tokens", "6000"]));
@@ -94,7 +94,7 @@ fn codex_gets_no_message_in_shadow_mode() {
     check_shadow(Client::Codex);
 }
 
-/// A project's file could switch messages off that the user wants.
+/// Approval is needed because a project's file could switch off messages that the user wants.
 #[test]
 fn a_projects_configuration_applies_once_it_is_approved() {
     for approved in [false, true] {

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A running proxy.
 pub(crate) struct Proxy {
     child: Child,
-    /// The environment variables that it printed, with its addresses.
+    /// The environment variables that the proxy printed, which contain its addresses.
     variables: Vec<(String, String)>,
 }
 
@@ -18,7 +18,7 @@ impl Proxy {
     /// Starts a proxy for a model, with this data directory.
     pub(crate) fn start(model: SocketAddr, data_dir: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        // Long enough for a busy machine.
+        // A wait of up to a minute is long enough on a busy machine.
         command.args(["proxy", "--upstream", &format!("http://{model}"), "--max-wait-ms", "60000"]);
         command.env_clear().env("MIDCOURSE_HOME", data_dir).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -35,7 +35,7 @@ impl Proxy {
         &self.variables
     }
 
-    /// The address in a variable: the server and the path.
+    /// The server address and the path of the URL in a variable.
     pub(crate) fn address(&self, variable: &str) -> (SocketAddr, &str) {
         let (_, url) = self.variables.iter().find(|(name, _)| name == variable).unwrap();
         let address = url.strip_prefix("http://").unwrap();
@@ -43,7 +43,7 @@ impl Proxy {
         (server.parse().unwrap(), path)
     }
 
-    /// Stops it after it has written everything.
+    /// Stops the proxy, which first writes everything to the store.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use super::http::{self, Request};
 
-/// The bytes that the client sent, by connection.
+/// The bytes that the client sent, one list per connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Runs until the process ends.
+/// A server that forwards to another one. It runs until the process ends.
 pub(crate) struct Tee {
     pub(crate) address: SocketAddr,
     sent: Sent,
@@ -30,7 +30,7 @@ impl Tee {
         Self { address, sent }
     }
 
-    /// The requests of the client.
+    /// The requests that the client sent, parsed.
     pub(crate) fn requests(&self) -> Vec<Request> {
         let sent = self.sent.lock().unwrap();
         let of_connection = |bytes: &Vec<u8>| {
@@ -59,7 +59,7 @@ fn join(client: TcpStream, server: SocketAddr, sent: &Sent) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies until one side closes, and then closes the other.
+/// Copies bytes until `from` ends, and then closes `to`.
 fn copy(mut from: TcpStream, mut to: TcpStream, mut keep: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

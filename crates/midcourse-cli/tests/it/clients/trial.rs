@@ -1,4 +1,5 @@
-//! One run of a coding agent, in its own folders, with a scripted model and midcourse at its hooks.
+//! One run of a coding agent in temporary folders, with a scripted model and midcourse as its
+//! hooks.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,10 +23,10 @@ use super::recorded::RecordedData;
 use super::script::{Requester, Script, TASK};
 use super::{Client, times};
 
-/// After this a client counts as hanging. It takes some seconds on a busy machine.
+/// How long a client may run before it counts as hanging. On a busy machine it takes some seconds.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How midcourse gets to the client's hooks.
+/// How midcourse is connected to the client.
 pub(crate) enum Hooks {
     None,
     /// `midcourse run` with these options, without its proxy.
@@ -34,7 +35,7 @@ pub(crate) enum Hooks {
     Proxied(&'static [&'static str]),
     /// The user has put this command into the client's settings.
     Installed(String),
-    /// Both at once.
+    /// Both `midcourse run` and hooks in the client's settings.
     Twice,
 }
 
@@ -46,10 +47,10 @@ pub(crate) struct Trial {
     program: PathBuf,
     folder: TempDir,
     model: Model,
-    /// The address of the model for Claude Code.
+    /// The URL of the model for Claude Code.
     address: String,
     data_dir: PathBuf,
-    /// More arguments for the client.
+    /// Additional arguments for the client.
     words: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Ended {
 }
 
 impl Trial {
-    /// `None` if the tests are skipped.
+    /// Creates a trial; `None` if the tests are skipped.
     pub(crate) fn of(client: Client, script: Script) -> Option<Self> {
         let program = client.program()?;
         let folder = tempfile::tempdir().unwrap();
@@ -116,7 +117,7 @@ impl Trial {
         self.ended(output)
     }
 
-    /// Runs the client, and then once more in the same session.
+    /// Runs the client, and then a second time to resume the same session.
     pub(crate) fn run_and_resume(self, hooks: &Hooks) -> Ended {
         self.write_settings(hooks);
         let output = self.start(hooks, false);
@@ -142,7 +143,7 @@ impl Trial {
             .env("ANTHROPIC_API_KEY", "dummy")
             .env("SCRIPTED_KEY", "dummy")
             .env("MIDCOURSE_HOME", &self.data_dir)
-            // Long enough for a busy machine.
+            // Timeouts that are long enough on a busy machine.
             .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
             .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
             .current_dir(folder("project"));
@@ -169,14 +170,15 @@ impl Trial {
         }
     }
 
-    /// The command to start. Nothing else here knows the arguments of `midcourse run`.
+    /// The command that starts the client. Only this function knows the arguments of `midcourse
+    /// run`.
     fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
             Hooks::None | Hooks::Installed(_) => Command::new(&self.program),
             Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
                 command.arg("run");
-                // Hooks and the proxy deliver at different points.
+                // With the proxy, messages are delivered at other points than with hooks alone.
                 match hooks {
                     Hooks::Proxied(options) => command.args(*options),
                     Hooks::Run(options) => command.arg("--no-proxy").args(*options),
@@ -212,7 +214,7 @@ impl Trial {
         command
     }
 
-    /// Writes the user's settings: what is forbidden, the model's address, and installed hooks.
+    /// Writes the client's settings: forbidden commands, the model's address, and installed hooks.
     fn write_settings(&self, hooks: &Hooks) {
         let config = self.folder().join("config");
         let hooks = match hooks {
@@ -316,7 +318,7 @@ impl Ended {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The results of all calls, as they are in the last model request.
+    /// The results of all calls, read from the last model request.
     pub(crate) fn results(&self) -> Vec<String> {
         let requests = self.requests_of(Requester::Main);
         let Some(last) = requests.last() else { return Vec::new() };
@@ -343,23 +345,23 @@ impl Ended {
         }
     }
 
-    /// The number of midcourse's labels in each request of the main agent.
+    /// How often midcourse's label occurs in each request of the main agent.
     pub(crate) fn label_counts(&self) -> Vec<usize> {
         let requests = self.requests_of(Requester::Main);
         requests.into_iter().map(|body| times(body, LABEL)).collect()
     }
 
-    /// The store, after a check that it is sound.
+    /// Opens the store and checks that it is sound.
     pub(crate) fn store(&self) -> Store {
         self.recorded.store()
     }
 
-    /// Fails unless a replay delivers the same messages as the run.
+    /// Checks that replaying each stored run gives the messages that were delivered live.
     pub(crate) fn assert_replay_is_equal(&self) {
         self.recorded.assert_replay_is_equal();
     }
 
-    /// The log of the hooks, in the data directory and in the cache folder.
+    /// The log of the hooks, which may be in the data directory or in the cache folder.
     pub(crate) fn log(&self) -> String {
         let cache = self.folder.path().join("cache/midcourse/hook.log");
         self.recorded.log() + &fs::read_to_string(cache).unwrap_or_default()
@@ -370,12 +372,12 @@ impl Ended {
         self.folder.path().join("project").join(name)
     }
 
-    /// The text of a file that a hook's script has written.
+    /// The text of a file that a hook script wrote, empty if there is none.
     pub(crate) fn note(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    /// The runs: the session's first, then those of its subagents.
+    /// The records of each run: the session's own first, then those of its subagents.
     pub(crate) fn runs(&self) -> Vec<Vec<TrajectoryRecord>> {
         let runs = self.recorded.runs();
         let root = runs.first().map(|(run, _)| run.run_id.clone());
@@ -384,7 +386,7 @@ impl Ended {
     }
 }
 
-/// Every call of a run and how it ended, by id. Fails if one started or ended more than once.
+/// Id and ending of every call of a run, sorted by id. Fails if a call started or ended twice.
 pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     let (mut started, mut ended) = (Vec::new(), Vec::new());
     for record in records {
@@ -410,7 +412,7 @@ pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     calls
 }
 
-/// The texts of all messages.
+/// The texts of all messages that were delivered in a run.
 pub(crate) fn texts(records: &[TrajectoryRecord]) -> Vec<String> {
     let text = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),

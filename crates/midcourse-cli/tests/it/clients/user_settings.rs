@@ -36,7 +36,8 @@ fn loops(client: Client) -> Script {
     Script::of_calls((0..4).map(call), LAST)
 }
 
-/// With installed hooks and those of `run`, everything is recorded and delivered once.
+/// Checks that everything is recorded and delivered once, although hooks are both installed in the
+/// settings and added by `midcourse run`.
 fn check_hooks_twice(client: Client) {
     let Some(trial) = Trial::of(client, loops(client)) else { return };
     let session = trial.run(&Hooks::Twice);
@@ -51,7 +52,7 @@ fn check_hooks_twice(client: Client) {
     assert_eq!(calls(&main).len(), 4);
     for kind in ["run_started", "config_applied", "message_appended", "run_ended"] {
         let found = main.iter().filter(|record| record.payload.kind() == kind).count();
-        // The prompt, and the agent's last message.
+        // There are two messages: the prompt and the agent's last message.
         assert_eq!(found, if kind == "message_appended" { 2 } else { 1 }, "{kind}");
     }
     assert_eq!((texts(&main).len(), session.label_counts().last()), (1, Some(&1)));

@@ -1,8 +1,8 @@
-//! The disks that a power cut at some point of a log could have left.
+//! The disks that a power cut could have left, at each point of a log of file operations.
 //!
 //! A crash point is the number of log entries before the power cut. Each point has three fixed
-//! states (nothing unsynced survived, everything did, everything except the last unsynced write
-//! did) and some random ones. Equal states of one point are returned once.
+//! states (nothing unsynced survived; everything survived; everything except the last unsynced
+//! write survived) and some random ones. Equal states of one point are returned once.
 
 use std::collections::BTreeSet;
 use std::{fmt, vec};
@@ -23,18 +23,18 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Every crash point.
+    /// Tests every crash point.
     pub(crate) fn all() -> Self {
         Self { points: usize::MAX, random_states: 4 }
     }
 
-    /// This many crash points, chosen at random. The points just after an acknowledgement and just
-    /// before and after a sync are always included, even if there are more than `points`.
+    /// Tests this many crash points, chosen at random. The points just after an acknowledgement and
+    /// just before and after a sync are always included, even if there are more than `points`.
     pub(crate) fn at_most(points: usize) -> Self {
         Self { points, ..Self::all() }
     }
 
-    /// This many random states at each crash point; the default is four.
+    /// Tests this many random states at each crash point; the default is four.
     pub(crate) fn random_states(self, random_states: u64) -> Self {
         Self { random_states, ..self }
     }
@@ -85,7 +85,7 @@ impl CrashState {
     }
 }
 
-/// Identifies the state in the message of a failed test.
+/// Shows the crash point and the state, for the message of a failed test.
 impl fmt::Display for CrashState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.description)
@@ -96,7 +96,7 @@ impl fmt::Display for CrashState {
 pub(crate) struct CrashStates {
     model: Model,
     log: vec::IntoIter<Entry>,
-    /// The number of entries that `model` contains.
+    /// The number of log entries that were applied to `model`.
     applied: usize,
     last: Option<Entry>,
     points: BTreeSet<usize>,

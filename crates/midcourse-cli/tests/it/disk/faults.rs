@@ -6,13 +6,13 @@
 
 /// A failure of certain operations on certain files.
 ///
-/// It applies to the paths (relative to the root) that match its glob; `*` also matches slashes.
-/// When a folder is synced its path ends in a slash, and the root's is `./`, so `*/` matches all
-/// syncs of folders.
+/// The fault applies to the paths (relative to the root) that match its glob; `*` also matches
+/// slashes. When a folder is synced, its path ends in a slash, and the path of the root is `./`, so
+/// `*/` matches all syncs of folders.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// `w`: writes and changes of length; `s`: syncs; `n`: opening for writing, creating, renaming,
-    /// linking and removing.
+    /// The operations that fail. `w`: writes and changes of length; `s`: syncs; `n`: opening for
+    /// writing, creating, renaming, linking and removing.
     kinds: &'static str,
     /// The error to report. Zero means a partial success: a short write, or a sync that reports
     /// success and does nothing.
@@ -52,7 +52,7 @@ impl Fault {
         Self::new("wn", EROFS)
     }
 
-    /// Syncs report success and do nothing, as if the program had none.
+    /// Syncs report success and do nothing, as if the program never synced.
     pub(crate) fn dropped_sync() -> Self {
         Self::new("s", 0)
     }
@@ -62,18 +62,18 @@ impl Fault {
         Self { first, ..self }
     }
 
-    /// Applies to this many operations only.
+    /// Applies to at most this many matching operations.
     pub(crate) fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
-    /// Applies to paths that match this glob only.
+    /// Applies only to paths that match this glob.
     pub(crate) fn on(self, glob: &str) -> Self {
         assert!(!glob.contains(char::is_whitespace) && glob.len() < 256, "invalid glob: {glob}");
         Self { glob: glob.to_owned(), ..self }
     }
 
-    /// The fault as `shim.c` reads it.
+    /// The fault as a line in the file that `shim.c` reads.
     pub(super) fn line(&self) -> String {
         let Self { kinds, errno, first, times, glob } = self;
         format!("{kinds} {errno} {first} {times} {glob}\n")

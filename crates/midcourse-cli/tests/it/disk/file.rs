@@ -12,15 +12,15 @@ const SECTOR_LEN: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileHistory {
-    /// The bytes with all changes before the first that is not durable.
+    /// The bytes with all changes up to the first one that is not durable.
     durable: Vec<u8>,
-    /// The other changes. Some may be durable, if an earlier one is not.
+    /// The changes from the first one that is not durable on. Later ones among them may be durable.
     changes: Vec<Change>,
 }
 
 #[derive(Debug, Clone)]
 struct Change {
-    /// The index of its log entry.
+    /// The index of the log entry that made this change.
     entry: usize,
     kind: ChangeKind,
     state: ChangeState,
@@ -39,11 +39,11 @@ enum ChangeState {
     Durable,
 }
 
-/// Which of the changes that are not durable survive a power cut.
+/// Which changes survive a power cut, of those that are not durable.
 pub(super) enum Survival {
     Nothing,
     Everything,
-    /// All except the write with this log entry.
+    /// All changes except the write of the log entry with this index.
     AllExcept(usize),
     Random(CrashRng),
 }
@@ -86,7 +86,7 @@ impl FileHistory {
         }
     }
 
-    /// The log entry of the last write that is not durable.
+    /// The index of the log entry of the last write that is not durable.
     pub(super) fn last_volatile_write(&self) -> Option<usize> {
         let is_volatile_write = |change: &&Change| {
             change.state != ChangeState::Durable && matches!(change.kind, ChangeKind::Write { .. })
@@ -137,7 +137,7 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..end].copy_from_slice(data);
 }
 
-/// Writes some of the sectors. The file may have its new length nevertheless.
+/// Writes only some of the sectors. The file may have its new length nevertheless.
 fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], rng: &mut CrashRng) {
     let end = offset + data.len();
     let mut start = offset;
@@ -153,7 +153,8 @@ fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], rng: &mut CrashRng) {
     }
 }
 
-/// Sets the new length without the data: the rest is zero, or has old data of another file.
+/// Sets the new length without writing the data: the new part is zero, or has old data of another
+/// file.
 fn extend(bytes: &mut Vec<u8>, end: usize, rng: &mut CrashRng) {
     let is_stale = rng.one_in(4);
     while bytes.len() < end {

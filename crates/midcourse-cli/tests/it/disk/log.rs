@@ -1,9 +1,9 @@
 //! The log of the changes that recorded processes made, in the order of their effects.
 //!
-//! `shim.c` writes the entries, [`super::model`] replays them. Only calls that succeeded have an
-//! entry, and failed syncs an entry of their own, so replaying all entries gives the folder as it
-//! is. Files are identified by inode; a `Create` entry starts a new file even if its inode number
-//! was used before.
+//! `shim.c` writes the entries, [`super::model`] replays them. A call has an entry only if it
+//! succeeded, except that failed syncs have entries of their own kind; so replaying all entries
+//! gives the folder as it is. Files are identified by inode; a `Create` entry starts a new file
+//! even if its inode number was used before.
 
 use std::fmt;
 

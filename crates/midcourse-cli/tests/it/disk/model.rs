@@ -32,9 +32,9 @@ pub(super) struct Model {
     by_inode: HashMap<u64, NodeId>,
     /// The names as processes see them.
     current: Names,
-    /// The names with all changes before the first that is not durable.
+    /// The names after all changes up to the first one that is not durable.
     durable: Names,
-    /// The other changes. Some may be durable, if an earlier one is not.
+    /// The changes from the first one that is not durable on. Later ones among them may be durable.
     changes: Vec<NameChange>,
     /// How many log entries were applied.
     entries: usize,
@@ -47,7 +47,7 @@ enum Node {
     File(FileHistory),
 }
 
-/// A node loses one name and gets another.
+/// A change of a node's name: created, linked, renamed or removed.
 #[derive(Debug, Clone)]
 struct NameChange {
     node: NodeId,
@@ -130,7 +130,7 @@ impl Model {
             Entry::Rename { from, to } => {
                 let (from, to) = (self.location(from), self.location(to));
                 let node = self.current[&from];
-                // If both are names of the same file, a rename does nothing.
+                // If both names already refer to the same file, a rename does nothing.
                 if self.current.get(&to) != Some(&node) {
                     self.change_name(node, Some(from), Some(to));
                 }
@@ -186,7 +186,7 @@ impl Model {
         complete.lines().map(str::to_owned).collect()
     }
 
-    /// The log entry of the last write that is not durable.
+    /// The index of the log entry of the last write that is not durable.
     pub(super) fn last_volatile_write(&self) -> Option<usize> {
         let last = |node: &Node| match node {
             Node::Folder => None,

@@ -6,9 +6,9 @@
 /// A SplitMix64 generator.
 pub(super) struct CrashRng {
     state: u64,
-    /// How many of eight changes that are not durable survive.
+    /// Of eight changes that are not durable, how many survive on average.
     kept_of_eight: u64,
-    /// How many of eight writes that are not durable are torn.
+    /// Of eight writes that are not durable, how many are torn on average.
     torn_of_eight: u64,
 }
 
@@ -29,7 +29,7 @@ impl CrashRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A next_u64 less than `bound`.
+    /// A random number less than `bound`.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap();
         usize::try_from(self.next_u64() % bound).unwrap()

@@ -1,7 +1,7 @@
-//! Tests of the simulated disk: a power cut loses unsynced data and nothing else, the shim records
-//! what a process does, and faults have an effect.
+//! Tests of the simulated disk: a power cut loses only unsynced data, the shim records what a
+//! process does, and faults have an effect.
 //!
-//! The ignored tests are the processes that the other tests record.
+//! The ignored tests are run as child processes, whose file operations the other tests record.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ fn line(number: usize) -> String {
     format!("{number:04} ").repeat(300) + "\n"
 }
 
-/// Appends lines to a file and acknowledges each as "name number".
+/// Appends lines to a file, and acknowledges each as "name number" after a sync.
 fn append(root: &Path, name: &str) {
     let mut file = File::create_new(root.join(name)).unwrap();
     sync_folder(root);

@@ -1,7 +1,7 @@
 //! SQLite on the simulated disk: with its syncs it keeps every commit, without them it loses some.
 //!
-//! The first shows that the model is not too strict for a database that is known to be correct,
-//! the second that it is strict enough to reveal a missing sync.
+//! The first test shows that the simulated disk is not too strict for a database that is known to
+//! be correct; the second, that it is strict enough to reveal a missing sync.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -30,7 +30,7 @@ fn insert_rows() {
                  CREATE INDEX IF NOT EXISTS by_text ON rows (text);",
             )
             .unwrap();
-        // This build of SQLite does not sync folders.
+        // This build of SQLite does not sync folders, so the test does.
         File::open(&root).unwrap().sync_all().unwrap();
         let insert = |id: i64| {
             connection.execute("INSERT OR REPLACE INTO rows VALUES (?1, ?2)", (id, text(id)))

@@ -1,4 +1,4 @@
-//! Which run a request belongs to: concurrent agents, subagents, and histories that change.
+//! How the proxy assigns requests to runs: concurrent agents, subagents, and histories that change.
 
 use midcourse::TrajectoryPayload;
 use serde_json::json;
@@ -15,7 +15,8 @@ fn concurrent_agents_are_separate_runs() {
     let server =
         Server::of_json(|number| completion(None, Some((&format!("call-{number}"), "ls"))));
     let proxy = Proxy::start(&server, "");
-    // The same task and the same messages: only the ids of the tool calls differ.
+    // Both agents have the same task and the same messages; only the ids of their tool calls
+    // differ.
     let mut agents = [Chat::new("the same task"), Chat::new("the same task")];
     for turn in 0..4 {
         for (index, agent) in agents.iter_mut().enumerate() {
@@ -129,12 +130,12 @@ fn a_compacted_history_is_the_same_run() {
         }
         proxy.chat(&chat.body());
     }
-    // Only the two latest calls are left.
+    // The client shortened its history: only the two latest calls are left.
     let mut short = Chat(vec![json!({"role": "user", "content": "A summary of the work so far."})]);
     short.call("c5", "ls", "result 5");
     short.call("c6", "ls", "result 6");
     proxy.chat(&short.body());
-    // The same history, edited by the user.
+    // Then the user edited the summary.
     short.0[0]["content"] = json!("A summary of the work so far, corrected.");
     short.call("c7", "ls", "result 7");
     proxy.chat(&short.body());

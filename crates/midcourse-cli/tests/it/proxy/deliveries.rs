@@ -1,4 +1,4 @@
-//! Deliveries: where feedback and guidance go in a request, and how often.
+//! Where the proxy inserts feedback and guidance into a request, and how often.
 
 use midcourse::{LABEL, TrajectoryPayload};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn escaped(text: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap().to_owned()
 }
 
-/// A request body without these deliveries.
+/// A request body with the texts of these deliveries removed.
 fn cut(body: &str, deliveries: &[(bool, String)]) -> String {
     let mut body = body.to_owned();
     for (is_guidance, text) in deliveries {
@@ -86,7 +86,7 @@ fn feedback_is_in_every_later_request_and_guidance_in_one() {
     for (sent, arrived) in sent.iter().zip(&arrived) {
         assert_eq!(&cut(arrived, &delivered), sent);
     }
-    // Without guidance, each request begins with the bytes of the one before it.
+    // Apart from guidance, each request begins with the bytes of the one before.
     let guidance: Vec<_> =
         delivered.iter().filter(|(is_guidance, _)| *is_guidance).cloned().collect();
     let without_guidance: Vec<_> = arrived.iter().map(|body| cut(body, &guidance)).collect();
@@ -105,7 +105,7 @@ fn a_restarted_proxy_repeats_the_same_feedback() {
         if number > 0 {
             chat.call(&format!("c{number}"), "make", &format!("error: {number} files"));
         }
-        // A new process for every request.
+        // Starts a new proxy process for every request.
         let proxy = Proxy::start_in(folder, server.address);
         assert!(proxy.chat(&chat.body()).is_whole);
         folder = proxy.stop();
@@ -147,8 +147,8 @@ fn looping(calls: usize) -> Vec<Value> {
     messages
 }
 
-/// The messages of the request that carries guidance about a loop, as they arrived and as they were
-/// sent. `change` edits each request first.
+/// Sends the requests of a loop, each edited by `change`, up to the one that gets guidance. Returns
+/// the messages of that request as the server received them and as they were sent.
 fn with_guidance(change: impl Fn(&mut Vec<Value>)) -> (Value, Vec<Value>) {
     let server = Server::of_json(|_| json!({"type": "message", "content": []}));
     let proxy = Proxy::start(&server, "");
@@ -233,7 +233,7 @@ fn a_request_that_begins_the_response_is_not_changed() {
     assert_eq!(arrived, json!(sent));
 }
 
-/// Sends the requests of an agent in a loop, up to the one that carries guidance.
+/// Sends the requests of an agent in a loop, up to the one that gets guidance.
 fn loop_until_guidance(proxy: &Proxy) -> Chat {
     let mut chat = Chat::new("build it");
     for number in 0..4 {

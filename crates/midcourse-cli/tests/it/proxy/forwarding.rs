@@ -123,7 +123,7 @@ fn a_model_request_that_is_too_long_passes() {
     assert!(reply.is_whole && reply.head.starts_with("HTTP/1.1 200"));
     assert!(server.received()[0].body == body);
 
-    // The same without a content-length header.
+    // The request is sent again, without a content-length header.
     let mut stream = proxy.connect();
     let head = format!("POST {}/openai/chat/completions HTTP/1.1\r\nhost: x\r\n", proxy.prefix);
     write!(stream, "{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();
@@ -162,7 +162,7 @@ fn a_streamed_response_arrives_chunk_by_chunk() {
         out.write_all(head.as_bytes()).unwrap();
         let mut chunk = |text: &str| write!(out, "{:x}\r\n{text}\r\n", text.len()).unwrap();
         chunk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one \"}}]}\n\n");
-        // The rest follows once the client has the first chunk.
+        // The server sends the rest only after the client has received the first chunk.
         wait.lock().unwrap().recv().unwrap();
         chunk(
             "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"two\"},\"finish_reason\":\"stop\"}]}\n\n",
@@ -254,7 +254,7 @@ fn a_client_that_disconnects_is_recorded_as_an_aborted_response() {
     let server = Server::start(move |number, _, out| {
         if number == 0 {
             arrived.lock().unwrap().send(()).unwrap();
-            // It never responds.
+            // The server never responds to this request.
             let _ = wait.lock().unwrap().recv();
         } else {
             send_json(out, 200, &completion(Some("ok"), None));

@@ -1,4 +1,4 @@
-//! A run that both Claude Code's hooks and the proxy see: each fact is recorded once, and only the
+//! A run that both Claude Code's hooks and the proxy see: each event is recorded once, and only the
 //! proxy delivers messages.
 
 use std::io::Write as _;

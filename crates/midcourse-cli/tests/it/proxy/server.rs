@@ -1,4 +1,4 @@
-//! A server that keeps the bytes of each request and responds as a test tells it.
+//! A server that keeps the bytes of each request and responds with a function of the test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,8 +25,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Calls `respond` for each request, with the number of earlier requests. A request whose body
-    /// is incomplete is dropped.
+    /// Calls `respond` for each request, with the number of earlier requests. Incomplete requests
+    /// are ignored.
     pub(crate) fn start(
         respond: impl Fn(usize, &Received, &mut TcpStream) + Send + Sync + 'static,
     ) -> Self {

@@ -5,7 +5,8 @@ use std::process::Stdio;
 use super::server::{Server, completion};
 use super::{Chat, command, runs};
 
-/// Shell functions: `ask` sends a model request through the proxy, `proxies` lists its process.
+/// Shell functions: `ask` sends a model request through the proxy, `proxies` prints the proxy's
+/// process id.
 const SHELL_FUNCTIONS: &str = r#"
 ask() {
   url=${OPENAI_BASE_URL#http://}

@@ -84,7 +84,7 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, In
     Ok(Response::new(completion(Some(&text), None).to_string().into()))
 }
 
-/// The response through a proxy with these variables, if there is one.
+/// The response to a request through a proxy with these environment variables; `None` if it failed.
 fn response(server: &TlsServer, variables: &[(&str, &str)]) -> Option<String> {
     let upstream = format!("https://{}", server.address);
     let folder = tempfile::tempdir().unwrap();
