@@ -187,7 +187,8 @@ fn events_are_spilled_while_another_process_locks_the_store() {
     let listed = command().arg("list").env("MIDCOURSE_HOME", data_dir.path()).output().unwrap();
     let stderr = String::from_utf8(listed.stderr).unwrap();
     assert!(
-        listed.status.success() && stderr.contains("spilled events are not shown yet"),
+        listed.status.success()
+            && stderr.contains("cannot import spilled events, so they are not shown"),
         "{stderr}"
     );
     locker.execute_batch("COMMIT").unwrap();
@@ -235,7 +236,7 @@ fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
     let error = old.append(crate::events::user_message("r", "after")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the store has schema 2, this release of midcourse knows schemas up to 1"
+        "the store has schema 2; this release of midcourse reads schemas up to 1"
     );
     other.execute_batch("PRAGMA user_version=1;").unwrap();
     assert_eq!(old.trajectory("r").unwrap().len(), 1);
