@@ -40,13 +40,13 @@ pub(super) struct Arguments {
     /// Tell the agent it has this much time, such as 90m or "1h 30m".
     #[arg(long, value_name = "DURATION", value_parser = time::duration, conflicts_with = "until")]
     deadline: Option<std::time::Duration>,
-    /// Tell the agent to be done by this time, such as 07:00 or "2026-11-16 07:00".
+    /// Tell the agent to be done by this time: 07:00 or "2026-11-16 07:00".
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     until: Option<Timestamp>,
-    /// Tell the agent how much is left of this many tool calls.
+    /// Give the agent a budget of this many tool calls.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_calls: Option<u64>,
-    /// Tell the agent how much is left of this many tokens.
+    /// Give the agent a budget of this many tokens.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// Record messages without delivering them.
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     /// Send model requests through the proxy, whatever the command is.
     #[arg(long, conflicts_with = "no_proxy")]
     proxy: bool,
-    /// Leave model requests alone.
+    /// Do not use the proxy.
     #[arg(long)]
     no_proxy: bool,
     /// Read this configuration file and no other.

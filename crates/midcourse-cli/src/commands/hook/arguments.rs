@@ -28,7 +28,7 @@ pub(in crate::commands) struct Arguments {
     /// Decode payloads of this host: claude-code or codex.
     pub(super) host: String,
     /// Use this data directory and ignore the environment.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
     /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID")]
