@@ -27,6 +27,10 @@ pub enum OnFailure {
 
 /// What the recorder did with an event.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "short-lived: boxing would cost an allocation per event"
+)]
 pub enum RecordOutcome {
     /// The event is stored.
     Recorded(Recorded),

@@ -17,6 +17,10 @@ use crate::dedupe::{RecordStatus, other_end};
 
 /// The result of appending an event.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "short-lived: boxing would cost an allocation per event"
+)]
 pub(super) enum Appended {
     /// A new record, at this seq.
     New(u64),

@@ -19,6 +19,10 @@ use crate::sink::Recorded;
 
 /// Where an event went.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "short-lived: boxing would cost an allocation per event"
+)]
 pub enum Ingested {
     /// Into the store, together with what the engine concluded from it.
     Stored {
