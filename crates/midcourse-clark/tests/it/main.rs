@@ -5,6 +5,7 @@
 
 mod calls;
 mod child;
+mod events;
 mod faults;
 mod messages;
 mod records;

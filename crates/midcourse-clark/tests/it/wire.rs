@@ -82,7 +82,7 @@ async fn every_record_of_a_run_reads_with_both_crates() {
     // An exported line has additional fields, which clark-agent ignores.
     for stored in shelf.store().records("r", 0, usize::MAX).unwrap() {
         let line = stored.to_json();
-        assert!(line.get("source").is_some());
+        assert!(line.get("host").is_some() && line.get("channel").is_some());
         let record = stored.into_record();
         let Some(theirs) = to_clark(&record) else { continue };
         let read: clark_agent::TrajectoryRecord = serde_json::from_str(&line.to_string()).unwrap();
