@@ -9,6 +9,7 @@
 
 mod checkpoint;
 mod classifiers;
+mod conformance;
 mod construction;
 mod custom;
 mod deadline;
