@@ -37,10 +37,11 @@ use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
 
-/// Most calls that can be open (started and not ended) at once; one more drops the oldest.
+/// Most calls that can be open (started and not ended) at once. The oldest is dropped for a new
+/// one.
 pub const MAX_OPEN_CALLS: usize = 16;
 
-/// How many call ids are remembered, the latest ones, so that a call reported twice counts once.
+/// How many of the latest call ids are remembered, so that a call reported twice counts once.
 pub const MAX_REMEMBERED_CALL_IDS: usize = 64;
 
 /// The longest call id that is kept, in bytes.
@@ -53,7 +54,7 @@ pub struct TrajectoryAnalysis {
     config: Arc<TrajectoryAnalysisConfig>,
     #[serde(skip)]
     scratch: Scratch,
-    /// Whether the latest record ended a call; that call is then the newest in the window.
+    /// Whether the latest record ended a call; that call is then the newest of the kept calls.
     #[serde(skip)]
     call_just_ended: bool,
     /// Whether feedback can still be attached to the result of the latest call. Saved, because a
@@ -147,12 +148,12 @@ struct LatestProgress {
 }
 
 impl TrajectoryAnalysis {
-    /// The analysis of a run without records.
+    /// The analysis of a run that has no records yet.
     pub fn new(config: Arc<TrajectoryAnalysisConfig>) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// The configuration of the analysis.
+    /// The limits and thresholds with which the run is analysed.
     pub fn config(&self) -> &TrajectoryAnalysisConfig {
         &self.config
     }
@@ -197,7 +198,7 @@ impl TrajectoryAnalysis {
         self.totals.compactions
     }
 
-    /// Records that were lost or could not be read.
+    /// Number of records that were lost or could not be decoded; the analysis is without them.
     pub const fn missing_records(&self) -> u64 {
         self.totals.lost_records + self.totals.unread
     }
@@ -207,7 +208,7 @@ impl TrajectoryAnalysis {
         self.tool_frequency.len()
     }
 
-    /// Calls per tool.
+    /// How often each tool was called.
     pub const fn tool_frequency(&self) -> &Frequency {
         &self.tool_frequency
     }
@@ -227,52 +228,54 @@ impl TrajectoryAnalysis {
         self.started_at.map_or(Duration::ZERO, |start| self.latest_at.since(start))
     }
 
-    /// The time of the first record.
+    /// The time of the first record; `None` before it.
     pub const fn started_at(&self) -> Option<Timestamp> {
         self.started_at
     }
 
-    /// The latest time of any record.
+    /// The latest time of any record; a record with an earlier time does not set it back.
     pub const fn latest_at(&self) -> Timestamp {
         self.latest_at
     }
 
-    /// The seq of the latest record.
+    /// The position in the run (seq) of the latest record.
     pub const fn latest_seq(&self) -> u64 {
         self.latest_seq
     }
 
-    /// The calls in the window, oldest first.
+    /// The latest calls, as many as the configuration keeps, oldest first.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ToolInvoked> + ExactSizeIterator {
         self.calls.iter()
     }
 
-    /// The last `n` calls in the window, oldest first.
+    /// The last `n` of the kept calls, oldest first.
     pub fn recent_tool_calls(&self, n: usize) -> impl DoubleEndedIterator<Item = &ToolInvoked> {
         self.calls.iter().skip(self.calls.len().saturating_sub(n))
     }
 
-    /// The last `n` failed calls in the window, newest first.
+    /// The last `n` of the kept calls that failed or were refused, newest first.
     pub fn recent_errors(&self, n: usize) -> impl Iterator<Item = &ToolInvoked> {
         self.calls.iter().rev().filter(|call| call.is_error()).take(n)
     }
 
-    /// The latest call that ended.
+    /// The latest call that ended; `None` before the first one.
     pub fn latest_call(&self) -> Option<&ToolInvoked> {
         self.calls.back()
     }
 
-    /// The call that the latest record ended, if it ended one.
+    /// The call that the latest record ended; `None` if that record did not end a call.
     pub fn call_just_ended(&self) -> Option<&ToolInvoked> {
         self.calls.back().filter(|_| self.call_just_ended)
     }
 
-    /// Whether feedback can still be attached to the result of the latest call.
+    /// Whether feedback can still be attached to the result of the latest call: it got none yet,
+    /// and the model has not moved on.
     pub const fn awaits_feedback(&self) -> bool {
         self.awaits_feedback
     }
 
-    /// The id of the call to whose result feedback would be attached, if it is known.
+    /// The id of the call to whose result feedback can still be attached; `None` if it is too late
+    /// for feedback, or if the id is too long to keep.
     pub fn call_awaiting_feedback(&self) -> Option<&CallId> {
         self.last_call.as_ref().filter(|_| self.awaits_feedback)
     }
@@ -298,25 +301,25 @@ impl TrajectoryAnalysis {
         self.call_just_ended || self.user_just_spoke || self.model_just_responded
     }
 
-    /// The calls in the window since the latest user message, newest first.
+    /// The kept calls since the latest user message, newest first.
     pub fn calls_since_user_message(&self) -> impl Iterator<Item = &ToolInvoked> {
         let calls_before = self.turns.calls_at_user_message;
         self.calls.iter().rev().take_while(move |call| call.call_index > calls_before)
     }
 
-    /// Like [`Self::calls_since_user_message`], without the latest call and without duplicates
-    /// within a turn.
+    /// Like [`Self::calls_since_user_message`], without the latest call and without calls that only
+    /// repeat another call of their turn.
     pub fn earlier_distinct_calls(&self) -> impl Iterator<Item = &ToolInvoked> {
         self.calls_since_user_message().skip(1).filter(|call| !call.is_duplicate())
     }
 
-    /// Calls that have started and not ended.
+    /// Calls that have started and not ended, such as those that run at the moment.
     pub fn pending_tool_calls(&self) -> impl ExactSizeIterator<Item = PendingToolCall<'_>> {
         self.open.iter().map(OpenCall::pending)
     }
 
-    /// Calls since the latest progress: a change landed, a result, target or error was new, or the
-    /// user sent a message.
+    /// Number of calls since the latest progress. Progress is a new change, result, target or
+    /// error, or a message of the user.
     pub const fn calls_since_progress(&self) -> u64 {
         self.totals.calls.saturating_sub(self.progress.calls)
     }
@@ -329,7 +332,7 @@ impl TrajectoryAnalysis {
             .map_or(Duration::ZERO, |progress| self.latest_at.since(progress))
     }
 
-    /// The seq of the record with the latest progress.
+    /// The position in the run (seq) of the record with the latest progress.
     pub const fn progress_seq(&self) -> u64 {
         self.progress.seq
     }
@@ -375,12 +378,12 @@ impl TrajectoryAnalysis {
         self.responses.last()
     }
 
-    /// Whether the model is known to have tools.
+    /// Whether a request has offered the model tools, or the model has called one.
     pub const fn has_tools(&self) -> bool {
         self.responses.tools_offered || self.totals.calls > 0
     }
 
-    /// Tokens so far, if the host reports them.
+    /// Tokens of all responses so far; 0 if the host does not report them.
     pub const fn usage(&self) -> Usage {
         self.usage
     }
@@ -396,12 +399,12 @@ impl TrajectoryAnalysis {
         all.into_iter().map(|part| u64::try_from(part).unwrap_or(0)).fold(0, u64::saturating_add)
     }
 
-    /// Money spent so far, if the host reports it.
+    /// Money spent so far; `None` if the host does not report it.
     pub const fn cost(&self) -> Option<MicroUsd> {
         self.cost
     }
 
-    /// How the run ended, if it has.
+    /// How the run ended; `None` while it goes on.
     pub fn outcome(&self) -> Option<&RunOutcome> {
         self.ended.as_ref()
     }
@@ -411,7 +414,7 @@ impl TrajectoryAnalysis {
         &self.patterns
     }
 
-    /// The pattern of this type, if it is present.
+    /// The pattern of this type that a detector currently reports, if any.
     pub fn pattern(&self, kind: &PatternType) -> Option<&TrajectoryPattern> {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
     }
@@ -426,7 +429,7 @@ impl TrajectoryAnalysis {
         pattern.evidence().last().is_none_or(|seq| *seq >= since)
     }
 
-    /// Whether a pattern of this type is present.
+    /// Whether a detector currently reports a pattern of this type.
     pub fn has_pattern(&self, kind: &PatternType) -> bool {
         self.pattern(kind).is_some()
     }

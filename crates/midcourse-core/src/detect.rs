@@ -36,7 +36,7 @@ use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// The largest state of one detector in a checkpoint, in bytes.
+/// The most bytes that one detector may save in a checkpoint.
 pub const MAX_DETECTOR_STATE_BYTES: usize = 1024;
 
 /// What a detector reports after a record.
@@ -70,7 +70,7 @@ pub trait PatternDetector: Send + Sync {
     /// Examines the trajectory after `record`, which is its latest record.
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection;
 
-    /// Discards all state.
+    /// Discards all state, so that the detector is as if newly made.
     fn reset(&mut self);
 
     /// The state to put in the checkpoint. A state of more than [`MAX_DETECTOR_STATE_BYTES`] is not
@@ -83,7 +83,7 @@ pub trait PatternDetector: Send + Sync {
     fn restore(&mut self, _state: &[u8]) {}
 }
 
-/// The state of a custom detector in a checkpoint.
+/// The state of a custom detector in a checkpoint, with the detector's name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedDetector {
     name: String,
@@ -132,7 +132,7 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// The cycle that the latest calls repeat, for other thresholds than those of the analysis.
+    /// The cycle that the latest calls repeat; the arguments replace the configured thresholds.
     fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,
@@ -200,7 +200,7 @@ impl TurnCounter {
     }
 }
 
-/// The cause of the latest consecutive failures, if all of them are the same error.
+/// The error of the latest consecutive failures as a cause; `None` if the errors differ.
 pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
     let latest = errors.next()?;
@@ -210,8 +210,8 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
 }
 
-/// The message about a pattern for a rung of its ladder; `None` at the end of the ladder, and for
-/// patterns that are not trouble.
+/// The message about a pattern for a step (rung) of its escalation; `None` after the last step, and
+/// for patterns that are not trouble.
 ///
 /// A message states what was observed and suggests something else to do. It contains no byte of
 /// tool output. It does not quote a repeated call, because quoting the call would encourage the

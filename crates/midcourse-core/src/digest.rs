@@ -17,13 +17,14 @@ impl Digest {
         Self(xxh3_64(bytes))
     }
 
-    /// The digest of `bytes` seeded with this digest. The order of chained calls matters.
+    /// The digest of `bytes` seeded with this digest: `a.then(b).then(c)` differs from
+    /// `a.then(c).then(b)`.
     #[must_use]
     pub fn then(self, bytes: &[u8]) -> Self {
         Self(xxh3_64_with_seed(bytes, self.0))
     }
 
-    /// Combines this digest with another one. The order matters.
+    /// Combines this digest with another one; `a.with(b)` differs from `b.with(a)`.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         self.then(&other.0.to_le_bytes())
@@ -33,7 +34,7 @@ impl Digest {
         Self(value)
     }
 
-    /// The digest as a number.
+    /// The digest as a number of 64 bits.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -44,7 +45,7 @@ impl Serialize for Digest {
         if serializer.is_human_readable() {
             serializer.collect_str(self)
         } else {
-            // Eight bytes: postcard's variable-length integer would take up to ten.
+            // Eight bytes, because postcard would write this integer with up to ten.
             self.0.to_le_bytes().serialize(serializer)
         }
     }

@@ -40,17 +40,16 @@ use serde_json::{Map, Value};
 
 use crate::time::Timestamp;
 
-/// The time of the first record: 2026-01-01, midnight UTC.
+/// The time of the first record that is parsed: 2026-01-01, midnight UTC.
 const START_TIME: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
 
-/// The default time from one line to the next, in milliseconds.
+/// The time from one line to the next if the line does not give one, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
-/// The marks between a call and its result; each has two bytes.
+/// The marks between a call and its result, with what they say; each mark has two bytes.
 const MARKS: [(&str, Ending); 4] =
     [("->", Ending::Result), ("!!", Ending::Error), ("xx", Ending::Refused), ("..", Ending::Open)];
 
-/// How a call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Result,
@@ -59,7 +58,7 @@ enum Ending {
     Open,
 }
 
-/// The name of the argument that is written as plain text.
+/// The name of the argument that is written as plain text, as the command in `bash make`.
 fn plain_key(tool: &str) -> &'static str {
     match tool {
         "bash" | "Bash" | "sh" | "shell" | "exec" => "command",

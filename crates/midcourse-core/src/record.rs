@@ -32,15 +32,15 @@ pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
 /// One event of a run, with its position in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryRecord {
-    /// Schema version that the record was written with; 0 if it has none.
+    /// Schema version that the record was written with; 0 if the record does not say.
     #[serde(default)]
     pub schema_version: u32,
     /// Position in the run: 0, 1, 2, … without gaps or repeats.
     pub seq: u64,
-    /// Id of the run; `None` until the record is made part of one.
+    /// Id of the run; `None` until `in_run` sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// Id of the run that started this one, for a subagent.
+    /// Id of the run that started this one; `None` if a user started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
     /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
@@ -48,7 +48,7 @@ pub struct TrajectoryRecord {
     pub depth: usize,
     /// When the event was recorded.
     pub recorded_at_unix_ms: Timestamp,
-    /// What happened.
+    /// What happened, with its details.
     pub payload: TrajectoryPayload,
 }
 
@@ -66,7 +66,7 @@ impl TrajectoryRecord {
         }
     }
 
-    /// Makes the record part of a run.
+    /// Sets the run that the record belongs to.
     #[must_use]
     pub fn in_run(mut self, identity: &RunIdentity) -> Self {
         self.run_id = Some(identity.run_id.clone());
@@ -75,7 +75,7 @@ impl TrajectoryRecord {
         self
     }
 
-    /// When the event was recorded.
+    /// When the event was recorded, as in `recorded_at_unix_ms`.
     pub const fn at(&self) -> Timestamp {
         self.recorded_at_unix_ms
     }

@@ -18,14 +18,14 @@ use crate::record::CallId;
 use crate::text::{ErrorClass, ErrorSignature, Excerpt, SafeName};
 use crate::time::Timestamp;
 
-/// How a call ended.
+/// Whether a call succeeded, failed or was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallStatus {
     /// The call succeeded.
     Ok,
-    /// The call failed.
+    /// The call ran and failed with this error.
     Error(ErrorSignature),
-    /// The call was refused.
+    /// The call was refused before it ran; the signature is the same for all refusals of the tool.
     Denied(ErrorSignature),
 }
 
@@ -39,8 +39,8 @@ impl CallStatus {
     }
 }
 
-/// Boolean properties of a call, stored as bits to keep checkpoints small: every hook saves all
-/// calls of the window.
+/// Boolean properties of a call. They are stored as bits to keep checkpoints small: a checkpoint
+/// contains every kept call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallFlags(u32);
 
@@ -76,7 +76,7 @@ impl CallFlags {
         self.0 & of.0 != 0
     }
 
-    /// Sets the flag if `on`; never clears it.
+    /// Sets the flag if `on` is true; otherwise leaves it as it is.
     pub(super) fn set(&mut self, flag: Self, on: bool) {
         if on {
             self.0 |= flag.0;
@@ -84,7 +84,7 @@ impl CallFlags {
     }
 }
 
-/// An edit of the call's target.
+/// What a call that edits a file replaced and what it wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edit {
     /// Digest of the replaced text, if the call names it.
@@ -96,22 +96,21 @@ pub(crate) struct Edit {
 /// What a call does, as far as its arguments show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Act {
-    /// Changes its target.
+    /// Changes the file or other object that the call names.
     Edit(Edit),
     /// Searches for the term with this digest.
     Search(Digest),
-    /// Shows its target from the first to the last of these lines.
+    /// Shows the file that the call names, from the first to the last of these lines.
     Read(u32, u32),
 }
 
-/// A tool call that has ended.
+/// A tool call that has ended, reduced to what detectors compare.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolInvoked {
     pub(super) call_index: u64,
     pub(super) prompt: u8,
     pub(super) tool: CompactString,
-    /// Digest of the call's id. Not saved, because it is only needed until the call is in the
-    /// window.
+    /// Digest of the call's id. It is not saved: only a call that is just being added needs it.
     #[serde(skip)]
     pub(super) call_id: Digest,
     pub(super) turn: u64,
@@ -166,32 +165,32 @@ impl ToolInvoked {
         SafeName::of(&self.tool)
     }
 
-    /// Number of the turn that the call is part of.
+    /// Number of the turn that the call is part of. Calls that the model made together share it.
     pub const fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// Seq of the record that ended the call.
+    /// Position in the run (seq) of the record that ended the call.
     pub const fn ended_seq(&self) -> u64 {
         self.ended_seq
     }
 
-    /// When the call began.
+    /// When the call began: its end minus the time it took.
     pub fn started_at(&self) -> Timestamp {
         Timestamp::from_unix_ms(self.ended_at.unix_ms().saturating_sub(self.took_ms))
     }
 
-    /// When the call ended.
+    /// The time of the record that ended the call.
     pub const fn ended_at(&self) -> Timestamp {
         self.ended_at
     }
 
-    /// How long the call took.
+    /// How long the call took; zero if the host did not report its start.
     pub const fn took(&self) -> Duration {
         Duration::from_millis(self.took_ms)
     }
 
-    /// How the call ended.
+    /// Whether the call succeeded, failed or was refused.
     pub const fn status(&self) -> CallStatus {
         self.status
     }
@@ -221,7 +220,7 @@ impl ToolInvoked {
         self.flags.any(CallFlags::WAITS)
     }
 
-    /// Whether the call is a poll: it waits, or repeats an earlier call after a long or growing
+    /// Whether the call is a poll: it waits, or it repeats an earlier call after a long or growing
     /// pause.
     pub const fn polls(&self) -> bool {
         self.flags.any(CallFlags::POLLS)
@@ -237,18 +236,18 @@ impl ToolInvoked {
         self.flags.any(CallFlags::DUPLICATE)
     }
 
-    /// Whether an earlier call in the window is the same and got the same result, with no change
-    /// made in between.
+    /// Whether an earlier call is the same and got the same result, and nothing was changed in
+    /// between.
     pub const fn repeats(&self) -> bool {
         self.flags.any(CallFlags::REPEATS)
     }
 
-    /// Whether the result says no more than "done".
+    /// Whether the result says no more than "done", so that it shows nothing new.
     pub const fn is_bare(&self) -> bool {
         self.flags.any(CallFlags::BARE)
     }
 
-    /// Whether the call is progress: a new target, result or error, or a change that took effect.
+    /// Whether the call is progress: its target, result or error is new, or its change took effect.
     pub const fn is_progress(&self) -> bool {
         self.flags.any(CallFlags::PROGRESS)
     }
@@ -268,12 +267,12 @@ impl ToolInvoked {
         self.result_digest
     }
 
-    /// Digest of the file, URL or other object that the call works on.
+    /// Digest of the file, URL or other object that the call names; `None` if it names none.
     pub const fn target(&self) -> Option<Digest> {
         self.target
     }
 
-    /// The name of the target, kept only for the latest calls.
+    /// Name of the file, URL or other object that the call names; kept only for the latest calls.
     pub const fn target_name(&self) -> Option<&SafeName> {
         self.target_name.as_ref()
     }
@@ -298,7 +297,7 @@ impl ToolInvoked {
         self.flags.any(CallFlags::PRINTS_CLOCK)
     }
 
-    /// Whether the result rejects what was tried: wrong, invalid, not found.
+    /// Whether the result of a successful call says that what was tried is wrong or was not found.
     pub const fn is_negative(&self) -> bool {
         self.flags.any(CallFlags::NEGATIVE)
     }
@@ -318,12 +317,12 @@ impl ToolInvoked {
         self.flags.any(CallFlags::REVERTS)
     }
 
-    /// Whether the call made a new change and succeeded.
+    /// Whether the call succeeded and made a change that no earlier call had made.
     pub const fn landed(&self) -> bool {
         self.flags.any(CallFlags::LANDED)
     }
 
-    /// Whether the call is a successful, not repeated shell command that does more than read.
+    /// Whether the call is a successful shell command that may write and is not a repetition.
     pub const fn may_have_changed_something(&self) -> bool {
         self.flags.any(CallFlags::SHELL)
             && !self.flags.any(CallFlags::ONLY_READS)
@@ -331,8 +330,8 @@ impl ToolInvoked {
             && !self.repeats()
     }
 
-    /// Whether the call failed with another error than the earlier failed calls in the window, of
-    /// which there is at least one.
+    /// Whether the call failed in a new way: other calls failed before it, and none with this
+    /// error.
     pub const fn is_new_error(&self) -> bool {
         self.flags.any(CallFlags::NEW_ERROR)
     }
@@ -380,7 +379,8 @@ impl ToolInvoked {
         self.args_excerpt.as_str()
     }
 
-    /// The arguments, if the excerpt contains all of them. Untrusted: never put them in a message.
+    /// The arguments; `None` if they are too long to be kept whole. Untrusted: never put them in a
+    /// message.
     pub fn whole_args(&self) -> Option<&str> {
         let excerpt = self.args_excerpt.as_str();
         (!excerpt.is_empty() && !self.args_excerpt.is_cut()).then_some(excerpt)

@@ -15,16 +15,16 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     }
 }
 
-/// A number of calls to keep: 1 to 200.
+/// How many of the latest calls are kept: 1 to 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WindowSize(u8);
 
 impl WindowSize {
-    /// The largest window. More calls, with up to 256 bytes each of arguments and result, would not
-    /// fit into a session of 64 KiB.
+    /// The largest window. Calls are saved with up to 256 bytes each of arguments and result; more
+    /// of them would not fit into a saved session of 64 KiB.
     pub const MAX: usize = 200;
 
-    /// The number of calls.
+    /// The number of calls, 1 to 200.
     pub const fn get(self) -> usize {
         self.0 as usize
     }
@@ -41,15 +41,15 @@ impl TryFrom<usize> for WindowSize {
     }
 }
 
-/// The error for a window size that is out of range.
+/// The error for a window size of 0 or more than 200 calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid window of {0} calls; use 1 to {max}", max = WindowSize::MAX)]
 pub struct InvalidWindow(pub usize);
 
-/// How a trajectory is analysed.
+/// The limits and thresholds with which a run is analysed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrajectoryAnalysisConfig {
-    /// How many of the latest calls are kept.
+    /// How many of the latest calls are kept; detectors see no older ones.
     pub window: WindowSize,
     /// How many of the latest calls keep an excerpt of their arguments; half as many keep an
     /// excerpt of their result. Only calls with an excerpt can be recognized as nearly equal.
@@ -58,7 +58,7 @@ pub struct TrajectoryAnalysisConfig {
     pub cycle_threshold: NonZeroU32,
     /// Length of the shortest cycle that can be a loop, 1 to 8 calls.
     pub shortest_cycle: NonZeroU32,
-    /// Similarity from which on the arguments of two calls count as the same.
+    /// If the arguments of two calls are at least this similar, the calls count as the same.
     pub similarity: Confidence,
     /// How many of the latest calls are searched for occurrences of one error.
     pub error_window: NonZeroU32,
@@ -74,11 +74,12 @@ pub struct TrajectoryAnalysisConfig {
     pub stagnation_threshold: NonZeroU32,
     /// Pause after which repeating a call is a poll. Polls do not count towards a loop.
     pub poll_gap: Duration,
-    /// Whether a failing exit code with new output counts as output instead of a failure.
+    /// Whether a shell command that exits with a failure and prints a new error has just printed
+    /// output, so that it does not count towards a cascade of failures.
     pub failing_exit_is_output: bool,
     /// Whether `drift` is detected: work on files outside the folders where the run began.
     pub watch_drift: bool,
-    /// The user's settings for tools.
+    /// The user's settings for single tools, such as whether a tool writes.
     pub tools: ToolSettings,
 }
 

@@ -12,7 +12,7 @@ impl TrajectoryAnalysis {
         self.patterns.retain(|pattern| pattern.detector != detector);
     }
 
-    /// Sets the pattern that a detector reports. Returns the pattern if it is new: the detector
+    /// Stores the pattern that a detector reports. Returns the pattern if it is new: the detector
     /// reported none before, or one with another cause.
     pub(crate) fn set_pattern(
         &mut self,
@@ -35,13 +35,13 @@ impl TrajectoryAnalysis {
         (!same).then(|| held.clone())
     }
 
-    /// Removes the patterns of detectors with this number or a higher one.
+    /// Removes the patterns reported by detectors whose number is `detector` or higher.
     pub(crate) fn remove_patterns_from(&mut self, detector: usize) {
         self.patterns.retain(|pattern| usize::from(pattern.detector) < detector);
     }
 
-    /// Takes over the configuration of another analysis, and drops the oldest calls if its window
-    /// is smaller.
+    /// Takes over the configuration of another analysis. If that configuration keeps fewer calls,
+    /// the oldest calls are dropped.
     pub(crate) fn with_config_of(mut self, other: &Self) -> Self {
         self.config = Arc::clone(&other.config);
         while self.calls.len() > self.config.window.get() {

@@ -18,7 +18,8 @@ use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
-    /// Applies one record. `prompt` is the number of the prompt that the run is on.
+    /// Updates the analysis with one record. `prompt` is the number of the prompt that the run is
+    /// on.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
         self.advance(record.seq, record.at());
         self.awaits_feedback &= !makes_feedback_late(&record.payload);
@@ -94,8 +95,8 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Whether the next call begins a new turn although the host has not reported one. A call that
-    /// starts while all calls of the current turn are still open is part of that turn.
+    /// Whether the next call begins a new turn although the host has not reported one. It does
+    /// unless all calls of the current turn are still running: then the model made them together.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -118,7 +119,7 @@ impl TrajectoryAnalysis {
         self.turns.has_response = false;
     }
 
-    /// Updates the count of single-call turns when the next turn begins.
+    /// Updates the number of consecutive turns with exactly one call, when the next turn begins.
     fn finish_turn(&mut self) {
         match self.turns.calls_in_turn {
             0 => {}
@@ -150,8 +151,8 @@ impl TrajectoryAnalysis {
         self.turns.count
     }
 
-    /// Removes the open call that ends now; `None` if it has already ended. A call whose start was
-    /// not recorded is opened here.
+    /// Removes and returns the open call that ends now; `None` if it has already ended. If the
+    /// start of the call was not recorded, returns a call without arguments.
     fn take_open_call(&mut self, id: &CallId, tool: &str, at: Timestamp) -> Option<OpenCall> {
         let digest = Digest::of(id.as_str().as_bytes());
         if let Some(place) = self.open.iter().position(|open| open.call_id == digest) {
@@ -170,7 +171,7 @@ impl TrajectoryAnalysis {
         self.open.iter().any(|open| open.call_id == digest) || self.call_ids.contains(&digest)
     }
 
-    /// Adds a call that has ended to the window and to all counters.
+    /// Adds a call that has ended to the kept calls and to all counters.
     pub(crate) fn push_call(&mut self, mut call: ToolInvoked) {
         self.flag_progress(&mut call);
         if self.call_ids.len() == MAX_REMEMBERED_CALL_IDS {
@@ -211,8 +212,8 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Drops the excerpts of calls that are no longer among the latest. Result excerpts go earlier,
-    /// because no comparison needs them.
+    /// Drops the excerpts of calls that are no longer among the latest. The excerpt of a result is
+    /// dropped earlier than that of the arguments, because no comparison needs it.
     fn drop_old_excerpts(&mut self) {
         let excerpts = self.config.excerpts.get();
         let back = |places: usize| self.calls.len().checked_sub(places + 1);
@@ -230,7 +231,7 @@ impl TrajectoryAnalysis {
         self.awaits_feedback = false;
     }
 
-    /// Adds a call that has no records. Returns `false`, and does nothing, if its id was seen
+    /// Adds a call that was not recorded. Returns `false`, and does nothing, if its id was seen
     /// before.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {
@@ -310,7 +311,7 @@ impl TrajectoryAnalysis {
     }
 }
 
-/// The id, or `None` if it is too long to keep: hosts may send ids of any length.
+/// The id; `None` if it is too long to keep, because hosts may send ids of any length.
 fn bounded(id: &CallId) -> Option<CallId> {
     (id.as_str().len() <= MAX_CALL_ID_BYTES).then(|| id.clone())
 }
@@ -325,7 +326,7 @@ const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
             | TrajectoryPayload::MessageAppended { .. }
             | TrajectoryPayload::RunEnded { .. }
             | TrajectoryPayload::Resumed
-            // A call gets feedback once; other providers that are due wait for the next call.
+            // A call gets feedback only once. Other feedback waits for the next call.
             | TrajectoryPayload::FeedbackDelivered { .. }
     )
 }

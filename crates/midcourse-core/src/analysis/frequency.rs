@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// How many names are counted individually.
+/// How many different names are counted individually; all further names share one count.
 pub const MAX_COUNTED_NAMES: usize = 64;
 
-/// How often each name occurred.
+/// How often each name occurred, for up to `MAX_COUNTED_NAMES` different names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frequency {
     /// Each name with its count, sorted by name.
@@ -40,17 +40,17 @@ impl Frequency {
             .map_or(0, |(_, count)| *count)
     }
 
-    /// How often the names occurred that are not counted individually.
+    /// How often all names occurred together that came after the limit of counted names.
     pub const fn other(&self) -> u64 {
         self.other
     }
 
-    /// How many names are counted individually.
+    /// How many different names have a count of their own.
     pub const fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether nothing was counted.
+    /// Whether no name has occurred.
     pub const fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -70,7 +70,6 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// How often each error occurred, by signature.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ErrorFrequency {
     /// Each error with its count, sorted by digest.

@@ -20,15 +20,15 @@ use crate::text::{
 };
 use crate::time::Timestamp;
 
-/// Longest result that is normalized as a whole, in bytes.
+/// A result up to this length, in bytes, is compared without ids and times anywhere in it.
 const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
 
-/// How much of a longer result is normalized: this many bytes at its beginning and at its end.
+/// In a longer result, ids and times are ignored only in this many bytes at either end.
 const RESULT_HEAD_BYTES: usize = 512;
 const RESULT_TAIL_BYTES: usize = 512;
 
-/// Longest arguments that are normalized, in bytes. Longer ones, such as the content of a file, are
-/// compared exactly.
+/// In arguments up to this length, in bytes, ids and times are ignored. Longer arguments, such as
+/// the content of a file, are compared exactly.
 const MAX_NORMALIZED_ARGS_BYTES: usize = 2048;
 
 /// The longest tool name that is kept, in bytes.
@@ -37,13 +37,13 @@ const MAX_TOOL_NAME_BYTES: usize = 128;
 /// Results that mean no more than "done", whatever the tool.
 const DONE_RESULTS: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null", "{}"];
 
-/// A shell result of up to this length means no more than "done".
+/// A result of a shell command up to this length, in bytes, means no more than "done".
 const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 
-/// A result of up to this length from a tool that writes means no more than "written".
+/// A result up to this length, in bytes, from a tool that writes means no more than "written".
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
 
-/// A tool call that has started and not ended.
+/// A tool call that has started and not ended, reduced to what is needed when it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenCall {
     pub(super) call_id: Digest,
@@ -100,7 +100,8 @@ impl OpenCall {
         let exact_digest = name.then(&scratch.text);
         let call_digest = match command {
             Some(command) => name.with(command.normalized),
-            // Two different edits are two steps, however similar they are.
+            // Edits are compared exactly: two different edits are two steps, however similar they
+            // are.
             None if flags.any(CallFlags::WRITES)
                 || scratch.text.len() > MAX_NORMALIZED_ARGS_BYTES =>
             {
@@ -133,7 +134,7 @@ impl OpenCall {
         }
     }
 
-    /// A call whose start was not recorded.
+    /// An open call for an end whose start was not recorded, so that its arguments are unknown.
     pub(super) fn without_start(
         call_id: &CallId,
         tool: &str,
@@ -142,7 +143,8 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> Self {
         let mut open = Self::new(call_id, tool, &Value::Null, at, config, scratch);
-        // The arguments are unknown, so the call must not equal any other.
+        // Adding the call's id makes the digest unique: unknown arguments must not equal any
+        // others.
         open.exact_digest = open.exact_digest.with(open.call_id);
         open.call_digest = open.exact_digest;
         open
@@ -166,8 +168,9 @@ impl OpenCall {
     ) -> ToolInvoked {
         let is_search = matches!(self.act, Some(Act::Search(_)));
         let short = ShortResult::of(result, is_search);
-        // `grep` and the like exit with 1 if they find nothing, which is not a failure. A pipe, on
-        // the other hand, hides the exit code of a failure.
+        // A search such as `grep` exits with 1 if it finds nothing, which is not a failure. A
+        // command such as `make | tail` exits with 0 even if `make` failed, so its output is
+        // examined.
         let found_no_match = is_search && self.flags.any(CallFlags::SHELL) && is_bare_exit(result);
         let may_hide_failure = self.flags.any(CallFlags::HIDES_FAILURE) && self.shows_no_content();
         let reports_failure = self.flags.any(CallFlags::SHELL)
@@ -198,8 +201,8 @@ impl OpenCall {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(text);
-            // Not normalized: errors are compared by signature, and in a benchmark every number
-            // matters.
+            // These results are compared exactly: an error has a signature besides, and in the
+            // output of a benchmark every number matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
@@ -278,7 +281,7 @@ impl OpenCall {
     }
 }
 
-/// A tool call that has started and not ended.
+/// A tool call that has started and not ended, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingToolCall<'a> {
     /// The tool's name as the host gives it. Untrusted: never put it in a message.
@@ -289,7 +292,7 @@ pub struct PendingToolCall<'a> {
     pub started_at: Timestamp,
 }
 
-/// A tool's name, cut to the length limit; a cut name ends in a digest, so that it stays unique.
+/// A tool's name. A name that is too long is cut and ends in a digest, so that it stays unique.
 fn bounded_name(tool: &str) -> CompactString {
     if tool.len() <= MAX_TOOL_NAME_BYTES {
         return tool.into();
@@ -302,7 +305,7 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     let end = bytes.len().min(2 * MAX_EXCERPT_BYTES);
     match std::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
         Ok(text) => Excerpt::of(text),
-        // The cut is inside a character, but well after the end of the excerpt.
+        // The last character is incomplete. The excerpt is shorter than `end` and loses nothing.
         Err(error) => {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
             Excerpt::of(std::str::from_utf8(valid).unwrap_or_default())
@@ -310,7 +313,7 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     }
 }
 
-/// The digest of a result without its volatile parts; `whole` is the digest of the exact result.
+/// The digest of a result without ids and times; `whole` is the digest of the exact result.
 fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
     scratch.clear();
     if text.len() <= MAX_NORMALIZED_RESULT_BYTES {

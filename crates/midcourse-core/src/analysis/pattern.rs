@@ -9,16 +9,17 @@ use crate::confidence::Confidence;
 use crate::text::{ErrorSignature, SafeName};
 use crate::time::Timestamp;
 
-/// The type of a pattern.
+/// The kind of behaviour that a pattern shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PatternType {
     /// The same calls with the same results, over and over.
     DoomLoop,
     /// The same error over and over, whatever the agent tries.
     RepeatedError,
-    /// Calls or time without anything new.
+    /// Many calls, or a long time, in which the agent learned and changed nothing new.
     ProgressStall,
-    /// Planning, printing and changes that change nothing, without work in between.
+    /// The agent only plans, prints text or makes edits without effect, and does no work in
+    /// between.
     Churn,
     /// Responses that announce actions and contain no tool call.
     ToolAvoidance,
@@ -40,7 +41,7 @@ pub enum PatternType {
     Monologue,
     /// Work on files far from where the run began.
     Drift,
-    /// A pattern of a custom detector.
+    /// A pattern that a custom detector reports, with the name that the detector gives it.
     Custom(SafeName),
 }
 
@@ -73,7 +74,7 @@ impl std::fmt::Display for PatternType {
     }
 }
 
-/// The details of a pattern, by type.
+/// The numbers and names behind a pattern; each type of pattern has its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PatternDetail {
     /// The same calls with the same results, over and over.
@@ -89,14 +90,14 @@ pub enum PatternDetail {
     },
     /// The same error over and over.
     RepeatedError {
-        /// Signature of the latest occurrence.
+        /// Signature of the error, as it last occurred.
         signature: ErrorSignature,
-        /// Number of turns within the error window in which a call failed with this error.
+        /// Number of turns in which a call failed with this error, among the latest calls.
         count: u32,
         /// The tool that failed last.
         tool: SafeName,
     },
-    /// Calls or time without anything new.
+    /// Many calls, or a long time, in which the agent learned and changed nothing new.
     ProgressStall {
         /// Time since the last progress.
         duration: Duration,
@@ -124,7 +125,7 @@ pub enum PatternDetail {
     },
     /// One file read over and over in pieces.
     Sweep {
-        /// The file, unless its name is no longer in the window.
+        /// The file; `None` if its name is not known any more: only the latest calls keep it.
         file: Option<SafeName>,
         /// Number of reads of the file since it last changed.
         reads: u32,
@@ -147,14 +148,14 @@ pub enum PatternDetail {
     },
     /// A file that keeps returning to an earlier state.
     WriteThrash {
-        /// The file, unless its name is no longer in the window.
+        /// The file; `None` if its name is not known any more: only the latest calls keep it.
         file: Option<SafeName>,
         /// How often the file returned to an earlier state.
         returns: u32,
     },
     /// The agent waits for something, such as a build.
     Waiting {
-        /// Number of polls so far.
+        /// Number of polls (calls that wait or look again) so far.
         polls: u32,
         /// Time since the wait began.
         duration: Duration,
@@ -176,7 +177,7 @@ pub enum PatternDetail {
     },
     /// The finding of a custom detector.
     Custom {
-        /// The name of the pattern type.
+        /// The name of the pattern, as the detector gives it.
         name: SafeName,
         /// Name of the file, tool or other thing that the pattern is about, if any.
         subject: Option<SafeName>,
@@ -206,7 +207,7 @@ impl PatternDetail {
     }
 }
 
-/// A detector's finding about the trajectory.
+/// Trouble or another behaviour that a detector found in a run, with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryPattern {
     detail: PatternDetail,
@@ -249,22 +250,22 @@ impl TrajectoryPattern {
         }
     }
 
-    /// The type of the pattern.
+    /// The kind of behaviour that the pattern shows.
     pub fn pattern_type(&self) -> PatternType {
         self.detail.pattern_type()
     }
 
-    /// The details, by type.
+    /// The numbers and names behind the pattern; each type has its own.
     pub const fn detail(&self) -> &PatternDetail {
         &self.detail
     }
 
-    /// How sure the detector is.
+    /// How sure the detector is, from 0 to 1.
     pub const fn confidence(&self) -> Confidence {
         self.confidence
     }
 
-    /// Seqs of the records that show the pattern, oldest first.
+    /// Positions in the run (seqs) of the records that show the pattern, oldest first.
     pub fn evidence(&self) -> &[u64] {
         &self.evidence
     }
@@ -284,7 +285,7 @@ impl TrajectoryPattern {
         self.first_seq
     }
 
-    /// The cause of messages about this pattern.
+    /// What the pattern is about. Two patterns of one type with different causes are two problems.
     pub const fn cause(&self) -> &Cause {
         &self.cause
     }

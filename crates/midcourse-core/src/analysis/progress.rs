@@ -6,19 +6,18 @@ use std::time::Duration;
 use super::TrajectoryAnalysis;
 use super::call::{Act, CallFlags, ToolInvoked};
 
-/// Pause after which repeating a call whose result says "still running" is a poll.
+/// If a result says "still running" and the call is repeated after this pause, it is a poll.
 const MIN_PENDING_POLL_GAP: Duration = Duration::from_secs(10);
 
-/// Shortest pause that can be part of a back-off, in which each pause is longer than the one
-/// before.
+/// Shortest pause that can be part of a back-off (retries with ever longer pauses).
 const MIN_BACK_OFF_GAP: Duration = Duration::from_secs(2);
 
-/// Longest result that unrelated calls may share by chance, in bytes.
+/// Unrelated calls may get the same result by chance if it is no longer than this, in bytes.
 const MAX_SHORT_RESULT_BYTES: u64 = 240;
 
 impl TrajectoryAnalysis {
-    /// Sets the flags of a call that has just ended by comparing it with the window. Calls from
-    /// before a compaction are left out: their results are new to the agent again.
+    /// Sets the flags of a call that has just ended by comparing it with the kept calls. Calls from
+    /// before a compaction are left out: the agent no longer knows their results.
     pub(super) fn flag_progress(&self, call: &mut ToolInvoked) {
         let (mut seen_target, mut seen_result, mut seen_error) = (false, false, false);
         let (mut repeats, mut duplicate, mut any_error, mut seen_call, mut same_write) =
@@ -47,7 +46,7 @@ impl TrajectoryAnalysis {
         flags.set(CallFlags::REPEATS, repeats);
         flags.set(CallFlags::DUPLICATE, duplicate);
         flags.set(CallFlags::POLLS, polls);
-        // Plans, printed text and edits without effect are not progress.
+        // Plans, printed text and edits without effect (`IDLE`) are not progress.
         let counts = ok && !flags.any(CallFlags::IDLE);
         flags.set(CallFlags::NEW_TARGET, counts && call.target.is_some() && !seen_target);
         // A new call with a short result such as "done" is progress even if another call got the
@@ -60,7 +59,7 @@ impl TrajectoryAnalysis {
         flags.set(CallFlags::NEW_ERROR, !ok && any_error && !seen_error);
     }
 
-    /// Whether a call waits, or repeats an earlier call like a poll.
+    /// Whether a call waits, or repeats an earlier call after a long or growing pause.
     fn is_poll(&self, call: &ToolInvoked) -> bool {
         if call.waits() {
             return true;
@@ -79,7 +78,8 @@ impl TrajectoryAnalysis {
             let gap_before = last.started_at().since(older.ended_at());
             gap >= MIN_BACK_OFF_GAP && gap * 2 >= gap_before * 3
         };
-        // An agent that does other work in between is not waiting, however long that takes.
+        // Time that the agent spends on other work between two equal calls does not make them
+        // polls.
         pause.is_some_and(|pause| pause >= self.config.poll_gap)
             || (gap >= self.config.poll_gap && only_waits())
             || (call.is_pending() && gap >= MIN_PENDING_POLL_GAP)
@@ -90,8 +90,8 @@ impl TrajectoryAnalysis {
                 && before.next().is_some_and(backs_off))
     }
 
-    /// Whether the call was before the latest compaction, so that the agent's context contains at
-    /// most a summary of it.
+    /// Whether the call ended before the latest compaction. The agent's context then contains at
+    /// most a summary of the call.
     pub(crate) const fn is_compacted_away(&self, call: &ToolInvoked) -> bool {
         call.call_index <= self.turns.calls_at_compaction
     }

@@ -11,7 +11,7 @@ use crate::text::{Excerpt, is_announcement, repeats_itself, similarity};
 /// How many of the latest responses a new response is compared with.
 const MAX_RECENT_RESPONSES: usize = 8;
 
-/// Similarity from which on the beginnings of two responses count as the same text.
+/// If the beginnings of two responses are at least this similar, they count as the same text.
 const MIN_SAME_TEXT_SIMILARITY: f64 = 0.9;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl Responses {
         self.repeats_itself = false;
     }
 
-    /// Adds a response. `text` must not be empty.
+    /// Counts a response of the model. `text` must not be empty.
     pub(super) fn add(&mut self, text: &str, has_calls: bool) {
         let (digest, excerpt) = (Digest::of(text.as_bytes()), Excerpt::of(text));
         let is_same = self.last_digest == Some(digest)
@@ -67,7 +67,7 @@ impl Responses {
             if is_announcement(text) { self.announcements.saturating_add(1) } else { 0 };
     }
 
-    /// The beginning of the latest response of the run.
+    /// The beginning of the latest response; `None` if the model has not responded with text.
     pub(super) fn last(&self) -> Option<&str> {
         self.last_digest.map(|_| self.last_excerpt.as_str())
     }

@@ -9,35 +9,35 @@ use compact_str::CompactString;
 
 use crate::text::{ArgsView, CommandView};
 
-/// Words in the name of a tool that changes things.
+/// If the name of a tool contains one of these words, the tool changes something.
 const WRITING_WORDS: [&str; 24] = [
     "write", "edit", "patch", "replace", "create", "insert", "delete", "update", "rename",
     "remove", "append", "save", "move", "add", "set", "put", "post", "send", "submit", "upload",
     "click", "press", "book", "cancel",
 ];
 
-/// Words in the name of a tool that waits, or reads the output of a running process.
+/// If the name of a tool contains one of these words, it waits or reads a process's output.
 const WAITING_WORDS: [&str; 4] = ["wait", "sleep", "poll", "output"];
 
-/// Words in the name of a tool that only records plans or thoughts.
+/// If the name of a tool contains one of these words, the tool only records plans or thoughts.
 const PLANNING_WORDS: [&str; 8] =
     ["plan", "todo", "todos", "think", "thought", "thinking", "reflect", "checklist"];
 
-/// Words in the name of a tool that searches.
+/// If the name of a tool contains one of these words, the tool searches.
 const SEARCHING_WORDS: [&str; 7] = ["search", "find", "grep", "glob", "lookup", "query", "locate"];
 
 /// First words of SQL statements that change a database.
 const SQL_WRITING_VERBS: [&str; 9] =
     ["insert", "update", "delete", "alter", "create", "drop", "grant", "truncate", "merge"];
 
-/// Words in the name of a shell tool.
+/// If the name of a tool contains one of these words, the tool runs shell commands.
 const SHELL_WORDS: [&str; 9] =
     ["bash", "sh", "shell", "zsh", "exec", "terminal", "console", "command", "cmd"];
 
-/// Words in the name of a tool that shows a file.
+/// If the name of a tool contains one of these words, the tool shows a file.
 const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
 
-/// Arguments that do not change what a call does: explanations and limits.
+/// Arguments that are ignored when calls are compared: explanations and limits.
 const IRRELEVANT_ARGUMENTS: [&str; 11] = [
     "explanation",
     "reasoning",
@@ -59,11 +59,11 @@ pub struct ToolSetting {
     pub writes: Option<bool>,
     /// Whether the tool is meant to be called repeatedly, so that repetition is not a loop.
     pub polls: Option<bool>,
-    /// Top-level arguments that are ignored when calls are compared.
+    /// Names of top-level arguments that are ignored when calls are compared.
     pub volatile: Vec<CompactString>,
 }
 
-/// The user's settings for tools, by tool name.
+/// The user's settings for tools, by exact tool name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSettings(BTreeMap<CompactString, ToolSetting>);
 
@@ -89,7 +89,8 @@ impl ToolSettings {
     ) -> bool {
         let configured = self.get(tool).and_then(|setting| setting.writes);
         configured.unwrap_or_else(|| match args.command.as_deref() {
-            // Editor tools that take their action as an argument.
+            // Some editor tools have one name for all actions; the argument `command` says which
+            // one.
             Some("view") => false,
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
             _ => {
@@ -117,7 +118,7 @@ impl ToolSettings {
     }
 
     pub(super) fn is_volatile(&self, tool: &str, args: &ArgsView<'_>, key: &str) -> bool {
-        // Next to a command, a description only explains the command.
+        // In a call with a command, the description only explains the command.
         (key == "description" && args.command.is_some())
             || IRRELEVANT_ARGUMENTS.contains(&key)
             || self.get(tool).is_some_and(|setting| setting.volatile.iter().any(|k| k == key))
@@ -136,13 +137,13 @@ pub(super) struct NameTraits(u8);
 impl NameTraits {
     const WRITES: Self = Self(1);
     const WAITS: Self = Self(1 << 1);
-    /// Only records plans or thoughts.
+    /// The tool only records plans or thoughts.
     pub(super) const PLANS: Self = Self(1 << 2);
     pub(super) const SEARCHES: Self = Self(1 << 3);
     pub(super) const SHELL: Self = Self(1 << 4);
     pub(super) const SHOWS_FILE: Self = Self(1 << 5);
 
-    // The lists are short and searched once per tool and run, so a hash table would gain nothing.
+    // The lists are short and searched once per tool name, so a hash table would gain nothing.
     const LISTS: [(Self, &[&str]); 6] = [
         (Self::WRITES, &WRITING_WORDS),
         (Self::WAITS, &WAITING_WORDS),
@@ -165,7 +166,7 @@ impl NameTraits {
     }
 }
 
-/// The traits of tool names that were already read: a run uses few tools many times.
+/// What the names of tools say, kept because a run calls few tools many times.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolNameCache(Vec<(CompactString, NameTraits)>);
 

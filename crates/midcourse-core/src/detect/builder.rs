@@ -11,7 +11,7 @@ use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPa
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
-/// Most custom detectors. One byte numbers all detectors, built-in and custom.
+/// Most custom detectors. All detectors, built-in and custom, are numbered with one byte.
 const MAX_CUSTOM_DETECTORS: usize = 128;
 
 /// Builds the analysis of a run, record by record.
@@ -39,7 +39,7 @@ pub struct TrajectoryBuilder {
 }
 
 impl TrajectoryBuilder {
-    /// The analysis of a run that has not started, with the built-in detectors.
+    /// Starts the analysis of a run, with the built-in detectors.
     pub fn new(config: TrajectoryAnalysisConfig) -> Self {
         Self {
             analysis: TrajectoryAnalysis::new(Arc::new(config)),
@@ -48,7 +48,8 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// Adds a custom detector. The 129th and later ones are ignored.
+    /// Runs a custom detector after every record, in addition to the built-in ones. At most 128
+    /// custom detectors run; further ones are ignored.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         if self.custom.len() < MAX_CUSTOM_DETECTORS {
@@ -62,13 +63,13 @@ impl TrajectoryBuilder {
         self.apply(record, 0).0
     }
 
-    /// The analysis so far.
+    /// The analysis of all records so far.
     pub const fn analysis(&self) -> &TrajectoryAnalysis {
         &self.analysis
     }
 
     /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
-    /// times, even if the analysis requires more repetitions or longer cycles for a pattern.
+    /// times. The configured thresholds do not matter here.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,

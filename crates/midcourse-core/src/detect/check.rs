@@ -5,7 +5,7 @@ use super::TrajectoryBuilder;
 use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig};
 use crate::notation::parse_notation;
 
-/// Asserts that the shipped configuration reports these patterns, and no others.
+/// Asserts that exactly these patterns are reported for a run, with the shipped configuration.
 #[track_caller]
 pub(super) fn check(notation: &str, expected: &[&str]) {
     check_with(TrajectoryAnalysisConfig::shipped(), notation, expected);

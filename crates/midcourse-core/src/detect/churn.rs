@@ -8,7 +8,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Number of consecutive turns without work that make the pattern. Making, correcting and
+/// If this many turns in a row do no work, the pattern is present. Making, correcting and
 /// completing a plan takes fewer turns.
 const MIN_IDLE_TURNS: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,12 +11,12 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// How many of the latest calls are examined, and how many of these must repeat an earlier call:
-/// half of them is far more than chance.
+/// If `MIN_REPEATED_CALLS` of this many latest calls repeat an earlier call, the pattern is
+/// present: half of the calls is far more than chance.
 const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 
-/// How many different calls must be among the repeated ones; repeating a single call is a loop.
+/// At least this many different calls must be repeated; one call that repeats is a loop.
 const MIN_DIFFERENT_CALLS: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContextDegradation;

@@ -23,39 +23,38 @@ use crate::text::similarity_of_change;
 /// The longest cycle that is detected, in calls.
 pub const MAX_CYCLE_LEN: usize = 8;
 
-/// How many rounds of the cycle are listed as evidence.
+/// How many rounds of the cycle are named as evidence.
 const EVIDENCE_ROUNDS: usize = 3;
 
-/// A cycle of at least this length counts before its last round is complete, once this many calls
-/// of that round have repeated.
+/// A cycle of at least this many calls is a loop even if its last round is incomplete, as soon as
+/// `MIN_CALLS_OF_LAST_ROUND` calls of that round have repeated.
 const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
-/// Number of repeats that count as a loop even if the user asked for repetition.
+/// If the user asked for repetition, only this many repeats are a loop.
 const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// Number of repeats that count as a loop, for a command such as `date`, whose output differs each
-/// time.
+/// If the output of a command differs each time, as that of `date` does, this many repeats are a
+/// loop.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// Number of repeats without a pause that count as a loop, for a call whose result says "still
-/// running".
+/// If the result says "still running", this many repeats without a pause are a loop.
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
-/// Number of occurrences of a call between other calls, all with the same result, that make a loop.
-/// Reading a file for the third or fourth time is looking something up.
+/// If a call occurs this often between other calls, each time with the same result, it is a loop.
+/// Reading a file for the third or fourth time is normal.
 const MIN_RECURRENCES: usize = 5;
 
-/// Of the intervals between these occurrences, how many must be without a possible change. Making
-/// the same check after each step of work is fine.
+/// At least this many intervals between the occurrences must be without a possible change. The same
+/// check after each step of work is normal.
 const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
-/// How the latest calls compare with the calls a fixed number of calls earlier.
+/// How the latest calls compare with the calls that came a fixed number of calls earlier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// How many of the latest calls in a row equal the call that many calls earlier.
+    /// How many of the latest calls in a row equal the call at that distance before them.
     matched: u32,
-    /// The lowest similarity among these pairs of calls.
+    /// The lowest similarity between two calls that were compared as equal.
     similarity: f64,
 }
 
@@ -141,7 +140,7 @@ impl DoomLoop {
     }
 }
 
-/// The similarity of two calls, if they count as the same.
+/// The similarity of two calls; `None` if they do not count as the same.
 fn similarity_if_same(
     call: &ToolInvoked,
     old: &ToolInvoked,
@@ -157,7 +156,7 @@ fn similarity_if_same(
     if call.exact_digest() == old.exact_digest() {
         return Some(1.0);
     }
-    // A different edit, id or file is a different step, even if the result is "ok" each time.
+    // A different edit or target is a different step, even if the result is "ok" each time.
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
     }
@@ -188,8 +187,8 @@ fn recurring_call(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
 ) -> Option<TrajectoryPattern> {
-    // A bare "ok" is not a result that can repeat, but the short output of a shell command, such as
-    // a number, is.
+    // A bare "ok" is not a result that can repeat. The short output of a shell command, such as a
+    // number, can.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
     let is_wait = call.polls()
         || call.is_pending()
@@ -255,8 +254,8 @@ fn describe(
     )
 }
 
-/// The cause of a cycle: the same for every rotation of it. If all errors in the cycle are the same
-/// error, that error is the cause.
+/// The cause of messages about a cycle: the same wherever in the cycle it starts. If all errors in
+/// the cycle are the same error, that error is the cause.
 fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut errors = round.iter().filter_map(|call| call.status().error());
     if let Some(error) = errors.next()
@@ -305,7 +304,7 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              it, work on that, and note this as an open point."
                 .to_owned(),
         ),
-        // The ledger never delivers the same text twice; the growing count makes this text new each
+        // The same text is never delivered twice; the growing count makes this text different each
         // time.
         (4.., _) => Some(format!(
             "{repetitions} rounds so far, all alike. Summarize what you know and hand it over as it \

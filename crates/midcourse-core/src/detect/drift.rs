@@ -10,10 +10,10 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// How many of the first calls on files count as the beginning of the run.
+/// The folders of the files in this many first calls count as the place where the run began.
 const HOME_CALLS: u32 = 10;
 
-/// Number of consecutive calls on files in other folders that make a drift.
+/// If this many consecutive calls are on files outside those folders, the run has drifted.
 const MIN_AWAY_CALLS: u32 = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl PatternDetector for Drift {
             return Detection::Unchanged;
         }
         if trajectory.user_just_spoke() {
-            // The user may have moved the work elsewhere.
+            // The user's message may have moved the work to other folders.
             self.reset();
             return Detection::Absent;
         }

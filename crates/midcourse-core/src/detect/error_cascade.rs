@@ -16,8 +16,8 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// If failures are not consecutive: how many of the latest calls are examined, and in how many
-/// turns among them calls must have failed.
+/// Failures with successes in between are a cascade, too, if there are failures in
+/// `MIN_FAILED_TURNS` turns among this many of the latest calls.
 const EXAMINED_CALLS: usize = 14;
 const MIN_FAILED_TURNS: u32 = 10;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ impl PatternDetector for ErrorCascade {
     fn reset(&mut self) {}
 }
 
-/// Counts of the failures among some calls.
+/// The turns, tools and records of the failures among some calls.
 struct Failures<'a> {
     /// Number of turns with at least one failure.
     turns: u32,
@@ -91,7 +91,7 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// Whether a call failed, unless it is a shell command whose new error counts as output.
+/// Whether a call failed. If `exit_is_output`, a new error of a shell command is just output.
 fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
     let is_output = || exit_is_output && call.is_shell() && call.is_new_error();
     match call.error_class() {

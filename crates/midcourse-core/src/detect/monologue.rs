@@ -9,7 +9,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Number of consecutive responses with the same text and no tool call that make the pattern.
+/// If this many responses in a row have the same text and no tool call, the pattern is present.
 const MIN_REPEATED_RESPONSES: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Monologue;

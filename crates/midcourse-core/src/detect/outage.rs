@@ -10,17 +10,18 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Number of turns with an outage error that make the pattern, without a success of the same call
-/// in between.
+/// After this many turns with an outage error, the pattern is present, unless the failed call
+/// succeeded in between.
 const MIN_FAILURES: u32 = 3;
 
-/// Like [`MIN_FAILURES`], but for an agent that already waits between its attempts.
+/// Like [`MIN_FAILURES`], for an agent that already pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
-    /// Number of similar calls that succeeded since the first failure.
+    /// Number of successful calls since the first failure that also use a remote service or this
+    /// tool.
     successes: u32,
     /// Tool and turn of the latest failure.
     tool: Digest,
@@ -55,7 +56,7 @@ impl PatternDetector for Outage {
             self.reset();
             return Detection::Absent;
         }
-        // Failures in one turn count once.
+        // The model makes the calls of one turn together, so their failures count once.
         if self.failures > 0 && self.turn == call.turn() {
             return Detection::Unchanged;
         }

@@ -16,18 +16,17 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Fewest calls in a stall that is measured by time: a single long call is not a stall.
+/// A long time without progress is a stall only after this many calls: one long call is not.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// While waiting, this many calls without progress are a stall, whatever the time: not every host
-/// reports times.
+/// An agent that waits for something stalls after this many calls without progress, however little
+/// time passes: not every host reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
-/// Number of consecutive sleeps, without a check in between on what they wait for, that make a
-/// stall.
+/// If the agent sleeps this often in a row and never checks what it waits for, it stalls.
 const MIN_CONSECUTIVE_SLEEPS: usize = 6;
 
-/// Stateless: the analysis keeps when the run last made progress.
+/// Has no state: the analysis knows when the run last made progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgressStall;
 
@@ -66,7 +65,7 @@ fn consecutive_sleeps(trajectory: &TrajectoryAnalysis) -> usize {
     trajectory.calls_since_user_message().take_while(sleeps).count()
 }
 
-/// Whether a pattern is present that is a better diagnosis than a stall.
+/// Whether a pattern is present that describes the trouble more exactly than a stall does.
 fn has_specific_pattern(trajectory: &TrajectoryAnalysis) -> bool {
     trajectory.patterns().iter().any(|pattern| {
         !matches!(

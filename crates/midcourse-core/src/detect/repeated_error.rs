@@ -19,22 +19,22 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// After this many changes between the failures, the agent is working on the error, and one more
-/// failure is needed.
+/// If the agent made this many changes between the failures, it is working on the error, and the
+/// error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
-/// How many costly failures are enough: refusals, and timeouts of at least `LONG_TIMEOUT`.
+/// This many costly failures are enough: refusals, or timeouts of at least `LONG_TIMEOUT`.
 const MIN_COSTLY_FAILURES: u32 = 2;
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many more failures are needed if the agent pauses between its attempts.
+/// If the agent pauses between its attempts, the error is reported this many failures later.
 const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 
-/// How many of the latest calls are searched for failures with the same template or class.
+/// Among how many of the latest calls similar errors (not the same error) are counted.
 const CLASS_WINDOW_CALLS: usize = 10;
 
-/// How many more failures are needed if only the template is the same: guessing a name a few times
-/// is fine.
+/// If the errors differ only in the name of an object, they are reported this many failures later:
+/// guessing a name a few times is normal.
 const EXTRA_FAILURES_OF_TEMPLATE: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,8 @@ struct Failures {
     evidence: Vec<u64>,
 }
 
-/// The cause of a repeated error. All detectors that report an error use this cause.
+/// The cause of messages about this error. All detectors that report an error use it, so that
+/// messages about one error count as messages about one problem.
 pub(super) fn cause_of(error: ErrorSignature) -> Cause {
     Cause::new("repeated_error", error.digest)
 }
@@ -106,7 +107,7 @@ impl RepeatedError {
                 Detection::Unchanged
             };
         };
-        // If two errors alternate, the error that was reported first remains the reported one.
+        // If two errors alternate, the one that was reported first stays the reported one.
         let is_other =
             |reported: ReportedError| reported.cause != cause.id() && reported.count >= count;
         if self.reported.is_some_and(is_other) && !self.is_stale(trajectory, call) {
@@ -140,7 +141,7 @@ impl RepeatedError {
     }
 }
 
-/// Calls that succeeded later, so that their earlier failures do not count.
+/// Calls that succeeded, by digest and by tool and target: their earlier failures do not count.
 #[derive(Default)]
 struct Solved(Vec<(Digest, Option<(Digest, Digest)>)>);
 
@@ -162,8 +163,8 @@ impl Solved {
     }
 }
 
-/// The failures with this error, if there are enough to report: failures of any call within the
-/// error window, or failures of this same call within all kept calls.
+/// The failures with this error; `None` if there are too few to report. They are failures of any
+/// call within the error window, or of this same call among all kept calls.
 fn same_error(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -216,8 +217,8 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorCl
     call.is_denied() || (class == ErrorClass::Timeout && is_long())
 }
 
-/// The failures with the template of this error, if there are enough to report: the same error
-/// about a different object each time.
+/// The failures with the template of this error (the same error about a different object each
+/// time); `None` if there are too few to report.
 fn same_template(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -239,7 +240,7 @@ fn same_template(
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
-/// The failures of this class, each with a different text, if there are enough to report.
+/// The failures of this class, each with a different text; `None` if there are too few to report.
 fn same_class(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -248,7 +249,8 @@ fn same_class(
     let extra = match class {
         ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 0,
         ErrorClass::Permission => 1,
-        // Looking for a file in a few places, or fixing a few typos, is normal.
+        // Looking for a file in a few places, or fixing a few typos, is normal: more failures are
+        // needed.
         ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 2,
         ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
     };
@@ -313,7 +315,7 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              and what blocks you; then leave it as an open point and continue with other work."
                 .to_owned(),
         ),
-        // The ledger never delivers the same text twice; here the count makes each text new.
+        // The same text is never delivered twice; here the count makes each text different.
         (4.., _) => Some(format!(
             "{count} times so far, and still the same error. Hand over what you know about it as it \
              is; another attempt of the same kind will not add to it."

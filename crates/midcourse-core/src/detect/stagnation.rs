@@ -15,18 +15,17 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Shortest result that counts, in bytes: two different calls do not get the same result of this
-/// length by chance.
+/// A shorter result, in bytes, does not count: different calls may get it by chance.
 const MIN_RESULT_BYTES: u64 = 120;
 
-/// Like [`MIN_RESULT_BYTES`], for calls without a target, which cannot be working through a list of
-/// targets.
+/// Like [`MIN_RESULT_BYTES`], for calls that name no file or other target. Such calls are not steps
+/// through a list of files, which may all give the same short result.
 const MIN_RESULT_BYTES_WITHOUT_TARGET: u64 = 40;
 
 /// Like [`MIN_RESULT_BYTES`], for calls that show a file or a page.
 const MIN_SHOWN_BYTES: u64 = 24;
 
-/// How many of the latest comparable calls are examined.
+/// How many of the latest calls with comparable results are examined.
 const EXAMINED_CALLS: usize = 12;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stagnation;
@@ -49,13 +48,15 @@ impl PatternDetector for Stagnation {
             trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
         for old in comparable.take(EXAMINED_CALLS) {
             if !old.same_result(call) {
-                // This earlier search found something; only the fruitless searches after it count.
+                // If `call` found nothing, then `old` found something, and searches before it do
+                // not count.
                 if call.found_nothing() {
                     break;
                 }
                 continue;
             }
-            // Fruitless searches for the same term count once, whatever their other arguments.
+            // Searches without a match for the same term count once, whatever their other
+            // arguments.
             let search_term = old.search_term().filter(|_| call.found_nothing());
             different.push(search_term.unwrap_or(old.call_digest()));
             evidence.push(old.ended_seq());
@@ -80,7 +81,7 @@ impl PatternDetector for Stagnation {
     fn reset(&mut self) {}
 }
 
-/// Whether the results of the earlier call `old` and of `call` can be compared.
+/// Whether an equal result of the earlier call `old` and of `call` would mean anything.
 fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
     if call.found_nothing() {
         return old.search_term().is_some();

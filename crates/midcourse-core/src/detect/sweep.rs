@@ -14,15 +14,15 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Number of reads, mostly of lines read before, that make the pattern; fewer are looking something
-/// up.
+/// If this many reads show mostly lines that were read before, the pattern is present. Fewer such
+/// reads are normal: the agent looks something up.
 const MIN_REPEATED_READS: usize = 7;
 
-/// Number of reads of one file within the window that make the pattern even if all lines were new:
-/// a search would be shorter.
+/// If one file is read this often, the pattern is present even if all lines were new, because a
+/// search would have been faster.
 const MIN_READS: usize = 25;
 
-/// Stateless: the window of calls contains everything that the detector needs.
+/// Has no state: the kept calls contain everything that the detector needs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sweep;
 
@@ -91,7 +91,7 @@ impl PatternDetector for Sweep {
     fn reset(&mut self) {}
 }
 
-/// Whether a call may have changed the file: it changed this file, or an unnamed target.
+/// Whether a call may have changed the file: it wrote to this file, or did not name what it wrote.
 fn may_change(call: &ToolInvoked, file: Digest) -> bool {
     call.landed() && call.target().is_none_or(|target| target == file)
 }
@@ -116,7 +116,7 @@ fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
         known += end.saturating_sub(start);
         next = next.max(end);
     }
-    // A read of the whole file ends at `u32::MAX`; only another whole read covers half of that.
+    // A read of the whole file ends at `u32::MAX`, so only another such read can cover half of it.
     let all = u64::from(to).saturating_sub(u64::from(from)) + 1;
     known * 2 >= all
 }

@@ -11,8 +11,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// Number of consecutive announcements, without a tool call or a user message, that make the
-/// pattern.
+/// If this many responses in a row announce an action, and no tool call or user message comes in
+/// between, the pattern is present.
 const MIN_ANNOUNCEMENTS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolAvoidance;

@@ -13,10 +13,10 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::time::Timestamp;
 
-/// Number of polls that make a wait; a single poll is just a pause.
+/// After this many polls the agent is waiting; a single poll is just a pause.
 const MIN_POLLS: u32 = 2;
 
-/// How many calls back the detector looks for the previous poll: polls alternate with sleeps.
+/// Among how many earlier calls the detector looks for an equal call: polls alternate with sleeps.
 const MAX_CALLS_BETWEEN_POLLS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
@@ -37,7 +37,8 @@ impl PatternDetector for Waiting {
             .take(MAX_CALLS_BETWEEN_POLLS)
             .find(|old| old.call_digest() == call.call_digest());
         if !call.polls() {
-            // A call that is repeated between two sleeps is part of the wait.
+            // While the agent waits, an equal call a few calls after the last one is part of the
+            // wait.
             if previous_poll.is_some() && self.polls > 0 {
                 return Detection::Unchanged;
             }

@@ -13,15 +13,15 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// Number of returns of one file to an earlier state that make the pattern.
+/// If one file returns to an earlier state this often, the pattern is present.
 const MIN_RETURNS: u32 = 2;
 
-/// How many files are counted at the same time; the least recently counted one is dropped.
+/// Returns are counted for this many files; the file that returned longest ago is dropped first.
 const MAX_COUNTED_FILES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WriteThrash {
-    /// Each file with its number of returns, the most recently counted file last.
+    /// Each file with its number of returns; the file that returned last is at the end.
     returns: Vec<(Digest, u32)>,
 }
 
@@ -42,7 +42,8 @@ impl PatternDetector for WriteThrash {
             return Detection::Unchanged;
         };
         if !returns(trajectory, call, file) {
-            // The file is in a new state, which is progress.
+            // This write does not return the file to an earlier state, so the agent is making
+            // progress.
             self.returns.retain(|(known, _)| *known != file);
             let present = trajectory.pattern(&PatternType::WriteThrash);
             let is_this_file = present.is_some_and(|pattern| *pattern.cause() == cause_of(file));
@@ -68,7 +69,7 @@ impl PatternDetector for WriteThrash {
 }
 
 impl WriteThrash {
-    /// Counts one more return of a file; returns its count.
+    /// Counts one more return of a file to an earlier state, and gives the number so far.
     fn count(&mut self, file: Digest) -> u32 {
         let before = self.returns.iter().position(|(known, _)| *known == file);
         let count = before.map_or(0, |at| self.returns.remove(at).1).saturating_add(1);
@@ -88,7 +89,7 @@ fn is_write_to(call: &ToolInvoked, file: Digest) -> bool {
     call.target() == Some(file) && call.edit().is_some() && !call.is_error()
 }
 
-/// Whether a write returns its file to the state before an earlier write.
+/// Whether a write undoes an earlier write to the file, or repeats one after a different write.
 fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) -> bool {
     let Some(now) = call.edit() else { return false };
     let mut differed_since = false;

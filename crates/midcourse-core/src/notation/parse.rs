@@ -10,7 +10,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 
-/// Most lines of a trajectory after its repetitions are expanded.
+/// Most lines of a trajectory after lines such as `3x bash make` are repeated.
 const MAX_EXPANDED_LINES: usize = 1_000_000;
 
 const TOO_MANY_LINES: &str = "repetitions expand to more than 1000000 lines; use fewer";
@@ -46,8 +46,8 @@ pub fn parse_notation(text: &str) -> Result<Vec<TrajectoryRecord>, NotationError
     Ok(parse_notation_events(text)?.into_iter().flatten().collect())
 }
 
-/// Parses a trajectory event by event: one group of records, never empty, for each line after
-/// repetitions are expanded.
+/// Parses a trajectory event by event. Each line, as often as it is repeated, gives one group of
+/// records, which is never empty.
 ///
 /// ```
 /// let events = midcourse_core::parse_notation_events("user: go\n2x bash make -> built")?;
@@ -64,10 +64,11 @@ pub fn parse_notation_events(text: &str) -> Result<Vec<Vec<TrajectoryRecord>>, N
     expand_repetitions(text)?.into_iter().map(event_of).collect()
 }
 
-/// All lines with their line numbers, each as often as its repetition says.
+/// All lines with their line numbers; a line after `3x`, or in a block `3x {`, occurs three times.
 fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     type Lines<'a> = Vec<(usize, &'a str)>;
-    // For each open block: the line of its brace, its repetitions, and the lines before it.
+    // For each open block: the line number of its `{`, how often it repeats, and the lines before
+    // it.
     let mut open: Vec<(usize, usize, Lines<'_>)> = Vec::new();
     let mut lines = Lines::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -103,7 +104,7 @@ fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     }
 }
 
-/// Splits a line into the count of a leading `3x`, or 1, and the rest.
+/// Splits `3x bash make` into 3 and the rest; the number is 1 if the line has none.
 fn repetition(line: &str) -> (usize, &str) {
     let Some((first, rest)) = line.split_once(char::is_whitespace) else { return (1, line) };
     match first
@@ -158,7 +159,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The payload of a line that is not a call; `None` for a call.
+    /// The payload of a line that is not a tool call; `None` for a tool call.
     fn parse_non_call(&self, line: &str) -> Result<Option<TrajectoryPayload>, String> {
         let (word, rest) = first_word(line);
         let message = |message| TrajectoryPayload::MessageAppended { message };
@@ -243,8 +244,8 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The byte offset of the first mark with whitespace around it, and how this mark says the call
-/// ended.
+/// The byte offset of the first mark (such as `->`) with whitespace around it, and how the call
+/// ended according to it.
 fn find_mark(text: &str) -> Option<(usize, Ending)> {
     MARKS
         .iter()
@@ -274,7 +275,7 @@ fn split_at_mark(text: &str) -> Result<(&str, Ending, &str), String> {
     Ok((before.trim(), ending, from_mark.get(2..).unwrap_or_default().trim()))
 }
 
-/// The text itself, or, if it is in double quotes, the JSON string that it encodes.
+/// The text as it is; a text in double quotes is decoded as a JSON string.
 fn text_of(text: &str) -> Result<String, String> {
     if text.starts_with('"') && text.ends_with('"') && text.len() > 1 {
         serde_json::from_str(text).map_err(|error| format!("invalid quoted text: {error}"))

@@ -10,8 +10,8 @@ use super::{STEP_MS, plain_args, plain_key};
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
 use crate::time::Timestamp;
 
-/// Writes a trajectory, one line per event. A record that the notation cannot express becomes a
-/// comment with its kind.
+/// Writes a trajectory as text that `parse_notation` reads, one line per event. A record that the
+/// notation cannot express becomes a comment with its kind.
 ///
 /// Call ids, seqs, and the images and structured data of a result are not written.
 pub fn write_notation(records: &[TrajectoryRecord]) -> String {
@@ -37,7 +37,7 @@ fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
 struct Writer {
     text: String,
     now: Option<Timestamp>,
-    /// Whether the next call is the first of its turn.
+    /// Whether a turn has started and has no call yet.
     turn_started: bool,
 }
 

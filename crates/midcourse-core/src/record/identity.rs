@@ -16,7 +16,7 @@ macro_rules! id {
         pub struct $name(CompactString);
 
         impl $name {
-            /// The id as text.
+            /// The id as a string, unchanged.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -46,12 +46,12 @@ id! {
     CallId
 }
 
-/// The identity of one run. Its child runs inherit the conversation and the deadline.
+/// Says which run this is, and which run started it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
     /// Id of this run.
     pub run_id: RunId,
-    /// Id of the run that started this one, for a subagent.
+    /// Id of the run that started this one; `None` if a user started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
     /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
@@ -60,7 +60,7 @@ pub struct RunIdentity {
     /// Id of the conversation that the run is part of, if the host has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<String>,
-    /// When the run has to be done; `None` without a deadline.
+    /// When the run has to be done; `None` if it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_unix_ms: Option<Timestamp>,
 }
@@ -78,8 +78,8 @@ impl From<String> for RunIdentity {
 }
 
 impl RunIdentity {
-    /// A run that a user started. The caller makes the id, because that needs a clock or
-    /// randomness.
+    /// A run that a user started. The caller chooses the id, because a unique one needs a clock or
+    /// random numbers.
     pub fn root(run_id: impl Into<RunId>) -> Self {
         Self {
             run_id: run_id.into(),
@@ -101,14 +101,14 @@ impl RunIdentity {
         }
     }
 
-    /// Sets the conversation.
+    /// Sets the host's id of the conversation that the run is part of.
     #[must_use]
     pub fn with_conversation_id(mut self, id: impl Into<String>) -> Self {
         self.conversation_id = Some(id.into());
         self
     }
 
-    /// Sets the deadline.
+    /// Sets the time at which the run has to be done.
     #[must_use]
     pub fn with_deadline(mut self, at: Timestamp) -> Self {
         self.deadline_unix_ms = Some(at);

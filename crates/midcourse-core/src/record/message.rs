@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::CallId;
 use crate::time::Timestamp;
 
-/// One message of the conversation.
+/// One message of the conversation between user, model and tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum AgentMessage {
-    /// The system prompt.
+    /// The system prompt, which instructs the model.
     System {
         /// Text of the system prompt.
         content: String,
@@ -51,13 +51,13 @@ pub enum AgentMessage {
     },
     /// The result of a tool call, as the model sees it.
     ToolResult {
-        /// Id of the call.
+        /// Id of the call that this is the result of.
         tool_call_id: CallId,
-        /// Name of the tool.
+        /// Name of the tool that was called.
         tool_name: CompactString,
         /// Text and images.
         content: ToolResultContent,
-        /// Whether the tool failed.
+        /// Whether the tool reported a failure.
         #[serde(default)]
         is_error: bool,
         /// A sentence for the user about what the tool did.
@@ -118,7 +118,7 @@ pub struct Usage {
     pub cache_read_input_tokens: i64,
 }
 
-/// Why the model stopped.
+/// Why the model ended its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -132,7 +132,7 @@ pub enum StopReason {
     Error,
     /// The user or the host cancelled the request.
     Aborted,
-    /// Another reason.
+    /// A reason that is none of the above.
     Other,
 }
 
@@ -150,9 +150,9 @@ pub enum UserContent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum UserBlock {
-    /// Text.
+    /// A part that is text.
     Text(TextContent),
-    /// An image.
+    /// A part that is an image.
     Image(ImageContent),
 }
 
@@ -160,12 +160,12 @@ pub enum UserBlock {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AssistantContent {
-    /// The parts, in order.
+    /// The parts of the response, in the model's order.
     pub blocks: Vec<AssistantBlock>,
 }
 
 impl AssistantContent {
-    /// Content that is only text.
+    /// A response that is only this text, without reasoning and tool calls.
     pub fn text(text: impl Into<String>) -> Self {
         Self { blocks: vec![AssistantBlock::Text(TextContent { text: text.into() })] }
     }
@@ -196,16 +196,16 @@ pub enum AssistantBlock {
     Reasoning(TextContent),
     /// Reasoning in the provider's own format, signed or encrypted.
     ReasoningDetails(ReasoningDetailsContent),
-    /// A tool call.
+    /// A request of the model to call a tool.
     ToolCall(ToolCallBlock),
 }
 
 /// A tool call in a model response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallBlock {
-    /// Id of the call.
+    /// Id that the result of the call refers to.
     pub id: CallId,
-    /// Name of the tool.
+    /// Name of the tool that the model calls.
     pub name: CompactString,
     /// Arguments, as the model wrote them.
     pub arguments: Value,
@@ -222,7 +222,7 @@ pub struct ReasoningDetailsContent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolResultContent {
-    /// The parts, in order.
+    /// The parts of the result, in order.
     pub blocks: Vec<ToolResultBlock>,
 }
 
@@ -230,20 +230,20 @@ pub struct ToolResultContent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolResultBlock {
-    /// Text.
+    /// A part that is text.
     Text(TextContent),
-    /// An image.
+    /// A part that is an image.
     Image(ImageContent),
 }
 
-/// A block of text.
+/// A part of a message that is text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TextContent {
-    /// The text of the block.
+    /// The text of this part.
     pub text: String,
 }
 
-/// An image.
+/// An image in a message, given by its URL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageContent {
     /// A `data:` URL, or a URL that the provider can fetch.
@@ -251,7 +251,7 @@ pub struct ImageContent {
     /// Media type, such as `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// A description of the image.
+    /// A description of the image, for readers who cannot see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt: Option<String>,
 }
@@ -261,7 +261,7 @@ pub struct ImageContent {
 pub struct ToolResult {
     /// The part that the model sees.
     pub content: Vec<ToolResultBlock>,
-    /// Whether the tool failed.
+    /// Whether the tool reported a failure.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_error: bool,
     /// Structured data for the host, which the model does not see.
@@ -280,7 +280,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl ToolResult {
-    /// A result that is only text.
+    /// A successful result that is only text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             content: vec![ToolResultBlock::Text(TextContent { text: text.into() })],
@@ -293,7 +293,8 @@ impl ToolResult {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// The result as one text for comparisons: all texts, and the URL of each image.
+    /// The result as one text, so that two results can be compared: all texts, and each image's
+    /// URL.
     pub fn comparable_text(&self) -> Cow<'_, str> {
         joined(self.content.iter().map(|block| match block {
             ToolResultBlock::Text(text) => text.text.as_str(),
@@ -302,7 +303,7 @@ impl ToolResult {
     }
 }
 
-/// Joins the parts with newlines. Borrows if there is only one part.
+/// Joins the parts with newlines; a single part is not copied.
 fn joined<'a>(mut parts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
     let Some(first) = parts.next() else { return Cow::Borrowed("") };
     let mut text = Cow::Borrowed(first);

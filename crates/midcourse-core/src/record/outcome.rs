@@ -6,7 +6,7 @@ use crate::text::Excerpt;
 
 /// How a run ended.
 ///
-/// Reading never fails: a word that this release does not know becomes [`Self::Other`].
+/// Parsing never fails: a word that this release does not know becomes [`Self::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum RunOutcome {
@@ -25,7 +25,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    /// The word in the record.
+    /// The word for the outcome in the JSON of records.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Completed => "completed",
@@ -39,7 +39,7 @@ impl RunOutcome {
 }
 
 impl RunOutcome {
-    /// The outcome, with its text cut to a bounded length for a checkpoint.
+    /// The same outcome, with a host's word cut to the length of an excerpt for a checkpoint.
     pub(crate) fn bounded(&self) -> Self {
         match self {
             Self::Other(word) => Self::Other(Excerpt::of(word).as_str().to_owned()),

@@ -12,18 +12,18 @@ use crate::message::{Feedback, GuidanceDelivered, OutcomeVerdict};
 use crate::money::MicroUsd;
 use crate::time::Timestamp;
 
-/// What happened.
+/// What happened in one event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TrajectoryPayload {
-    /// The run started.
+    /// The agent began to work.
     RunStarted {
-        /// Identity of the run.
+        /// Id of the run, and of the run that started it.
         identity: RunIdentity,
     },
-    /// The run ended.
+    /// The agent stopped working.
     RunEnded {
-        /// How the run ended.
+        /// Whether the run finished, failed or was stopped.
         outcome: RunOutcome,
         /// Messages that the run added to the conversation.
         new_messages: Vec<AgentMessage>,
@@ -34,7 +34,7 @@ pub enum TrajectoryPayload {
     TurnEnded {
         /// The model's response.
         assistant: AgentMessage,
-        /// Results of the tool calls.
+        /// Results of the tool calls in that response.
         tool_results: Vec<AgentMessage>,
     },
     /// A message was added to the conversation.
@@ -42,31 +42,31 @@ pub enum TrajectoryPayload {
         /// The whole message.
         message: AgentMessage,
     },
-    /// A tool call started.
+    /// A tool began to work on a call.
     ToolStarted {
-        /// Id of the call.
+        /// Id of the call; its end has the same id.
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
-        /// Arguments of the call.
+        /// Arguments of the call, as the model wrote them.
         args: Value,
     },
-    /// A tool call ended.
+    /// A tool finished a call.
     ToolEnded {
-        /// Id of the call.
+        /// Id of the call; its start has the same id.
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
         /// What the tool returned.
         result: ToolResult,
-        /// Whether the call failed.
+        /// Whether the host reports the call as failed.
         is_error: bool,
     },
     /// A model request was prepared.
     ProviderRequestPrepared {
         /// Number of the request in the run, from 0.
         iteration: usize,
-        /// Name of the model.
+        /// Name of the model, if the host reports it.
         model_id: Option<String>,
         /// Length of the system prompt, in characters.
         system_prompt_chars: usize,
@@ -74,7 +74,7 @@ pub enum TrajectoryPayload {
         message_count: usize,
         /// Number of tools that the model may call.
         tool_count: usize,
-        /// Names of these tools.
+        /// Names of the tools that the model may call.
         tools: Vec<String>,
     },
     /// A plugin of the host changed the messages of a request.
@@ -104,7 +104,7 @@ pub enum TrajectoryPayload {
         iteration: usize,
         /// Names of the plugins whose limits conflict.
         plugins: Vec<String>,
-        /// Name of the plugin that the host followed.
+        /// Name of the plugin that the host followed, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chosen_plugin: Option<String>,
         /// Names of the tools that remain.
@@ -114,7 +114,7 @@ pub enum TrajectoryPayload {
     },
     /// A response was cut off, and the host repeated the request with a higher limit.
     OutputTokensEscalation {
-        /// Number of the attempt.
+        /// Number of the repetition, as the host counts.
         attempt: u32,
         /// Limit on output tokens of the request that was cut off.
         prev_cap: u32,
@@ -125,28 +125,28 @@ pub enum TrajectoryPayload {
     FeedbackDelivered {
         /// What the provider reported, with its cause.
         feedback: Feedback,
-        /// The feedback as rendered for the host.
+        /// The text of the feedback, as the host received it.
         text: String,
-        /// Id of the call to whose result the feedback was attached.
+        /// Id of the call to whose result the feedback was attached; `None` if it is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<CallId>,
-        /// Shadow mode: only recorded, not delivered.
+        /// Whether the feedback was only recorded and not delivered (shadow mode).
         #[serde(default)]
         shadow: bool,
     },
     /// Guidance was delivered to the agent, or would have been in shadow mode.
     GuidanceDelivered {
-        /// The guidance and its decision point.
+        /// The guidance, and the point in the run at which it was delivered.
         guidance: GuidanceDelivered,
-        /// Shadow mode: only recorded, not delivered.
+        /// Whether the guidance was only recorded and not delivered (shadow mode).
         #[serde(default)]
         shadow: bool,
     },
-    /// The outcome of a delivery.
+    /// What came of feedback or guidance that was delivered earlier.
     Outcome {
-        /// Seq of the delivery's record.
+        /// Position in the run (seq) of the record of that delivery.
         delivery_seq: u64,
-        /// What happened after the delivery.
+        /// Whether the problem that the delivery was about was gone afterwards.
         verdict: OutcomeVerdict,
         /// Tool calls between the delivery and the outcome.
         after_calls: u64,
@@ -157,7 +157,7 @@ pub enum TrajectoryPayload {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_unix_ms: Option<Timestamp>,
     },
-    /// A configuration applies from here on.
+    /// A configuration applies to the records after this one.
     ConfigApplied {
         /// The configuration, or its digest or name.
         config: String,
@@ -168,7 +168,7 @@ pub enum TrajectoryPayload {
     },
     /// A file was created.
     FileCreated {
-        /// Path of the file.
+        /// Path of the file, as the host reports it.
         path: String,
     },
     /// The host reported the tokens of one model response that is not recorded as a message with
@@ -179,10 +179,11 @@ pub enum TrajectoryPayload {
     },
     /// The host reported what the run has cost.
     CostReported {
-        /// Cost of the run so far.
+        /// Cost of the whole run so far, not of one request.
         total_micro_usd: MicroUsd,
     },
-    /// A proxy sees the model requests of this run, so hooks let the proxy deliver messages.
+    /// A proxy sees the model requests of this run. It delivers messages from now on, and hooks do
+    /// not.
     ProxyAttached,
     /// The run was resumed after it had stopped.
     Resumed,
@@ -202,31 +203,31 @@ pub enum TrajectoryPayload {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<String>,
     },
-    /// Records were lost here.
+    /// Records are missing at this place.
     Gap {
-        /// Number of lost records.
+        /// Number of missing records.
         lost: u64,
         /// Why the records were lost.
         reason: GapReason,
     },
     /// The host sent a payload that could not be decoded; it is stored unchanged.
     Unread {
-        /// Name of the host.
+        /// Name of the host that sent the payload.
         host: String,
         /// The payload as the host sent it.
         raw: String,
     },
 }
 
-/// Why records were lost.
+/// Why records are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
-    /// The store refused the records.
+    /// The store refused to write the records.
     Rejected,
-    /// The store could not be reached.
+    /// Writing to the store failed.
     Io,
-    /// Events arrived faster than they could be written.
+    /// Events came in faster than the store could write them.
     Overload,
 }
 
@@ -303,7 +304,8 @@ impl TrajectoryPayload {
         }
     }
 
-    /// Whether the payload is a conclusion of the engine, which a replay drops and recomputes.
+    /// Whether the payload is something that midcourse decided, not something that the host
+    /// reported. A replay drops such records and decides again.
     pub const fn is_conclusion(&self) -> bool {
         matches!(
             self,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Text<const MAX: usize>(String);
 
 impl<const MAX: usize> Text<MAX> {
-    /// The text, 1 to `MAX` characters.
+    /// The text as a string, never empty.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,7 +75,8 @@ impl<const MAX: usize> CutText<MAX> {
 
 impl<const MAX: usize> From<Cow<'_, str>> for CutText<MAX> {
     fn from(text: Cow<'_, str>) -> Self {
-        // The first character that does not fit, and the one before it, which gives way to the `…`.
+        // Two offsets: of the last character that fits, which `…` replaces, and of the one after
+        // it.
         let mut ends = text.char_indices().skip(MAX.saturating_sub(1)).map(|(at, _)| at);
         match (ends.next(), ends.next()) {
             (Some(end), Some(_)) => {

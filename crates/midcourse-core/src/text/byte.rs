@@ -3,31 +3,31 @@
 //! The scanners classify every byte of every result, so the classes are a lookup table built at
 //! compile time.
 
-/// A set of byte kinds, as bits.
+/// A set of kinds of bytes (digit, letter, slash and so on), as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ByteKinds(u8);
 
 impl ByteKinds {
     pub(super) const NONE: Self = Self(0);
     pub(super) const DIGIT: Self = Self(1);
-    /// A letter that is also a hexadecimal digit.
+    /// One of the letters a to f and A to F, which are also hexadecimal digits.
     pub(super) const HEX_LETTER: Self = Self(1 << 1);
     /// Any other letter, and every byte of a non-ASCII character.
     pub(super) const LETTER: Self = Self(1 << 2);
     pub(super) const SLASH: Self = Self(1 << 3);
     pub(super) const COLON: Self = Self(1 << 4);
-    /// Dash, dot or underscore, which join the words of a name.
+    /// A dash, dot or underscore, which joins the words of a name.
     pub(super) const JOINER: Self = Self(1 << 5);
     /// Any other byte that can be part of a token.
     pub(super) const OTHER: Self = Self(1 << 6);
 
     /// The kind of one byte; `NONE` for a byte that separates tokens.
     pub(super) fn of(byte: u8) -> Self {
-        // The table has an entry for every byte.
+        // The table has an entry for every byte, so the default is never used.
         TABLE.get(usize::from(byte)).copied().unwrap_or(Self::NONE)
     }
 
-    /// The union of the kinds of `bytes`.
+    /// The kinds of all these bytes together.
     pub(super) fn of_all(bytes: &[u8]) -> Self {
         bytes.iter().fold(Self::NONE, |kinds, byte| kinds.union(Self::of(*byte)))
     }
@@ -74,7 +74,7 @@ pub(super) fn is_token_byte(byte: u8) -> bool {
     ByteKinds::of(byte) != ByteKinds::NONE
 }
 
-/// The length of the longest prefix whose bytes all match.
+/// The number of bytes before the first one that does not match.
 pub(super) fn prefix_len(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
 }

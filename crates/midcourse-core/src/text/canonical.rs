@@ -8,16 +8,16 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Prefixes of the patch lines that name the changed file.
+/// A line of a patch that begins with one of these names the changed file.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-/// How many lines a reading tool is assumed to show if the arguments give only the first one.
+/// If a call gives only the first line to show, it is assumed to show this many lines.
 const DEFAULT_LINES_SHOWN: u32 = 2000;
 
 /// Appends `args` to `out` with sorted keys, without the top-level keys that `skip` selects.
 pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     match args {
-        // If the arguments are a bare string, its text is the canonical form.
+        // Arguments that are only a string are written as they are.
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Object(map) => {
             out.push(b'{');
@@ -77,14 +77,14 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
         Value::Number(number) => {
-            // Writing to memory cannot fail.
+            // Writing to a `Vec` cannot fail.
             let _ = serde_json::to_writer(out, number);
         }
     }
 }
 
-/// Appends a canonical form to `out` without layout: each run of whitespace becomes one space;
-/// whitespace next to quotes and comment lines are removed.
+/// Appends arguments to `out` without layout: each run of whitespace becomes one space, and comment
+/// lines and whitespace next to quotes are removed.
 pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some((byte, following)) = rest.split_first() {
@@ -129,7 +129,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The arguments with well-known names, which say what a call does.
+/// What well-known arguments of a call, such as `command`, say about it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ArgsView<'a> {
     /// The command of a shell call.
@@ -150,7 +150,8 @@ pub(crate) struct ArgsView<'a> {
 }
 
 impl<'a> ArgsView<'a> {
-    /// Reads every top-level argument once. A bare string is the command if the tool is a shell.
+    /// Examines every top-level argument once. If the arguments are only a string and the tool is a
+    /// shell, the string is the command.
     pub(crate) fn of(args: &'a Value, is_shell: bool) -> Self {
         let mut view = Self::default();
         match args {
@@ -217,7 +218,7 @@ impl<'a> ArgsView<'a> {
         match (key, items) {
             ("view_range" | "range" | "line_range", [first, last]) => {
                 self.read_number("start", first.as_u64());
-                // Editors write -1 for the end of the file.
+                // Editors write -1, which `as_u64` rejects, for the end of the file.
                 self.read_number("end", last.as_u64().or(Some(u64::MAX)));
             }
             // `["bash", "-lc", "make"]`: the last item is the command line.

@@ -12,10 +12,10 @@ use crate::digest::Digest;
 use parts::Parts;
 use programs::{Program, READING_SUBCOMMANDS};
 
-/// How many bytes of a command are read; a longer command usually contains a script.
+/// How many bytes of a command are examined; a longer command usually contains a script.
 const MAX_READ_BYTES: usize = 2048;
 
-/// How many programs of one command line are read.
+/// How many programs of one command line are examined.
 const MAX_PARTS: usize = 12;
 
 /// What a command line does, judged by its words.
@@ -35,7 +35,7 @@ pub(crate) struct CommandView<'a> {
     pub(crate) prints_clock: bool,
     /// Talks to another machine or to a database server.
     pub(crate) is_remote: bool,
-    /// Lists processes.
+    /// Lists processes, so that ids and times in its output differ each time.
     pub(crate) lists_processes: bool,
     /// Exits with success even if an earlier part failed, as `make | tail` does.
     pub(crate) hides_failure: bool,
@@ -44,16 +44,16 @@ pub(crate) struct CommandView<'a> {
     pub(crate) searches: bool,
     /// The search term, if a single word gives it.
     pub(crate) search_term: Option<&'a str>,
-    /// The file that the command shows or changes.
+    /// The file that the command shows or changes, if it names one.
     pub(crate) file: Option<&'a str>,
-    /// The first and last line that the command shows.
+    /// The first and last line of the file that the command shows.
     pub(crate) lines: Option<(u32, u32)>,
     /// Digest of the command without flags, quotes and redirections.
     pub(crate) normalized: Digest,
 }
 
 impl<'a> CommandView<'a> {
-    /// Reads a command line.
+    /// Examines a command line.
     pub(crate) fn of(command: &'a str) -> Self {
         let end = command.floor_char_boundary(MAX_READ_BYTES);
         let mut view =
@@ -72,12 +72,13 @@ impl<'a> CommandView<'a> {
             }
             programs += 1;
             view.hides_failure = programs > 1 && (part.is_piped || program.is(Program::PRINTS));
-            // An environment variable that is set for the program is part of the command.
+            // Variables that are set for the program (`A=1 make`) are part of the normalized
+            // command.
             for word in words.iter().take_while(|word| word.contains('=')) {
                 normalized = normalized.then(word.as_bytes());
             }
-            // A program at the end of a pipe that only shortens or copies the output does not make
-            // it another command.
+            // A program at the end of a pipe that only shortens or copies the output is left out,
+            // so that `make` and `make | tail` count as the same command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
             if !is_filter {
@@ -89,12 +90,13 @@ impl<'a> CommandView<'a> {
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }
         if programs == 0 {
-            // A comment or an empty command does nothing; `cd` alone does something.
+            // A comment or an empty command does nothing. Any other text, such as `cd`, does
+            // something.
             view.only_prints = command.is_empty() || command.trim_start().starts_with('#');
             view.prints_clock = false;
             normalized = normalized.then(command.as_bytes());
         } else if end < command.len() || command.contains("<<") {
-            // A script inside a command is compared byte by byte.
+            // A command with a script in it counts as the same only if every byte is the same.
             normalized = normalized.then(command.as_bytes());
         }
         view.normalized = normalized;
@@ -111,7 +113,8 @@ impl<'a> CommandView<'a> {
     ) {
         let operands = || arguments.iter().copied().filter(|word| !word.starts_with('-'));
         let first = operands().next();
-        // `git stash list`, `kubectl -n x get`: the subcommand that reads is among the first words.
+        // `git stash list`, `kubectl -n x get`: one of the first words says that the program only
+        // reads.
         let reads = program.is(Program::HAS_SUBCOMMANDS)
             && operands().take(3).any(|verb| READING_SUBCOMMANDS.contains(&verb));
         self.is_remote |= program.is(Program::REMOTE);
@@ -119,7 +122,8 @@ impl<'a> CommandView<'a> {
         self.only_reads &= program.is(Program::CHANGES_NOTHING) || reads;
         self.only_prints &= program.is(Program::PRINTS) && !to_file;
         self.prints_clock &= program.is(Program::PRINTS_CLOCK) && !to_file;
-        // A count of processes means something; their ids and times do not.
+        // If processes are counted (`wc`, `-c`), the numbers in the output matter; otherwise they
+        // do not.
         self.lists_processes = (self.lists_processes || program.is(Program::LISTS_PROCESSES))
             && !(name == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
         self.waits |= matches!(name, "sleep" | "wait" | "watch");
@@ -165,7 +169,7 @@ impl<'a> CommandView<'a> {
     }
 }
 
-/// Whether `find` does more than list what it finds.
+/// Whether `find` does something with the files that it finds.
 fn find_runs_an_action(arguments: &[&str]) -> bool {
     let mut from_exec = arguments.iter().skip_while(|word| !word.starts_with("-exec"));
     let executed = from_exec.next().and_then(|_| from_exec.next());
@@ -173,11 +177,12 @@ fn find_runs_an_action(arguments: &[&str]) -> bool {
     arguments.contains(&"-delete") || executed.is_some_and(|name| !Program::named(name).is(reads))
 }
 
-/// Whether a program searches, and its search term if a single word gives it.
+/// Whether a program searches, and its search term if that is a single word.
 fn search_of<'a>(name: &str, program: Program, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
     let mut operands = arguments.iter().copied().filter(|word| !word.starts_with('-')).map(bare);
     match name {
-        // `find` takes its search term after a flag; its first operand is a directory.
+        // `find` takes its search term after a flag such as `-name`; its first operand is a
+        // directory.
         "find" if find_runs_an_action(arguments) => (false, None),
         "find" => {
             let after_flag = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
@@ -219,7 +224,7 @@ fn shown_lines(program: &str, arguments: &[&str]) -> Option<(u32, u32)> {
     }
 }
 
-/// `-i`, `-ni`, `-i.bak`: whether a word is a short flag with this letter in it.
+/// Whether a word is a short flag that contains this letter: `-i`, `-ni` and `-i.bak` contain `i`.
 fn is_short_flag(word: &str, letter: u8) -> bool {
     match word.as_bytes() {
         [b'-', flags @ ..] if flags.first() != Some(&b'-') => {
@@ -238,8 +243,7 @@ fn is_file(word: &str) -> bool {
             || matches!(word, "Makefile" | "Dockerfile" | "README" | "LICENSE"))
 }
 
-/// Whether a word is a flag without a value or a redirection. These do not change what the command
-/// is about.
+/// Whether a word is a redirection, or a flag without a value. These do not make another command.
 fn is_flag_or_redirection(word: &str) -> bool {
     let is_flag = word.starts_with('-')
         && !word.contains('=')

@@ -9,25 +9,26 @@ use super::scan::{ErrorScan, normalize_error};
 use super::short_result::error_reports_outage;
 use crate::digest::Digest;
 
-/// How many bytes of a long error are read: its beginning and its end, which is usually more
-/// informative.
+/// Of a long error, this many bytes at the beginning and `TAIL_BYTES` at the end are examined. The
+/// end is usually more informative.
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
 
-/// Largest difference between the line numbers of two errors that count as the same: edits above an
-/// error move its line.
+/// Two errors with the same text are the same error if their line numbers differ by at most this
+/// much: edits above an error move its line.
 const MAX_LINE_SHIFT: u32 = 15;
 
 /// How many bytes of an error are searched for a line number.
 const MAX_POSITION_BYTES: usize = 1024;
 
-/// How many words of an error line make up its template.
+/// How many words of an error's longest line are compared to find the same error about another
+/// object.
 const MAX_TEMPLATE_WORDS: usize = 32;
 
-/// Shortest word of an error that is looked up in the call's arguments, in bytes.
+/// A shorter word of an error, in bytes, is not looked up in the call's arguments.
 const MIN_ARGUMENT_WORD_BYTES: usize = 3;
 
-/// What kind of failure an error is.
+/// The kind of a failure, judged by the words of its error text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
@@ -71,16 +72,15 @@ impl ErrorClass {
     }
 }
 
-/// The identity of an error: equal when the same error occurs again, elsewhere or later.
+/// Identifies an error, so that it is recognized when it occurs again, elsewhere or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSignature {
-    /// Digest of the normalized text.
+    /// Digest of the text without paths, positions, ids and times.
     pub digest: Digest,
     /// Digest of the longest line without the words of the call's own arguments: equal for the
     /// same error about a different object, as in "no such file: A" and "no such file: B".
     pub template: Digest,
-    /// The first line number in the text. The same text at a distant line is another error of the
-    /// same kind.
+    /// The first line number in the text. The same text at a distant line is another error.
     pub line: Option<u32>,
     /// The kind of failure.
     pub class: ErrorClass,
@@ -99,7 +99,7 @@ impl ErrorSignature {
         Self { digest: Digest::of(scratch), template: template_of(scratch, args), line, class }
     }
 
-    /// Whether both are the same error, at the same line or one that edits may have moved.
+    /// Whether both are the same error: the same text, at lines that edits may have moved.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let is_near = match (self.line, other.line) {
             (Some(a), Some(b)) => a.abs_diff(b) <= MAX_LINE_SHIFT,
@@ -116,8 +116,8 @@ impl ErrorSignature {
     }
 }
 
-/// The digest of the longest line, with the words of the call's arguments replaced. The longest
-/// line is taken because wrappers such as `make` add short lines of their own.
+/// The digest of the longest line, without the words that are also in the call's arguments. The
+/// longest line is used because wrappers such as `make` add short lines of their own.
 fn template_of(normalized: &[u8], args: &str) -> Digest {
     let lines = normalized.split(|byte| *byte == b'\n');
     let longest =
@@ -182,8 +182,8 @@ fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut end = Vec::new();
     let last = normalize_error(tail, &mut end);
     match (first.has_error_line, last.has_error_line) {
-        // If only one of the two ends has error lines, it alone counts: the start of a build log is
-        // not what went wrong.
+        // If only one of the two ends has lines that report an error, the other end is dropped: the
+        // beginning of a build log is not what went wrong.
         (false, true) => out.clear(),
         (true, false) => end.clear(),
         _ => {}
@@ -321,7 +321,7 @@ mod tests {
             ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
             ("ENOSPC: no space left on device, write", ErrorClass::Resource),
             ("boom", ErrorClass::Other),
-            // Near misses: words of one class in a text that is of another class.
+            // Texts with words of one class that belong to another class.
             (
                 "expected `u32`, found `&str`\narguments to this function are incorrect",
                 ErrorClass::Other,

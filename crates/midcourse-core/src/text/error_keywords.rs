@@ -114,10 +114,11 @@ const KEYWORDS: &[(&str, Keywords)] = &[
     ("indentationerror", Keywords::SYNTAX),
 ];
 
-/// Bit 5 of an ASCII letter is set in lowercase; no two keywords differ only in that bit.
+/// The bit that is set in lowercase ASCII letters, for 16 bytes. Setting it in other characters
+/// does no harm, because no two keywords differ only in that bit.
 const LOWERCASE_BITS: u128 = u128::from_le_bytes([0x20; 16]);
 
-/// A word of up to 16 bytes as one number, in lowercase.
+/// A word of up to 16 bytes as one number, in lowercase, so that words are compared at once.
 const fn packed(word: &[u8]) -> u128 {
     let mut bytes = [0_u8; 16];
     let (mut at, mut rest) = (0, word);
@@ -135,7 +136,7 @@ const fn packed(word: &[u8]) -> u128 {
     u128::from_le_bytes(bytes) | LOWERCASE_BITS
 }
 
-/// [`packed`] for the first `length` bytes of a text, with a single load if 16 bytes are available.
+/// Like [`packed`], for the first `length` bytes of a text; reads 16 bytes at once if it can.
 fn packed_start(text: &[u8], length: usize) -> u128 {
     match text.first_chunk::<16>() {
         Some(bytes) if length < 16 => {
@@ -149,14 +150,14 @@ fn packed_start(text: &[u8], length: usize) -> u128 {
 /// Number of slots in the hash table: several times the number of keywords, so that few collide.
 const SLOTS: usize = 512;
 
-/// The slot at which the search for a packed word begins.
+/// The slot of the hash table at which the search for a packed word begins.
 const fn slot_of(word: u128) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "both halves are combined")]
     let mixed = word as u64 ^ (word >> 64) as u64;
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 55) as usize % SLOTS
 }
 
-/// Packed keywords with their bits. A keyword whose slot is taken is in the next free slot.
+/// The hash table of the keywords. A keyword whose slot is taken is in the next free slot.
 static KEYWORD_TABLE: [(u128, Keywords); SLOTS] = {
     let mut table = [(0, Keywords(0)); SLOTS];
     let mut at = 0;
@@ -176,7 +177,7 @@ static KEYWORD_TABLE: [(u128, Keywords); SLOTS] = {
     table
 };
 
-/// The keywords of a line, as bits.
+/// The kinds of keywords that a line of an error contains, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Keywords(u32);
 
@@ -204,7 +205,8 @@ impl Keywords {
     const RESOURCE: Self = Self(Self::SPACE.0 | Self::FULL.0);
     const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
 
-    /// The bits of the word in the first `length` bytes of a text; none for most words.
+    /// What the word in the first `length` bytes of a text says about an error; nothing for most
+    /// words.
     pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
         let token = text.get(..length).unwrap_or_default();
         if length < 3 {
@@ -224,7 +226,7 @@ impl Keywords {
         }
     }
 
-    /// The bits of exception names such as `FileNotFoundError`.
+    /// What the name of an exception, such as `FileNotFoundError`, says about the error.
     fn of_exception_name(token: &[u8]) -> Self {
         if !matches!(token.last(), Some(b'r' | b'n'))
             || (!token.ends_with(b"rror") && !token.ends_with(b"xception"))
@@ -248,7 +250,7 @@ impl Keywords {
         self.has(Self::ERROR) || self.has(Self::DENIED) || self.has(Self::TIMEOUT)
     }
 
-    /// The error class that the keywords of one line give, if any.
+    /// The error class that the keywords of one line indicate, if any.
     pub(super) const fn class(self) -> Option<ErrorClass> {
         let is_missing = self.has(Self::NO_SUCH) || (self.has(Self::NOT) && self.has(Self::FOUND));
         let is_http = self.has(Self::HTTP);

@@ -4,7 +4,7 @@
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes kept of one text.
+/// The most bytes that an excerpt keeps of a text.
 pub const MAX_EXCERPT_BYTES: usize = 256;
 
 /// The beginning of a text, at most [`MAX_EXCERPT_BYTES`] long.
@@ -19,7 +19,7 @@ impl Excerpt {
         Self(CompactString::from(text.get(..end).unwrap_or_default()))
     }
 
-    /// Whether the original text may be longer than the excerpt.
+    /// Whether the original text may have been longer than the excerpt.
     pub fn is_cut(&self) -> bool {
         self.0.len() > MAX_EXCERPT_BYTES - 4
     }

@@ -5,16 +5,16 @@
 
 use super::phrases::Phrases;
 
-/// How many bytes of a long text are read: its beginning and its end.
+/// Of a long text, this many bytes at the beginning and `TAIL_BYTES` at the end are examined.
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
 
-/// Bit of a phrase that means a failure.
+/// Flag of a phrase that means a failure.
 const FAILED: u16 = 1;
-/// Bit of a phrase that means a failure if a nonzero exit code follows.
+/// Flag of a phrase that means a failure if a nonzero exit code follows it.
 const EXIT: u16 = 2;
 
-/// First words of a failure, after leading punctuation.
+/// A text that begins with one of these words, after any punctuation, reports a failure.
 const FAILURE_BEGINNINGS: [&str; 21] = [
     "error",
     "fatal",
@@ -39,10 +39,10 @@ const FAILURE_BEGINNINGS: [&str; 21] = [
     "timeout",
 ];
 
-/// Values after "error" that mean there was none.
+/// Values after "error" that mean there was no error, as in `"error": null`.
 const NO_ERROR_VALUES: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
 
-/// Phrases that mean a failure anywhere near the beginning or the end.
+/// Phrases that mean a failure near the beginning or the end of a text.
 static FAILURE_PHRASES: Phrases<25> = Phrases::new([
     ("success\": false", FAILED),
     ("success\":false", FAILED),
@@ -80,7 +80,7 @@ pub(crate) fn reports_failing_exit(text: &str) -> bool {
     let line = line.trim_start_matches('[');
     let header = ["process ", "command "].iter().find_map(|prefix| strip_phrase(line, prefix));
     let header = header.unwrap_or(line);
-    // `exit 1` alone may be a line of a script; a host labels the number.
+    // The number must have a label, which a host adds: `exit 1` alone may be a line of a script.
     let labels = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
     if labels.iter().any(|label| strip_phrase(header, label).is_some()) {
         return exits_with_failure(header);
@@ -131,13 +131,12 @@ fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     first.eq_ignore_ascii_case(phrase).then_some(rest)
 }
 
-/// Whether a wrapper reports exit code 0 in front of the output.
+/// Whether the text begins with `exit code: 0`, which a host puts in front of the output.
 fn says_success(head: &str) -> bool {
     ["exitcode: 0", "exit code: 0"].iter().any(|phrase| strip_phrase(head, phrase).is_some())
 }
 
-/// Whether a text begins with a nonzero exit code: `exit code 3`, `exited with 1`, `exit status:
-/// 2`.
+/// Whether a text begins with a nonzero exit code, such as `exit code 3` or `exited with 1`.
 fn exits_with_failure(text: &str) -> bool {
     let rest = strip_phrase(text, "exited").or_else(|| strip_phrase(text, "exit"));
     let mut rest = rest.unwrap_or_default().trim_start_matches([' ', '_']);

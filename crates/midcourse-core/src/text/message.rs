@@ -6,41 +6,40 @@
 use super::phrases::Phrases;
 use crate::digest::Digest;
 
-/// How many bytes of a long message are read: its end, where a runaway repetition continues.
+/// How many bytes at the end of a message are examined: an endless repetition goes on to the end.
 const TAIL_BYTES: usize = 2048;
 
-/// A repetition has at least this many bytes and this many repeats; anything less is emphasis, a
-/// list or a table.
+/// A repetition has at least this many bytes and `MIN_REPEATS` repeats; anything less is emphasis,
+/// a list or a table.
 const MIN_REPETITION_BYTES: usize = 160;
 const MIN_REPEATS: usize = 8;
 
-/// A repeated piece of at least this length is a paragraph, for which fewer repeats are enough.
+/// A piece of at least this length is a paragraph; `MIN_PARAGRAPH_REPEATS` repeats are enough.
 const MIN_PARAGRAPH_BYTES: usize = 80;
 const MIN_PARAGRAPH_REPEATS: usize = 4;
 
-/// How many of the last bytes of a message are searched for in the text before them. In a
-/// repetition, they occur there.
+/// If a message ends in a repetition, this many of its last bytes also occur earlier in it.
 const ENDING_BYTES: usize = 20;
 
 /// Fewest letters in a repeated piece: a piece of only dashes, digits or brackets is layout.
 const MIN_LETTERS_IN_PIECE: usize = 3;
 
-/// A sentence of this length that occurs this often in one message is a repetition, too.
+/// A sentence this long that occurs `MIN_SENTENCE_REPEATS` times in one message is a repetition.
 const MIN_SENTENCE_BYTES: usize = 16;
 const MIN_SENTENCE_REPEATS: usize = 6;
 
-/// Longest message that can be an announcement, in bytes; a longer message says more.
+/// A message longer than this, in bytes, says more than what the model will do next.
 const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
-/// How many bytes of a user's message are read; the rest of a longer one is usually a pasted
+/// How many bytes of a user's message are examined; the rest of a longer one is usually a pasted
 /// document.
 const MAX_REQUEST_BYTES: usize = 2048;
 
-/// Bit of a phrase that asks for repetition by itself.
+/// Flag of a phrase that asks for repetition wherever it is.
 const ALONE: u16 = 1;
-/// Bit of a phrase that asks for repetition if it follows a number.
+/// Flag of a phrase that asks for repetition if it follows a number.
 const AFTER_NUMBER: u16 = 2;
-/// Bit of a phrase that asks for repetition if it is in a question.
+/// Flag of a phrase that asks for repetition if it is in a question.
 const IN_QUESTION: u16 = 4;
 static REQUESTS: Phrases<7> = Phrases::new([
     ("repeatedly", ALONE),
@@ -64,7 +63,7 @@ const NUMBER_WORDS: [&str; 14] = [
     "hundred", "several", "multiple",
 ];
 
-/// Phrases that announce an action.
+/// Phrases with which a model says what it will do next.
 static INTENTS: Phrases<21> = Phrases::new([
     ("let me", 1),
     ("i will", 1),
@@ -89,7 +88,7 @@ static INTENTS: Phrases<21> = Phrases::new([
     ("starting with", 1),
 ]);
 
-/// Whether a message repeats one piece or one sentence over and over.
+/// Whether a message repeats one piece of text or one sentence over and over.
 pub(crate) fn repeats_itself(text: &str) -> bool {
     if text.len() < MIN_REPETITION_BYTES {
         return false;
@@ -100,7 +99,7 @@ pub(crate) fn repeats_itself(text: &str) -> bool {
         || repeats_one_sentence(tail)
 }
 
-/// Whether the last bytes of a text also occur earlier in it: a cheap test that most texts fail.
+/// Whether the last bytes of a text also occur earlier in it. This is a cheap test for repetition.
 fn ending_occurs_earlier(text: &str) -> bool {
     let text = text.trim_end();
     let last = text.ceil_char_boundary(text.len().saturating_sub(ENDING_BYTES));
@@ -121,10 +120,10 @@ fn reversed(tail: &str) -> Vec<u8> {
     plain
 }
 
-/// Whether a text, given in reverse, begins with a repetition of one piece.
+/// Whether a text ends in a repetition of one piece; takes the text in reverse.
 fn ends_in_repetition(reversed: &[u8]) -> bool {
-    // The failure function of Knuth-Morris-Pratt: for each prefix, the longest proper prefix that
-    // is also its suffix. The prefix length minus that is the shortest piece it repeats.
+    // The failure function of Knuth-Morris-Pratt: for each prefix, the longest shorter prefix that
+    // is also its suffix. The difference of the two lengths is the length of the repeated piece.
     let mut borders: Vec<usize> = Vec::with_capacity(reversed.len());
     let mut border = 0;
     for (at, byte) in reversed.iter().enumerate() {

@@ -10,18 +10,19 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// The longest safe name, in characters.
+/// The longest `SafeName`, in characters.
 pub const MAX_SAFE_NAME_CHARS: usize = 80;
 
-/// A name of `[A-Za-z0-9._/-]`, 1 to [`MAX_SAFE_NAME_CHARS`] characters.
+/// A name that is safe in messages: 1 to [`MAX_SAFE_NAME_CHARS`] characters of `[A-Za-z0-9._/-]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Cow<'_, str>")]
 pub struct SafeName(CompactString);
 
 impl SafeName {
-    /// Keeps the plain characters of `name`; of a long name the last ones, which tell files apart.
+    /// Keeps the characters of `name` that are allowed; of a long name the last ones, which tell
+    /// files apart.
     ///
-    /// A name without plain characters becomes `-`.
+    /// A name without such characters becomes `-`.
     pub fn of(name: &str) -> Self {
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-');
@@ -38,7 +39,7 @@ impl SafeName {
         Self(safe)
     }
 
-    /// The name as a string.
+    /// The name as a string, never empty.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -89,13 +90,13 @@ impl ProviderName {
         Self(kept)
     }
 
-    /// The name as a string.
+    /// The name as a string, never empty.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a character can be in the heading of a message without changing how the heading reads.
+/// Whether a character in the heading of a message leaves the rest of the heading as it is.
 fn is_harmless(c: char) -> bool {
     let is_invisible = matches!(
         c,

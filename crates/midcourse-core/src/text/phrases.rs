@@ -3,10 +3,10 @@
 //! A phrase matches only at the start of a word, which most bytes are not. The phrases are sorted
 //! at compile time; an Aho-Corasick automaton would have to be built in every fresh hook process.
 
-/// Flag in the bits of a phrase: the phrase must end at the end of a word.
+/// Flag of a phrase: it matches only if a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;
 
-/// Phrases, each with bits that say what it means.
+/// A list of phrases to search for, each with bits that say what it means.
 pub(super) struct Phrases<const N: usize> {
     /// Sorted by first byte.
     list: [(&'static str, u16); N],
@@ -15,7 +15,7 @@ pub(super) struct Phrases<const N: usize> {
 }
 
 impl<const N: usize> Phrases<N> {
-    /// Takes lowercase ASCII phrases in any order.
+    /// Prepares the search. The phrases are lowercase ASCII, in any order.
     pub(super) const fn new(list: [(&'static str, u16); N]) -> Self {
         let list = sorted(list);
         let mut starts = [0_u16; 129];
@@ -36,7 +36,7 @@ impl<const N: usize> Phrases<N> {
         Self { list, starts }
     }
 
-    /// Iterates over the matches: the byte offset and the bits of each, without [`WHOLE`].
+    /// Finds all phrases in a text: the byte offset and the bits of each match, without [`WHOLE`].
     pub(super) fn find_in<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, u16)> + 'a {
         let mut is_in_word = false;
         text.iter().enumerate().flat_map(move |(at, byte)| {
@@ -50,7 +50,8 @@ impl<const N: usize> Phrases<N> {
                     return None;
                 }
                 let (found, after) = here.split_at_checked(phrase.len())?;
-                // `429` must not match inside 4290.
+                // A phrase that ends in a digit must end the number: `429` does not match in
+                // `4290`.
                 let next = after.first();
                 let is_longer_number = found.last().is_some_and(u8::is_ascii_digit)
                     && next.is_some_and(u8::is_ascii_digit);
@@ -73,7 +74,7 @@ impl<const N: usize> Phrases<N> {
     }
 }
 
-/// Insertion sort by first byte, in a `const fn`.
+/// Sorts by first byte. An insertion sort, because a `const fn` cannot call `sort`.
 const fn sorted<const N: usize>(mut list: [(&'static str, u16); N]) -> [(&'static str, u16); N] {
     let mut at = 1;
     while at < N {

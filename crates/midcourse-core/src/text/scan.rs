@@ -11,10 +11,10 @@ use super::token::{
     write_token,
 };
 
-/// How far before a digit its token may start, in bytes; longer stretches are data, not tokens.
+/// The start of a token is searched for this far before its digit, in bytes; longer runs are data.
 const MAX_TOKEN_LOOKBACK_BYTES: usize = 128;
 
-/// Names of fields whose values differ each time.
+/// Names of fields whose values differ each time the same call is made.
 const VOLATILE_NAMES: [&[u8]; 18] = [
     b"service-time",
     b"response_time",
@@ -36,11 +36,11 @@ const VOLATILE_NAMES: [&[u8]; 18] = [
     b"wall time",
 ];
 
-/// Appends `text` to `out` without ids, clock times and process ids, and if it is a result also
+/// Appends `text` to `out` without ids, clock times and process ids; of a result (`is_result`) also
 /// without durations.
 ///
-/// Returns `false`, and appends nothing, if the text contains nothing volatile, which is the usual
-/// case. Everything volatile contains a digit, so the scan jumps from digit to digit.
+/// Returns `false`, and appends nothing, if the text contains none of these, which is the usual
+/// case. All of them contain a digit, so the scan jumps from digit to digit.
 pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) -> bool {
     let text_kind = if is_result { TextKind::Result } else { TextKind::Arguments };
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
@@ -77,9 +77,9 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
     is_stripped
 }
 
-/// The offset of the first ASCII digit. `memchr` searches for at most three bytes, not for a range.
+/// The offset of the first ASCII digit. `memchr` cannot search for a range of bytes.
 fn first_digit(bytes: &[u8]) -> Option<usize> {
-    // Most chunks contain no digit, and testing 32 bytes at once vectorizes.
+    // Most blocks of 32 bytes contain no digit, and the compiler vectorizes the test of a block.
     let (chunks, _) = bytes.as_chunks::<32>();
     let has_no_digit =
         |chunk: &&[u8; 32]| !chunk.iter().fold(false, |any, byte| any | byte.is_ascii_digit());
@@ -95,7 +95,7 @@ fn first_digit(bytes: &[u8]) -> Option<usize> {
     Some(skipped + words.len() * 8 + at)
 }
 
-/// Sets the top bit of every byte that is a digit, and no other bit.
+/// Returns a word with the top bit set in every byte that is an ASCII digit, and no other bit.
 const fn digits_in(word: u64) -> u64 {
     const TOP_BITS: u64 = 0x8080_8080_8080_8080;
     // XOR maps digits to 0..=9; after adding 0x76 only they are still below 0x80.
@@ -103,7 +103,7 @@ const fn digits_in(word: u64) -> u64 {
     !(((value & !TOP_BITS) + 0x7676_7676_7676_7676) | value) & TOP_BITS
 }
 
-/// Whether the text around a number makes it a process id, a duration or a position.
+/// Whether the text around a number shows that it is a process id, a duration or a position.
 fn is_volatile_number(
     token: &[u8],
     text_kind: TextKind,
@@ -161,7 +161,7 @@ fn is_volatile_number(
     }
 }
 
-/// Whether the text before a value ends in the name of a volatile field, as in `"request_id":
+/// Whether a value follows the name of a field whose values differ each time, as in `"request_id":
 /// "req_1a"`.
 fn has_volatile_name(before: &[u8]) -> bool {
     let mut name = before;
@@ -197,7 +197,7 @@ fn is_position(before: &[u8], punctuation: &[u8], after: &[u8]) -> bool {
     is_file_name(name.split_at(name.len() - length).1)
 }
 
-/// What a scan of an error found.
+/// What a scan of an error text found.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ErrorScan {
     /// Whether at least one line says that something failed.
@@ -208,8 +208,8 @@ pub(super) struct ErrorScan {
     pub(super) class: Option<ErrorClass>,
 }
 
-/// Appends the normalized lines of an error to `out`: paths reduced to the file name, single
-/// spaces, no positions, ids or clock times. If there are error lines, only those are appended.
+/// Appends the lines of an error to `out`, with paths reduced to the file name, single spaces, and
+/// no positions, ids or clock times. If some lines report an error, only those are appended.
 pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut scan = ErrorScan::default();
     let mut rest = text;
@@ -235,8 +235,8 @@ pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     scan
 }
 
-/// Whether a line is a compiler diagnostic: `Main.kt:12:9 …` among its first two words. A stack
-/// frame (`at …`) is not.
+/// Whether a line is a compiler message: one of its first two words is like `Main.kt:12:9`. A line
+/// of a stack trace (`at …`) is not.
 fn is_diagnostic(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     if line.starts_with(b"at ") {
@@ -252,7 +252,7 @@ fn is_diagnostic(line: &[u8]) -> bool {
     })
 }
 
-/// Appends the normalized first line of a text; returns its keywords and its length in `text`.
+/// Appends the first line of a text, normalized; returns its keywords and its length in `text`.
 fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
     const MAY_BE_VOLATILE: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
@@ -327,7 +327,7 @@ fn build_step_len(line: &[u8]) -> usize {
     if step > 0 && is_clock && after.first() == Some(&b' ') { 1 + step + 1 + clock } else { 0 }
 }
 
-/// The length of a terminal colour code after its escape byte.
+/// The length of the rest of a terminal colour code; `after` is the text after the escape byte.
 fn escape_len(after: &[u8]) -> usize {
     match after.strip_prefix(b"[") {
         Some(code) => {

@@ -6,14 +6,14 @@
 
 use super::phrases::{Phrases, WHOLE};
 
-/// Longest result that is read, in bytes.
+/// A longer result, in bytes, is not examined.
 const MAX_READ_BYTES: usize = 600;
 
-/// Longest result that is read for "nothing found", "still running", "unchanged" or "wrong", in
-/// bytes.
+/// A longer result, in bytes, does not count as "nothing found", "still running", "unchanged" or
+/// "wrong", even if it contains such a phrase.
 const MAX_STATEMENT_BYTES: usize = 240;
 
-/// Complete results that mean "nothing found".
+/// A result that is exactly one of these means "nothing found".
 const NOTHING_FOUND: [&str; 12] = [
     "",
     "[]",
@@ -51,14 +51,14 @@ const COUNTABLE_NOUNS: [&str; 18] = [
     "object",
 ];
 
-// The bits that say what a phrase means.
+// The bits that say what a phrase in a result means.
 /// Something is still running.
 const PENDING: u16 = 1;
 /// A service is down or overloaded.
 const DOWN: u16 = 1 << 1;
-/// A status code of a service that is down; counts only after a `STATUS` word.
+/// A status code such as 503; means that a service is down if it follows a `STATUS` word.
 const DOWN_CODE: u16 = 1 << 2;
-/// A word that introduces a status code.
+/// A word such as "status" that comes before a status code.
 const STATUS: u16 = 1 << 3;
 /// There was nothing to write.
 const UNCHANGED: u16 = 1 << 4;
@@ -68,13 +68,13 @@ const REFUSED: u16 = 1 << 5;
 const NEGATIVE: u16 = 1 << 6;
 /// Cancels `NEGATIVE`: "0 failed" contains "failed".
 const NONE_FAILED: u16 = 1 << 7;
-/// A status code for a missing resource; counts only after a `STATUS` word.
+/// A status code such as 404; means that something is missing if it follows a `STATUS` word.
 const MISSING_CODE: u16 = 1 << 8;
 
-/// How many bytes after the start of a status word its code may begin.
+/// A status code must begin within this many bytes after the start of its `STATUS` word.
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
-/// Phrases in the results of tools, services and hosts, with the bits that say what they mean.
+/// Phrases in the results of tools, services and hosts, with what they mean.
 static PHRASES: Phrases<95> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
@@ -173,7 +173,7 @@ static PHRASES: Phrases<95> = Phrases::new([
     ("0 failed", NONE_FAILED),
 ]);
 
-/// The statements found in a short result; all false for a long one.
+/// What a short result says; all false for a long result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ShortResult {
     /// A search found nothing.
@@ -182,16 +182,16 @@ pub(crate) struct ShortResult {
     pub(crate) pending: bool,
     /// A service is down or overloaded.
     pub(crate) service_down: bool,
-    /// The call changed nothing.
+    /// The call changed nothing, as an edit that leaves a file as it was.
     pub(crate) unchanged: bool,
     /// A person or a policy refused the call.
     pub(crate) refused: bool,
-    /// The result rejects what was tried: wrong, invalid, not found.
+    /// The result says that what was tried is wrong, invalid or was not found.
     pub(crate) negative: bool,
 }
 
 impl ShortResult {
-    /// Reads a result. `nothing_found` is set only for the result of a search.
+    /// Examines a result. `nothing_found` is set only for the result of a search.
     pub(crate) fn of(text: &str, is_search: bool) -> Self {
         let text = text.trim();
         if text.len() > MAX_READ_BYTES {
@@ -211,7 +211,7 @@ impl ShortResult {
     }
 }
 
-/// The bits of all phrases in a text together. A status code counts only right after a status word.
+/// The meanings of all phrases in a text together. A status code counts only after a status word.
 fn meaning_of(text: &str) -> u16 {
     let (mut all, mut status) = (0, None);
     for (at, meaning) in PHRASES.find_in(text.as_bytes()) {

@@ -3,7 +3,8 @@
 //! The bigrams of a text are hashed into a fixed bit set, so comparing costs the same for any two
 //! texts and allocates nothing.
 
-/// `u64` words in a bit set: 2048 bits, several times the bigrams of an excerpt, so few collide.
+/// Length of a bit set in `u64` words. It has several times more bits than an excerpt has pairs of
+/// adjacent bytes, so that few pairs share a bit.
 const SKETCH_WORDS: usize = 32;
 
 struct Sketch([u64; SKETCH_WORDS]);
@@ -13,7 +14,7 @@ impl Sketch {
         let mut bits = [0_u64; SKETCH_WORDS];
         for pair in text.windows(2) {
             let [a, b] = pair else { continue };
-            // Fibonacci hashing of the pair; the top bits are the best mixed.
+            // Fibonacci hashing of the two bytes; the top bits are the best mixed.
             let mixed = (u32::from(*a) << 8 | u32::from(*b)).wrapping_mul(0x9E37_79B1) >> 21;
             if let Some(word) = bits.get_mut(mixed as usize / 64) {
                 *word |= 1 << (mixed % 64);

@@ -6,7 +6,7 @@
 
 use super::byte::{ByteKinds, prefix_len};
 
-/// The byte that replaces a volatile value.
+/// The byte that replaces an id, a time or another value that differs each time.
 pub(super) const PLACEHOLDER: u8 = b'#';
 
 /// The shortest hexadecimal word that counts as an id; a short commit hash has 7 characters.
@@ -20,14 +20,14 @@ const MIN_TEMPORARY_SUFFIX_LEN: usize = 5;
 
 const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
-/// The kind of text a token is from. It determines which parts are volatile.
+/// The kind of text a token is from. It determines which values are replaced by a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// Durations and positions are part of what the call asks for, and stay.
+    /// Keeps durations and positions, which are part of what the call asks for.
     Arguments,
-    /// Durations are volatile.
+    /// Replaces durations, which differ each time.
     Result,
-    /// Durations, positions and directories are volatile.
+    /// Replaces durations, positions and directories, which differ although the error is the same.
     Error,
 }
 
@@ -40,13 +40,13 @@ pub(super) fn split_punctuation(token: &[u8]) -> (&[u8], &[u8]) {
     token.split_at(end)
 }
 
-/// What kinds of bytes a token contains, collected in one pass.
+/// The kinds of bytes in a token, and its longest run of hexadecimal digits.
 pub(super) struct Shape {
     kinds: ByteKinds,
     longest_hex_run: usize,
 }
 
-/// The length of the token with which a text begins, and its shape.
+/// The length of the token at the beginning of a text, and its shape.
 pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
     let mut shape = Shape { kinds: ByteKinds::NONE, longest_hex_run: 0 };
     let mut run = 0;
@@ -63,8 +63,8 @@ pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
 }
 
 impl Shape {
-    /// Whether a token with a digit needs a closer look. Most tokens are short numbers and names,
-    /// and need none.
+    /// Whether a token with a digit may contain an id, a time or the like. This test is cheap; most
+    /// tokens are short numbers and names and fail it.
     pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
         self.longest_hex_run >= MIN_ID_LEN
             || self.kinds.intersects(ByteKinds::COLON)
@@ -75,7 +75,7 @@ impl Shape {
     }
 }
 
-/// Appends a token to `out`, with its volatile parts replaced.
+/// Appends a token to `out`, with ids, times and the like replaced by a placeholder.
 pub(super) fn write_token(token: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
     if !kinds.intersects(ByteKinds::SLASH) {
         return write_component(token, kinds, text_kind, out);
@@ -99,9 +99,9 @@ pub(super) fn write_token(token: &[u8], kinds: ByteKinds, text_kind: TextKind, o
     }
 }
 
-/// Appends a path component: a name, possibly followed by a position.
+/// Appends one component of a path: a name, possibly followed by a line number (`main.rs:10`).
 fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
-    // `+0x2c` is an offset in a function, `0x2c` an address.
+    // `+0x2c` is an offset in a function and keeps its `+`; `0x2c` is an address.
     let component = match component {
         [b'+', address @ ..] if address.starts_with(b"0x") => {
             out.push(b'+');
@@ -178,8 +178,8 @@ fn write_part(part: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<
     }
 }
 
-/// Whether a name is a file name, so that numbers after it are a position: it has an extension, or
-/// is one like `Makefile`.
+/// Whether a name is a file name, so that numbers after it are a line and column: it has an
+/// extension, or is a name such as `Makefile`.
 pub(super) fn is_file_name(part: &[u8]) -> bool {
     let extension = part.iter().rposition(|byte| *byte == b'.').and_then(|at| part.get(at + 1..));
     extension.is_some_and(|extension| extension.first().is_some_and(u8::is_ascii_alphabetic))

@@ -1,7 +1,7 @@
 //! Splits a command line into its programs, and a program into its words. Honours quotes and
 //! backslashes.
 
-/// The quoting state of a scan.
+/// Whether the current byte of a command line is in quotes or after a backslash.
 #[derive(Debug, Clone, Copy, Default)]
 struct Quotes {
     open: Option<u8>,
@@ -9,7 +9,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Advances over one byte; returns whether the byte is unquoted and unescaped.
+    /// Moves on by one byte; returns whether the byte is outside quotes and not after a backslash.
     fn is_plain(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.is_escaped) {
             return false;
@@ -27,7 +27,7 @@ impl Quotes {
     }
 }
 
-/// One program of a command line, with its words.
+/// One program of a command line, with its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     text: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The words; a quoted text is one word.
+    /// The words of this part; a quoted text is one word.
     pub(super) fn words(&self) -> Vec<&'a str> {
         let (mut words, mut start, mut quotes) = (Vec::new(), None, Quotes::default());
         for (at, byte) in self.text.bytes().enumerate() {
@@ -69,16 +69,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Iterates over the parts of a command line, separated by `;`, `&`, `|` and line ends, up to the
-/// text of a here-document.
+/// Iterates over the programs of a command line, which `;`, `&`, `|` and line ends separate. The
+/// text of a here-document is left out.
 pub(super) struct Parts<'a> {
     rest: Option<&'a str>,
     is_piped: bool,
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a command. A here-document ends the command after its first line, which may redirect
-    /// the output.
+    /// Splits a command. If it contains a here-document (`<<`), only the rest of that line is still
+    /// read, because the line may redirect the output.
     pub(super) fn of(command: &'a str) -> Self {
         let document = command.find("<<");
         let end = document.and_then(|at| command.get(at..)?.find('\n').map(|line| at + line));

@@ -13,7 +13,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Searches, and may find nothing.
+    /// Searches for something that may not be there.
     pub(super) const SEARCHES: Self = Self::with_traits(1);
     /// Prints process ids, times and other numbers that differ each time.
     pub(super) const LISTS_PROCESSES: Self = Self::with_traits(1 << 1);
@@ -21,12 +21,11 @@ impl Program {
     pub(super) const SHOWS_FILE: Self = Self::with_traits(1 << 2);
     /// Prints something that differs each time, such as the date.
     pub(super) const PRINTS_CLOCK: Self = Self::with_traits(1 << 3);
-    /// Does not count next to another program of the same command line, as `echo` in `make; echo
-    /// done`.
+    /// Is ignored if the command line contains another program, as `echo` in `make; echo done`.
     pub(super) const NEUTRAL: Self = Self::with_traits(1 << 4);
     /// Reads and changes nothing.
     pub(super) const READS: Self = Self::with_traits(1 << 5);
-    /// Takes a subcommand that says whether it reads or writes.
+    /// Takes a subcommand, which determines whether the program reads or writes.
     pub(super) const HAS_SUBCOMMANDS: Self = Self::with_traits(1 << 6);
     /// Talks to another machine or to a database server.
     pub(super) const REMOTE: Self = Self::with_traits(1 << 7);
@@ -37,7 +36,7 @@ impl Program {
     /// Runs the program that follows it, as `sudo` does.
     pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
 
-    /// Every trait of a program that leaves files as they are.
+    /// All traits that mean that a program leaves files as they are.
     pub(super) const CHANGES_NOTHING: Self = Self::READS
         .union(Self::SEARCHES)
         .union(Self::SHOWS_FILE)
@@ -45,7 +44,7 @@ impl Program {
         .union(Self::PRINTS_CLOCK)
         .union(Self::LISTS_PROCESSES);
 
-    /// The known traits of the program with this file name.
+    /// The traits of the program with this file name; none for an unknown program.
     pub(super) fn named(name: &str) -> Self {
         PROGRAMS.get(name).copied().unwrap_or_default()
     }
