@@ -5,11 +5,12 @@ use midcourse_core::{
 };
 use serde_json::json;
 
-/// The number of different calls. No window of the engine is this long, so a call that is repeated
-/// after all others is new to the engine.
+/// The number of different calls. The engine remembers fewer calls than this, so when the list
+/// starts over, its first call is new to the engine again.
 pub(crate) const CALLS: usize = 512;
 
-/// Seqs reserved per call: for its three records, and for deliveries and outcomes of the engine.
+/// Sequence numbers reserved per call: three for its own records, the rest for the records that the
+/// engine adds after them.
 const RECORDS_PER_CALL: u64 = 10;
 
 /// The records of one call: the turn starts, the tool starts, the tool ends.
@@ -18,11 +19,11 @@ pub(crate) type Call = [TrajectoryRecord; 3];
 /// Which calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Every tenth call.
+    /// Every tenth call fails.
     Ordinary,
-    /// No call.
+    /// No call fails.
     Succeeding,
-    /// All calls, with an error text of 1.8 KB.
+    /// All calls fail, each with an error text of 1.8 KB.
     Failing,
 }
 
@@ -67,8 +68,8 @@ pub(crate) fn calls(kind: Kind) -> Vec<Call> {
         .collect()
 }
 
-/// Steps through the records of one call, with a decision point at the last; returns the number of
-/// deliveries.
+/// Feeds the three records of one call to the engine, which may send messages after the last one;
+/// returns the number of messages.
 pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usize {
     let now = Timestamp::from_unix_ms(1_767_225_600_000 + number * 1_000);
     let mut deliveries = 0;
@@ -81,7 +82,8 @@ pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usi
     deliveries
 }
 
-/// An engine that has seen this many records; the calls are repeated as often as necessary.
+/// An engine that has already processed this many records; `calls` is repeated as often as
+/// necessary.
 pub(crate) fn engine_after(records: u64, calls: &mut [Call]) -> Engine {
     let mut engine = Engine::shipped(Default::default());
     let deadline = TrajectoryPayload::DeadlineSet {

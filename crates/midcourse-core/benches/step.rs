@@ -15,7 +15,7 @@ fn main() {
 
 const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
 
-/// The three records of a 2 KB call, with all shipped detectors, feedback and one decision point.
+/// The time to process the three records of one 2 KB call with all shipped detectors and providers.
 #[divan::bench(args = HISTORY)]
 fn ordinary_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Ordinary);
@@ -44,14 +44,14 @@ fn run(bencher: Bencher<'_, '_>, records: u64, kind: Kind) {
     });
 }
 
-/// A whole run in one session. The column "max alloc" shows the most memory it needed.
+/// The memory of a whole run: the column "max alloc" shows the most that it needed.
 #[divan::bench(args = HISTORY, sample_count = 1, sample_size = 1)]
 fn session_memory(bencher: Bencher<'_, '_>, records: u64) {
     let mut calls = calls(Kind::Ordinary);
     bencher.bench_local(|| engine_after(records, &mut calls).trajectory().tool_call_count());
 }
 
-/// Saving and loading the session, as every hook does.
+/// Saving a session of 10,000 records. Every hook does this at its end.
 #[divan::bench]
 fn checkpoint_save(bencher: Bencher<'_, '_>) {
     let engine = engine_after(10_000, &mut calls(Kind::Ordinary));

@@ -11,7 +11,7 @@ use midcourse_core::{
     TrajectoryRecord, not, parse_notation,
 };
 
-/// Gives feedback on how many calls were made.
+/// A feedback provider that tells the agent how many calls it has made.
 pub(crate) struct ToolUsageMonitor {
     /// The number of calls above which there is feedback.
     pub(crate) max_calls_without_progress: u64,
@@ -86,7 +86,7 @@ impl PatternDetector for EditedAgainAndAgain {
     }
 }
 
-/// Applies while the agent has not run a test.
+/// A classifier that applies if one of the latest eight calls ran a test.
 pub(crate) struct RanATest;
 
 impl Classifier for RanATest {

@@ -1,7 +1,8 @@
 //! Causes: what a message is about.
 //!
-//! Whichever provider reports a loop, an error or a deadline, it is one cause with one ladder of
-//! messages. A cause is a kind, and a digest that distinguishes it from others of its kind.
+//! Several providers may report the same loop, error or deadline: it has one cause, and their
+//! messages about it form one series. A cause is a kind, and a digest that distinguishes it from
+//! others of its kind.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,8 @@ use crate::text::SafeName;
 /// Most records that a pattern or message names as evidence.
 pub const MAX_EVIDENCE_SEQS: usize = 16;
 
-/// What a message is about. In JSON it is `kind:digest`.
+/// What a message is about, such as one certain loop or error. In JSON it is the string
+/// `kind:digest`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cause {
     kind: CompactString,
@@ -75,7 +77,7 @@ impl<'de> Deserialize<'de> for Cause {
     }
 }
 
-/// The position of a message on the ladder of its cause, from 1.
+/// The number of a message in the series about its cause, from 1. Providers choose the text by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rung(pub u8);
@@ -90,9 +92,9 @@ impl Rung {
 pub struct Why {
     /// What the message is about.
     pub cause: Cause,
-    /// Position of the message on the cause's ladder.
+    /// Number of the message in the series about its cause.
     pub rung: Rung,
-    /// Seqs of the records that show the cause, at most [`MAX_EVIDENCE_SEQS`].
+    /// Sequence numbers of the records that show the cause, at most [`MAX_EVIDENCE_SEQS`].
     #[serde(default, deserialize_with = "newest_evidence")]
     pub evidence: Vec<u64>,
 }

@@ -15,7 +15,7 @@ impl Confidence {
     /// 1, the highest confidence.
     pub const ONE: Self = Self(1.0);
 
-    /// A number limited to 0 to 1 and rounded to thousandths; NaN gives 0.
+    /// Limits a number to the range from 0 to 1 and rounds it to thousandths; NaN becomes 0.
     pub const fn clamped(value: f64) -> Self {
         if value.is_nan() {
             Self::ZERO

@@ -32,8 +32,8 @@ pub enum Mode {
     /// Messages are delivered.
     #[default]
     Live,
-    /// Messages are recorded as deliveries, but the caller must not show them to the agent. The
-    /// next launch of the run forgets them.
+    /// Messages are recorded as deliveries, but the caller must not show them to the agent. When
+    /// the run is launched again, they are forgotten.
     Shadow,
 }
 
@@ -60,7 +60,7 @@ impl Engine {
         Self::new(Prompt::new(shipped_template(budget)), TrajectoryAnalysisConfig::shipped())
     }
 
-    /// Adds a detector.
+    /// Adds a detector, which runs in addition to the built-in ones and to those added before.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.session = self.session.with_detector(detector);
@@ -71,7 +71,7 @@ impl Engine {
     /// later prompt replaces an earlier one of the same name.
     ///
     /// If no prompt has the name in the record, the run keeps the providers of the current prompt,
-    /// and their counts and cadence are kept separately under the new name.
+    /// but calls and deliveries are counted anew under the new name.
     #[must_use]
     pub fn with_prompt(mut self, prompt: Prompt) -> Self {
         self.add_prompt(prompt);
@@ -93,7 +93,8 @@ impl Engine {
         self.prompts.push(prompt);
     }
 
-    /// Switches to the prompt whose name the session has, if it is another one.
+    /// After a record has changed the prompt name in the session, switches to the prompt of that
+    /// name.
     fn follow_session_prompt(&mut self) {
         let name = self.session.prompt_name();
         if name != self.prompt.name() {
@@ -114,20 +115,22 @@ impl Engine {
         self.mode
     }
 
-    /// Restores the session from a checkpoint.
+    /// Replaces the session by a saved one. If the checkpoint is damaged or from another release,
+    /// this is an error, and the caller folds all records of the run instead.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.session.restore(checkpoint)?;
         self.follow_session_prompt();
         Ok(())
     }
 
-    /// Saves the session.
+    /// Saves the session, so that another process can continue the run from here.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         self.session.checkpoint()
     }
 
-    /// Applies a stored record and records nothing: the deliveries and outcomes that followed from
-    /// it are stored records themselves. Folding all records of a run restores its session.
+    /// Applies a stored record without evaluating providers, because the deliveries and outcomes
+    /// that followed from it are stored records themselves. Folding all records of a run restores
+    /// its session.
     pub fn fold(&mut self, record: &TrajectoryRecord) {
         self.apply(record);
     }
@@ -138,7 +141,8 @@ impl Engine {
         changes
     }
 
-    /// Feedback after the latest tool call; none once the run has moved on.
+    /// Feedback on the latest tool call; none if another event has followed the call, or if the run
+    /// has received as many messages as its prompt allows.
     fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
         if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
             return Collected::default();
@@ -174,12 +178,12 @@ impl Engine {
             || policy.max_chars.is_some_and(|max| totals.chars >= max)
     }
 
-    /// The state of the run.
+    /// The state of the run: its analysis, deliveries, prompt and deadline.
     pub const fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The analysis of the run.
+    /// The calls, turns, errors and patterns of the run so far.
     pub const fn trajectory(&self) -> &TrajectoryAnalysis {
         self.session.trajectory()
     }
@@ -189,7 +193,7 @@ impl Engine {
         self.trajectory().call_just_ended()
     }
 
-    /// The prompt and its providers.
+    /// The prompt that the run is on, with the providers that make its messages.
     pub const fn prompt(&self) -> &Prompt {
         &self.prompt
     }

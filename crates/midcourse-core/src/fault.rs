@@ -36,7 +36,7 @@ impl Failure {
     }
 }
 
-/// Runs code that may return an error or panic.
+/// Runs a method of a provider or classifier and turns an error or a panic into a `Failure`.
 pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Result<T, Failure> {
     match guard_mut(work)? {
         Ok(value) => Ok(value),
@@ -44,8 +44,8 @@ pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Resul
     }
 }
 
-/// Runs code that may panic. After a panic, the caller has to reset whatever the code may have left
-/// half-changed.
+/// Runs code and turns a panic into a `Failure`. After a panic, the caller has to reset whatever
+/// the code may have left half-changed.
 pub(crate) fn guard_mut<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let message = panic

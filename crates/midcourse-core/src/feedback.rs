@@ -1,7 +1,7 @@
 //! Feedback: messages after a tool call, when a trigger is due.
 //!
 //! This module has the built-in feedback providers and [`collect_feedback`], which evaluates the
-//! providers of a prompt in order, each at its own cadence. The trait
+//! providers of a prompt in order, each at its own trigger. The trait
 //! [`FeedbackProvider`](crate::FeedbackProvider) is in `prompt`. The module `observers` has the
 //! same mechanism under the names of the trajectory-observers specification.
 

@@ -1,7 +1,7 @@
 //! The ledger of causes: which messages a run has received about which cause.
 //!
-//! Feedback and guidance share the ledger, so each cause has one ladder of messages. After a
-//! delivery a cause has to wait before the next one, each time twice as long, and the same text is
+//! Feedback and guidance share the ledger, so each cause has one series of messages. After a
+//! message about a cause the next one has to wait, each time twice as long, and the same text is
 //! never delivered twice. The ledger keeps a bounded number of causes and texts.
 
 use std::collections::VecDeque;
@@ -13,23 +13,23 @@ use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// Most causes that are remembered; beyond that, the problem with the oldest latest message is
+/// Most causes that are remembered; beyond that, the problem that was reported longest ago is
 /// forgotten.
 pub const MAX_CAUSES: usize = 64;
 
 /// Most texts per cause that are remembered, so that none of them is delivered again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
-/// Number of tool calls before the first message about a problem: with fewer, there is too little
-/// evidence.
+/// Number of tool calls in a run before its first message about a problem: with fewer calls there
+/// is too little evidence.
 const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 
-/// Number of tool calls between messages about different problems: one problem often shows as
-/// several patterns.
+/// Number of tool calls between messages about different problems. One mistake of the agent often
+/// triggers several detectors, and it should not get a message from each of them at once.
 const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
 
-/// Kinds of causes that are limits of the run. Messages about them need no wait, because a trigger
-/// already limits how often they are delivered.
+/// Kinds of causes that are limits of the run, not problems. Messages about them need no wait,
+/// because a trigger already limits how often they are delivered.
 const LIMIT_KINDS: [&str; 2] = ["deadline", "budget"];
 
 /// Kinds of causes that show in model responses, so that their waits are counted in responses, not
@@ -54,7 +54,7 @@ impl Default for LedgerPolicy {
 /// Which messages a run has received about which cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Ordered by latest delivery, the most recent last.
+    /// One entry per cause, ordered by the latest delivery, the most recent last.
     entries: VecDeque<Entry>,
 }
 
@@ -66,7 +66,8 @@ struct Entry {
     delivered_at_count: u64,
     delivered_at_seq: u64,
     delivered_at: Timestamp,
-    /// Whether the host has compacted away the delivered messages.
+    /// Whether the host has compacted its context since, so that the agent no longer sees the
+    /// messages.
     is_compacted_away: bool,
     is_limit: bool,
     is_about_responses: bool,
@@ -90,7 +91,7 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.cause == cause.id())
     }
 
-    /// The rung of the next message about a cause.
+    /// The number that the next message about a cause gets; 1 if there was none before.
     pub fn next_rung(&self, cause: &Cause) -> Rung {
         Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
     }
@@ -125,7 +126,7 @@ impl Ledger {
         })
     }
 
-    /// When the latest message about a cause was delivered, by any provider.
+    /// When any provider last delivered a message about a cause; `None` if there was none.
     pub fn last_delivery(&self, cause: &Cause) -> Option<Timestamp> {
         self.entry(cause).map(|entry| entry.delivered_at)
     }
@@ -171,7 +172,7 @@ impl Ledger {
         entry.rung = entry.rung.max(rung.0);
         entry.delivered_at_count = count;
         entry.delivered_at_seq = seq;
-        // The host's clock may step back.
+        // The host's clock may step back, but the time of the latest delivery does not.
         entry.delivered_at = entry.delivered_at.max(at);
         entry.is_compacted_away = false;
         if entry.texts.len() == MAX_REMEMBERED_TEXTS {
@@ -179,7 +180,8 @@ impl Ledger {
         }
         entry.texts.push_back(Digest::of(text.as_bytes()));
         if self.entries.len() == MAX_CAUSES {
-            // Limits are kept, however many problems there are.
+            // A problem is forgotten, not a limit such as the deadline, as long as there is a
+            // problem.
             let problem = self.entries.iter().position(|entry| !entry.is_limit);
             self.entries.remove(problem.unwrap_or(0));
         }

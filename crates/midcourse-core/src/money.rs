@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 pub struct MicroUsd(u64);
 
 impl MicroUsd {
-    /// The number of millionths.
+    /// The amount in millionths of a US dollar.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The difference; zero if `other` is more.
+    /// This amount minus `other`; zero if `other` is more.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -1,9 +1,9 @@
 //! Trajectory observers: feedback providers under the names of the trajectory-observers
 //! specification.
 //!
-//! Observers and feedback providers are one mechanism with one cadence and one ledger of causes. An
-//! observer's feedback is called an assessment and has its own heading. New code uses
-//! [`FeedbackProvider`]; this module is for code that follows the specification.
+//! Observers and feedback providers are one mechanism: they have the same triggers and share the
+//! ledger of causes. An observer's feedback is called an assessment and has its own heading. New
+//! code uses [`FeedbackProvider`]; this module is for code that follows the specification.
 //!
 //! ```
 //! use midcourse_core::observers::{
@@ -46,10 +46,10 @@ use crate::prompt::{
 };
 use crate::session::{Session, SessionEvent};
 
-/// When an observer is evaluated.
+/// When an observer is evaluated: after a number of calls, after a time, or when a file appears.
 pub type ObserverTrigger = FeedbackTrigger;
 
-/// What an observer sees.
+/// What an observer sees: the run so far, the prompt, the time and the deadline.
 pub type ObserverContext<'a> = FeedbackContext<'a>;
 
 /// Tells the agent how much time is left.
@@ -138,7 +138,7 @@ macro_rules! observe_through_a_pointer {
 
 observe_through_a_pointer!(Box, Arc);
 
-/// Makes an observer usable as a feedback provider.
+/// Wraps an observer so that it can be added to a prompt as a feedback provider.
 struct ObserverAsProvider<T>(T);
 
 impl<T: TrajectoryObserver> FeedbackProvider for ObserverAsProvider<T> {

@@ -59,14 +59,14 @@ impl Session {
         Self { builder: TrajectoryBuilder::new(config), state }
     }
 
-    /// Adds a detector.
+    /// Adds a detector, which runs in addition to the built-in ones and to those added before.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.builder = self.builder.with_detector(detector);
         self
     }
 
-    /// Applies one record. A delivery or outcome counts when its record is applied.
+    /// Applies one record. A delivery or outcome counts only once its own record is applied.
     pub fn apply(&mut self, record: &TrajectoryRecord) -> Changes {
         let calls_before = self.trajectory().tool_call_count();
         let (patterns, faults) = self.builder.apply(record, self.state.prompt);
@@ -75,7 +75,7 @@ impl Session {
         self.finish(patterns, faults)
     }
 
-    /// Applies an event that has no record.
+    /// Applies an event that has no record, for callers that keep no records.
     pub fn dispatch(&mut self, event: impl Into<SessionEvent>) -> Changes {
         match event.into() {
             SessionEvent::ToolInvoked(call) => return self.invoke(call),
@@ -197,7 +197,8 @@ impl Session {
         let Some(why) = why else { return };
         let count = self.count_for(&why.cause);
         self.state.ledger.record_delivery(why, text, seq, at, count);
-        // An outcome needs a detector that reports the cause, to see whether it goes away.
+        // The outcome is followed only if a detector reports the cause now: otherwise nothing would
+        // show whether the cause goes away.
         let is_detected =
             self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_detected {
@@ -220,7 +221,7 @@ impl Session {
         self.state.enter_prompt(name);
     }
 
-    /// The analysis of the run.
+    /// The calls, turns, errors and patterns of the run so far.
     pub const fn trajectory(&self) -> &TrajectoryAnalysis {
         self.builder.analysis()
     }
@@ -235,7 +236,7 @@ impl Session {
         self.state.delivery_totals
     }
 
-    /// What the run had used before the current launch.
+    /// Calls, tokens and cost that earlier launches of the run used up.
     pub(crate) const fn usage_before(&self) -> UsageBefore {
         self.state.usage_before
     }
@@ -248,17 +249,18 @@ impl Session {
         }
     }
 
-    /// Seq of the record that set the deadline.
+    /// Sequence number of the record that set the deadline; empty without a deadline.
     pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
         self.state.deadline.iter().map(|(_, seq)| *seq).collect()
     }
 
-    /// The items of one type that belong to the current prompt.
+    /// The tool calls, feedback, assessments, guidance or patterns (`T`) on the current prompt.
     pub fn slice<T: SliceItem>(&self) -> Slice<'_, T> {
         self.slice_of_prompt_number(self.state.prompt)
     }
 
-    /// The items of one type that belong to a prompt.
+    /// The tool calls, feedback, assessments, guidance or patterns (`T`) on the prompt of this
+    /// name; empty if the run was never on it.
     pub fn slice_of_prompt<T: SliceItem>(&self, prompt_name: &str) -> Slice<'_, T> {
         self.slice_of_prompt_number(self.state.known_prompt(prompt_name).unwrap_or(u8::MAX))
     }
@@ -289,7 +291,8 @@ impl Session {
         self.builder.cycle(threshold, min_len)
     }
 
-    /// How often a guidance provider has delivered.
+    /// How often a guidance provider has delivered, in the run and in the turn of its latest
+    /// delivery.
     pub fn fired(&self, provider: &str) -> Fired {
         self.fired_by(ProviderId::of(provider))
     }
@@ -298,12 +301,13 @@ impl Session {
         self.state.cadence.fired(provider)
     }
 
-    /// Whether a file was created after which this provider has not delivered feedback yet.
+    /// Whether `file` was created and this provider has not delivered feedback since.
     pub(crate) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
         self.state.has_unannounced_file(provider, file)
     }
 
-    /// The reason for a message about a pattern, on the next rung of its cause.
+    /// The reason for a message about a pattern, if it is the next message about the pattern's
+    /// cause.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         Why {
             cause: pattern.cause().clone(),
@@ -325,13 +329,14 @@ impl Session {
         Why { cause, rung, evidence }
     }
 
-    /// Whether a message about a cause may be delivered now.
+    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
+    /// ones.
     pub fn may_deliver(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
         self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
     }
 
-    /// The number that waits for a cause are measured by: tool calls, or model responses if the
-    /// cause shows in responses.
+    /// The number in which waits for a cause are measured: that of the run's tool calls, or of its
+    /// model responses if the cause shows in responses.
     fn count_for(&self, cause: &Cause) -> u64 {
         if is_about_responses(cause) {
             self.trajectory().response_count()

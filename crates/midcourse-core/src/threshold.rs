@@ -23,7 +23,7 @@ pub enum InvalidThreshold {
     Confidence(#[from] InvalidConfidence),
 }
 
-/// A count of at least one.
+/// Checks that a count is not zero.
 pub(crate) fn at_least_one(count: u32) -> Result<NonZeroU32, InvalidThreshold> {
     NonZeroU32::new(count).ok_or(InvalidThreshold::Zero)
 }

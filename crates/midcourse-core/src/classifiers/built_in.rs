@@ -31,7 +31,7 @@ pub struct DoomLoopClassifier {
     pub shortest_cycle: NonZeroU32,
     /// Length of the longest sequence, in calls.
     pub longest_cycle: NonZeroU32,
-    /// Lowest similarity of the repetitions.
+    /// How alike the repetitions have to be at least, from 0 to 1.
     pub similarity: Confidence,
 }
 
@@ -56,7 +56,8 @@ impl DoomLoopClassifier {
         let config = context.trajectory().config();
         let detected = context.trajectory().pattern(&PatternType::DoomLoop);
         let found = detected.and_then(|pattern| self.measure(pattern));
-        // The analysis may require more repetitions, or longer sequences, than this classifier.
+        // The analysis reports only loops of a certain length and number of repetitions. If this
+        // classifier needs less than that, it searches the latest calls itself.
         let needs_less = self.repetitions < config.cycle_threshold
             || self.shortest_cycle < config.shortest_cycle;
         match (detected, found) {
@@ -258,7 +259,8 @@ impl Classifier for SequentialWhenParallelClassifier {
         let trajectory = context.trajectory();
         let turns = trajectory.single_call_turns();
         let mut latest = trajectory.recent_tool_calls(self.turns.get() as usize);
-        // Changes and waits may depend on the call before; reads usually do not.
+        // A call that changes something or waits may depend on the call before; one that reads
+        // usually does not.
         let independent = latest.all(|call| !call.writes() && !call.waits() && !call.is_error());
         if turns < self.turns.get() || !independent {
             return Ok(ClassificationResult::no());
@@ -272,8 +274,8 @@ impl Classifier for SequentialWhenParallelClassifier {
 /// Applies to a result that takes up much of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// Length of the shortest result to which it applies, in bytes. In most output a byte is a
-    /// character.
+    /// Length of the shortest result to which it applies. It is measured in bytes, which are the
+    /// same as characters in ASCII text.
     pub chars: NonZeroU32,
 }
 

@@ -65,7 +65,7 @@ impl Classifier for AnyOf {
 /// Applies if its part does not apply, with the same confidence.
 pub struct Not<C>(C);
 
-/// Turns a classifier into its opposite.
+/// Turns a classifier into its opposite, which applies if `part` does not.
 pub fn not<C: Classifier>(part: C) -> Not<C> {
     Not(part)
 }

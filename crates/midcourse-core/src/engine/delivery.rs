@@ -4,8 +4,8 @@ use crate::cause::Why;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
-/// First line of every text that a host receives, so that the agent knows where the text comes
-/// from.
+/// First line of every text for the agent, so that it can tell the text from the words of its user
+/// and from the output of its tools.
 pub const LABEL: &str = "[midcourse run monitor]";
 
 /// A message for the agent, delivered at a decision point.
@@ -18,12 +18,12 @@ pub enum Delivery {
         /// Id of the call to whose result the feedback is attached, if it is known.
         tool_call_id: Option<CallId>,
     },
-    /// Guidance, with its decision point.
+    /// Guidance, delivered at the decision point that it contains.
     Guidance(GuidanceDelivered),
 }
 
 impl Delivery {
-    /// Where in its turn the agent receives the message. Feedback is attached to a tool result.
+    /// Where in its turn the agent receives the message; for feedback, always after a tool result.
     pub const fn decision_point(&self) -> DecisionPoint {
         match self {
             Self::Feedback { .. } => DecisionPoint::PostToolResult,
@@ -31,7 +31,8 @@ impl Delivery {
         }
     }
 
-    /// Id of the call to whose result the message is attached, if it is known.
+    /// Id of the call to whose result feedback is attached; `None` for guidance, or if it is
+    /// unknown.
     pub const fn tool_call_id(&self) -> Option<&CallId> {
         match self {
             Self::Feedback { tool_call_id, .. } => tool_call_id.as_ref(),
@@ -39,7 +40,7 @@ impl Delivery {
         }
     }
 
-    /// Name of the provider of the message.
+    /// Name of the provider that made the message.
     pub fn provider(&self) -> &str {
         match self {
             Self::Feedback { feedback, .. } => feedback.provider_name(),
@@ -47,7 +48,7 @@ impl Delivery {
         }
     }
 
-    /// The cause, rung and evidence of the message.
+    /// What the message is about, with evidence; `None` if its provider named no cause.
     pub const fn why(&self) -> Option<&Why> {
         match self {
             Self::Feedback { feedback, .. } => feedback.why(),

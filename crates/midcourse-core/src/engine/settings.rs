@@ -122,7 +122,7 @@ impl Default for ProviderSettings {
 /// A feedback provider, whether it is on, and its trigger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackSetting<P> {
-    /// Whether the provider is part of the template.
+    /// Whether the provider is on; if not, it is left out of the template.
     pub enabled: bool,
     /// The provider with its parameters.
     pub provider: P,
@@ -141,7 +141,7 @@ fn after_each_call() -> FeedbackTrigger {
 }
 
 impl<P: FeedbackProvider + Clone + 'static> FeedbackSetting<P> {
-    /// The provider for a template, if it is on.
+    /// The provider as part of a template; `None` if it is off.
     fn config(&self) -> Option<FeedbackProviderConfig> {
         let config = || FeedbackProviderConfig::new(self.provider.clone(), self.trigger.clone());
         self.enabled.then(config)
@@ -151,7 +151,7 @@ impl<P: FeedbackProvider + Clone + 'static> FeedbackSetting<P> {
 /// A guidance provider, whether it is on, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuidanceSetting<P> {
-    /// Whether the provider is part of the template.
+    /// Whether the provider is on; if not, it is left out of the template.
     pub enabled: bool,
     /// The provider with its parameters.
     pub provider: P,
@@ -167,7 +167,7 @@ impl<P: Default> Default for GuidanceSetting<P> {
 }
 
 impl<P: GuidanceProvider + Clone + 'static> GuidanceSetting<P> {
-    /// The provider for a template, if it is on.
+    /// The provider as part of a template; `None` if it is off.
     fn config(&self) -> Option<GuidanceProviderConfig> {
         let points = [DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult];
         self.enabled.then(|| {

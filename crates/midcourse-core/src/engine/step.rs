@@ -110,8 +110,8 @@ impl Engine {
         step.deliveries.push(delivery);
     }
 
-    /// Applies and records what the engine concluded (a delivery or an outcome), directly after
-    /// `record`.
+    /// Makes a record of a delivery or an outcome, directly after `record`, applies it, and adds it
+    /// to the step.
     fn conclude(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
         let place = u64::try_from(step.records.len()).unwrap_or(u64::MAX).saturating_add(1);
         let conclusion = TrajectoryRecord {
@@ -123,8 +123,8 @@ impl Engine {
             recorded_at_unix_ms: record.at(),
             payload,
         };
-        // The outcomes are ignored: only a delivery after the end of the run has one at once, and
-        // that outcome is not recorded.
+        // Outcomes are ignored here. A delivery has one at once only if the run has already ended,
+        // and such an outcome is not recorded.
         let Changes { patterns, faults, .. } = self.apply(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);

@@ -19,7 +19,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Limits the number of tool calls.
+    /// Limits the number of tool calls. A limit of zero is an error.
     pub fn with_calls(mut self, calls: u64) -> Result<Self, InvalidBudget> {
         self.calls = Some(more_than_zero(calls)?);
         Ok(self)
@@ -39,12 +39,12 @@ impl Budget {
         Ok(self)
     }
 
-    /// The limit for tool calls.
+    /// The limit for tool calls; `None` if they are not limited.
     pub const fn calls(self) -> Option<u64> {
         self.calls
     }
 
-    /// The limit for tokens.
+    /// The limit for tokens; `None` if they are not limited.
     pub const fn tokens(self) -> Option<u64> {
         self.tokens
     }
@@ -60,7 +60,7 @@ pub enum InvalidBudget {
     /// A limit of zero.
     #[error("a budget of 0 is not possible; use more than 0, or set no budget")]
     Zero,
-    /// Not an amount of money.
+    /// The number of dollars is negative, infinite or NaN.
     #[error(transparent)]
     Money(#[from] InvalidMoney),
 }
@@ -80,7 +80,7 @@ pub struct BudgetFeedback {
 /// One limit of a budget, and how much of it is used.
 struct Usage {
     kind: &'static str,
-    /// Amount used before the current settings applied.
+    /// Amount that earlier launches of the run used up, which does not count towards the limit.
     used_before: u64,
     used: u64,
     limit: u64,
@@ -99,8 +99,8 @@ impl Usage {
         STEPS_PERCENT.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
-    /// The cause of messages about this limit. It includes the amount used before, because the same
-    /// limit in a later launch is another budget.
+    /// The cause of messages about this limit. It includes the amount used before, because a later
+    /// launch with the same limit counts anew.
     fn cause(&self) -> Cause {
         let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
         Cause::new("budget", limit.then(&self.used_before.to_le_bytes()))
@@ -108,12 +108,13 @@ impl Usage {
 }
 
 impl BudgetFeedback {
-    /// Feedback about a budget.
+    /// Reports how much of this budget is used. A budget without limits is never reported.
     pub const fn new(budget: Budget) -> Self {
         Self { budget }
     }
 
-    /// The first limit that has reached a step which the agent was not told about.
+    /// The first limit of which a percentage in `STEPS_PERCENT` is reached that the agent was not
+    /// told about.
     fn unreported_step(&self, context: &FeedbackContext<'_>) -> Option<(Usage, Why)> {
         let trajectory = context.trajectory();
         let before = context.session().usage_before();
@@ -144,7 +145,8 @@ impl BudgetFeedback {
         .flatten()
         .find_map(|usage| {
             let cause = usage.cause();
-            // Each step is a rung. A step that was skipped is never reported later.
+            // The number of the step is also the number of the message. A step that was jumped
+            // over, because a later one was reached at once, is never reported.
             let reported = context.session().ledger().next_rung(&cause).0 - 1;
             let rung = Rung(usage.step());
             (usage.step() > reported).then(|| {

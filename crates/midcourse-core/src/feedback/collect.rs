@@ -8,8 +8,8 @@ use crate::prompt::{Collected, FeedbackContext, FeedbackPolicy, FeedbackProvider
 /// the first provider that has some, or of all providers if the prompt's delivery policy is
 /// [`FeedbackPolicy::AllMatching`].
 ///
-/// This changes nothing. The caller delivers the feedback and dispatches it to the session, which
-/// restarts the provider's cadence:
+/// This changes nothing. The caller delivers the feedback and dispatches it to the session, so that
+/// the provider's trigger counts from this delivery on:
 ///
 /// ```
 /// # use midcourse_core::*;
@@ -56,7 +56,8 @@ pub(crate) fn collect_from<C: AsRef<FeedbackProviderConfig>>(
         }
         match evaluate(config, context) {
             Ok(Some(feedback)) => {
-                // The agent gets one message about a cause at a time.
+                // Two providers may report the same cause; the agent gets only the first of these
+                // messages.
                 if collected.messages.iter().any(|other| have_same_cause(other, &feedback)) {
                     continue;
                 }
@@ -79,7 +80,8 @@ fn have_same_cause(a: &Feedback, b: &Feedback) -> bool {
     a.why().zip(b.why()).is_some_and(|(a, b)| a.cause == b.cause)
 }
 
-/// The feedback of a provider that is due, unless it is empty or the ledger does not allow it now.
+/// The feedback of a provider that is due; none if it is empty, repeats an earlier text, or follows
+/// the latest message about its cause too soon.
 fn evaluate(
     config: &FeedbackProviderConfig,
     context: &FeedbackContext<'_>,

@@ -35,14 +35,16 @@ impl DeadlineFeedback {
         Ok(Self { warning_threshold, at_steps: false })
     }
 
-    /// Reports only when the situation has changed, not whenever the trigger is due.
+    /// Reports only at certain steps, such as when half of the time is left, and not whenever the
+    /// trigger is due.
     #[must_use]
     pub const fn at_steps(mut self) -> Self {
         self.at_steps = true;
         self
     }
 
-    /// How many of the steps towards the deadline are passed.
+    /// How many of these points are passed: a half, a quarter and a tenth of the time left, the
+    /// warning threshold, a quarter of it, and the deadline itself.
     fn step(&self, deadline: Deadline, now: Timestamp) -> u8 {
         let left = deadline.remaining(now);
         let part = |of: u32| left <= deadline.total() / of;

@@ -29,7 +29,8 @@ impl ErrorCascadeDetector {
     }
 }
 
-/// The cause of consecutive failures: the error that all of them share, or else the cascade itself.
+/// The cause of messages about consecutive failures: the error that all of them share, or else, if
+/// the errors differ, `error_cascade`.
 fn cascade_cause(context: &FeedbackContext<'_>) -> Cause {
     error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
 }

@@ -62,8 +62,9 @@ fn evaluate(
     }))
 }
 
-/// Keeps one message per category and one per cause: the message with the lowest priority number,
-/// then with the highest confidence, then the first.
+/// Adds guidance to `kept`, which has at most one message per category and per cause. Of two
+/// messages it keeps the one with the lower priority number, then with the higher confidence, then
+/// the first.
 fn keep_best(kept: &mut Vec<GuidanceDelivered>, guidance: GuidanceDelivered) {
     fn cause(guidance: &GuidanceDelivered) -> Option<&crate::cause::Cause> {
         guidance.injection.why().map(|why| &why.cause)

@@ -12,7 +12,7 @@ use crate::feedback::{deadline_cause, duration_text};
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 
-/// Tells the agent how much time it has, unless it already knows.
+/// Tells the agent how much time it has, unless an earlier message has told it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeadlineNotice;
 

@@ -34,8 +34,8 @@ impl ToolMention {
     }
 }
 
-/// The number of consecutive failures and their cause: the error that all of them share, or else
-/// the cascade itself.
+/// The number of consecutive failures, and the reason for a message about them. Its cause is the
+/// error that all failures share, if there is one.
 pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     let trajectory = context.trajectory();
     let failures = trajectory.consecutive_failures();

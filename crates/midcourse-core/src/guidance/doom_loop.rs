@@ -13,7 +13,7 @@ use crate::threshold::{InvalidThreshold, at_least_one};
 /// Reports loops: a sequence of calls that is repeated with the same results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoomLoopDetector {
-    /// Tests whether a loop is reported.
+    /// Decides which loops are reported, by their length, repetitions and similarity.
     pub classifier: DoomLoopClassifier,
 }
 
@@ -57,8 +57,8 @@ impl DoomLoopDetector {
         Ok(self)
     }
 
-    /// Sets the length of the longest sequence, 1 to [`MAX_CYCLE_LEN`] calls. The shortest sequence
-    /// is never longer than this.
+    /// Sets the length of the longest sequence, 1 to [`MAX_CYCLE_LEN`] calls. If the shortest
+    /// sequence is longer than that, its length is set to the same number.
     pub fn with_window_size(mut self, calls: u32) -> Result<Self, InvalidThreshold> {
         self.classifier.longest_cycle = cycle_len(calls)?;
         let classifier = &mut self.classifier;

@@ -55,13 +55,14 @@ impl Assessment {
         Self(self.0.with_timestamp(timestamp))
     }
 
-    /// Names the cause, which puts the assessment on that cause's ladder of messages.
+    /// Names what the assessment is about. Messages about one cause are numbered, and have to wait
+    /// for each other.
     #[must_use]
     pub fn about(self, why: Why) -> Self {
         Self(self.0.about(why))
     }
 
-    /// The name of the observer.
+    /// Name of the observer that made the assessment.
     pub fn observer_name(&self) -> &str {
         self.0.provider_name()
     }

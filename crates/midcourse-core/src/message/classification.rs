@@ -78,8 +78,8 @@ impl ClassificationResult {
         self
     }
 
-    /// Adds a value that is recorded but not delivered, up to [`MAX_METADATA_ENTRIES`]. A long one
-    /// is cut.
+    /// Adds a named value that is recorded but not delivered. A long value is cut, and values
+    /// beyond [`MAX_METADATA_ENTRIES`] are left out.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl ToString) -> Self {
         if self.metadata.len() < MAX_METADATA_ENTRIES {

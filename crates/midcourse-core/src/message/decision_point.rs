@@ -28,7 +28,7 @@ impl DecisionPoint {
         Self::PreResponse,
     ];
 
-    /// The name in storage and configuration.
+    /// The name of the decision point in records and in configuration files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PreRender => "pre_render",
@@ -39,7 +39,8 @@ impl DecisionPoint {
         }
     }
 
-    /// The decision point with this name, as used in storage and configuration.
+    /// The decision point with this name in records or configuration files; `None` if there is
+    /// none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.as_str() == name)
     }
@@ -56,19 +57,19 @@ impl DecisionPoint {
     }
 }
 
-/// Where guidance is injected.
+/// Where guidance is inserted into the conversation with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionPosition {
-    /// Into the variables of the prompt's sections.
+    /// Into the prompt, as a variable of its sections.
     RenderContext,
-    /// After the last message.
+    /// After the last message of the request to the model.
     EndOfMessages,
-    /// Before the context of the tool execution.
+    /// Before the selected tool runs.
     BeforeToolExecution,
     /// After the tool's result.
     EndOfToolResult,
-    /// Before the response is parsed.
+    /// Before the host parses the model's response.
     BeforeResponse,
 }
 

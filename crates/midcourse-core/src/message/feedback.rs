@@ -125,14 +125,15 @@ impl Feedback {
         self
     }
 
-    /// Names the cause, which puts the feedback on that cause's ladder of messages.
+    /// Names what the feedback is about. Messages about one cause are numbered, and have to wait
+    /// for each other.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
         self
     }
 
-    /// The name of the provider.
+    /// Name of the provider that made the feedback.
     pub fn provider_name(&self) -> &str {
         self.provider_name.as_str()
     }
@@ -157,22 +158,22 @@ impl Feedback {
         self.severity
     }
 
-    /// When the feedback was made; the UNIX epoch until this is known.
+    /// When the feedback was made; the UNIX epoch if neither the maker nor a session has set it.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp.unwrap_or_default()
     }
 
-    /// Number of tool calls on the prompt when the feedback was made; 0 until this is known.
+    /// Number of tool calls on the prompt when the feedback was made; 0 until a session sets it.
     pub fn call_index(&self) -> u64 {
         self.call_index.unwrap_or_default()
     }
 
-    /// Name of the prompt on which the feedback was made; empty until this is known.
+    /// Name of the prompt on which the feedback was made; empty until a session sets it.
     pub fn prompt_name(&self) -> &str {
         &self.prompt_name
     }
 
-    /// Cause, rung and evidence of the feedback, if it has a cause.
+    /// What the feedback is about, with evidence; `None` if its provider named no cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }

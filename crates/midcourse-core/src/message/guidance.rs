@@ -8,10 +8,10 @@ use crate::cause::Why;
 use crate::text::{InvalidText, Text};
 use crate::time::Timestamp;
 
-/// The text of one injection: 1 to 500 characters.
+/// The text of one piece of guidance: 1 to 500 characters.
 pub type GuidanceText = Text<500>;
 
-/// The key of an injection: `[a-z0-9][a-z0-9._-]{0,63}`.
+/// Identifies a piece of guidance or a prompt: `[a-z0-9][a-z0-9._-]{0,63}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GuidanceKey(CompactString);
@@ -88,14 +88,15 @@ impl GuidanceInjection {
         self
     }
 
-    /// Sets the category. Of each category only the best injection is delivered.
+    /// Sets the category. At one decision, only the best guidance of each category is delivered.
     #[must_use]
     pub fn with_category(mut self, category: &str) -> Self {
         self.category = category.into();
         self
     }
 
-    /// Names the cause, which puts the guidance on that cause's ladder of messages.
+    /// Names what the guidance is about. Messages about one cause are numbered, and have to wait
+    /// for each other.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
@@ -122,7 +123,7 @@ impl GuidanceInjection {
         &self.category
     }
 
-    /// Cause, rung and evidence of the guidance, if it has a cause.
+    /// What the guidance is about, with evidence; `None` if its provider named no cause.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }

@@ -32,12 +32,13 @@ impl Observation {
         self.category.as_str()
     }
 
-    /// What was observed.
+    /// What was observed, at most 200 characters.
     pub fn description(&self) -> &str {
         self.description.as_str()
     }
 
-    /// Text that supports the observation. It is recorded, but the agent does not get it.
+    /// Text that supports the observation, which is recorded but not shown to the agent; `None` if
+    /// there is none.
     pub fn evidence(&self) -> Option<&str> {
         self.evidence.as_ref().map(CutText::as_str)
     }

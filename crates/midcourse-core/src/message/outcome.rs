@@ -17,7 +17,7 @@ pub enum OutcomeVerdict {
 /// The outcome of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Seq of the delivery's record.
+    /// Sequence number of the delivery's record.
     pub delivery_seq: u64,
     /// Whether the pattern was gone after the delivery.
     pub verdict: OutcomeVerdict,

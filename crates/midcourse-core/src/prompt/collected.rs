@@ -23,8 +23,8 @@ impl<T> Default for Collected<T> {
 }
 
 impl<T: Into<SessionEvent>> Collected<T> {
-    /// Counts all messages as delivered, which restarts cadences and advances the ladders of
-    /// causes.
+    /// Counts all messages as delivered: triggers count from now on, and further messages about the
+    /// same causes have to wait.
     pub fn dispatch_to(self, session: &mut Session) {
         for message in self.messages {
             session.dispatch(message);

@@ -9,7 +9,7 @@ pub struct DeliveryPolicy {
     pub feedback: FeedbackPolicy,
     /// How much guidance is delivered at one decision point.
     pub guidance: GuidanceSelection,
-    /// How long a cause has to wait between two messages.
+    /// How many calls have to pass between two messages about the same cause.
     pub ledger: LedgerPolicy,
     /// Most messages in one run; `None` for no limit.
     pub max_deliveries: Option<u64>,
@@ -21,8 +21,8 @@ pub struct DeliveryPolicy {
 /// Which feedback is delivered if several providers have some.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FeedbackPolicy {
-    /// Only the feedback of the first provider, in the order of the template. The other providers
-    /// stay due.
+    /// Only the feedback of the first provider that has some, in the order of the template. The
+    /// other providers are asked again after the next call.
     #[default]
     FirstMatch,
     /// The feedback of all providers that have some.

@@ -33,7 +33,7 @@ impl<'a> FeedbackContext<'a> {
         self
     }
 
-    /// The state of the run.
+    /// The state of the run: its analysis, deliveries, prompt and deadline.
     pub const fn session(&self) -> &'a Session {
         self.session
     }
@@ -43,12 +43,12 @@ impl<'a> FeedbackContext<'a> {
         self.prompt
     }
 
-    /// The time of this evaluation.
+    /// The time that counts as now, as the caller gave it.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The analysis of the run.
+    /// The calls, turns, errors and patterns of the run so far.
     pub const fn trajectory(&self) -> &'a TrajectoryAnalysis {
         self.session.trajectory()
     }
@@ -61,7 +61,8 @@ impl<'a> FeedbackContext<'a> {
         }
     }
 
-    /// Seqs of the records that set the deadline.
+    /// Sequence number of the record that set the deadline; empty if the caller of this context set
+    /// it.
     pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
         let is_own = self.deadline.is_some();
         if is_own { Vec::new() } else { self.session.deadline_evidence() }
@@ -82,7 +83,7 @@ impl<'a> FeedbackContext<'a> {
         self.session.slice_of_prompt(self.prompt.name())
     }
 
-    /// The latest feedback of any provider.
+    /// The latest feedback of any provider on this prompt; `None` if there was none.
     pub fn last_feedback(&self) -> Option<&'a Feedback> {
         self.slice::<Feedback>().latest()
     }
@@ -94,7 +95,7 @@ impl<'a> FeedbackContext<'a> {
         latest_first.find(|feedback| feedback.provider_name() == name.as_str())
     }
 
-    /// When the agent last got feedback of a provider, however long ago.
+    /// When the agent last got feedback of a provider, however long ago; `None` if it never did.
     pub fn last_feedback_time_of(&self, provider: &str) -> Option<Timestamp> {
         self.last_delivery(ProviderId::of(provider)).map(|(at, _)| at)
     }
@@ -104,7 +105,7 @@ impl<'a> FeedbackContext<'a> {
         self.session.last_feedback(provider, self.prompt.name())
     }
 
-    /// Number of tool calls on the prompt.
+    /// Number of tool calls that the run has made on this prompt.
     pub fn tool_call_count(&self) -> u64 {
         self.slice::<ToolInvoked>().total()
     }
@@ -128,12 +129,14 @@ impl<'a> FeedbackContext<'a> {
         calls
     }
 
-    /// Cause, rung and evidence for a message about a pattern, if it were delivered now.
+    /// The reason to attach to a message about a pattern: its cause, the number of the message, and
+    /// evidence.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a message about a cause may be delivered now.
+    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
+    /// ones.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }
@@ -141,7 +144,7 @@ impl<'a> FeedbackContext<'a> {
 
 /// Methods about feedback under the names that observers use.
 impl<'a> FeedbackContext<'a> {
-    /// The latest assessment of any observer.
+    /// The latest assessment of any observer on this prompt; `None` if there was none.
     pub fn last_assessment(&self) -> Option<&'a Assessment> {
         self.slice::<Assessment>().latest()
     }

@@ -57,12 +57,12 @@ impl FeedbackProviderConfig {
         Self { provider: Box::new(provider), id, trigger, is_observer: false }
     }
 
-    /// The provider's name.
+    /// Name of the provider in headings and records.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
 
-    /// The provider.
+    /// The provider itself, without its trigger.
     pub fn provider(&self) -> &dyn FeedbackProvider {
         &*self.provider
     }

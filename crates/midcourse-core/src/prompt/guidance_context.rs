@@ -29,7 +29,7 @@ impl<'a> GuidanceContext<'a> {
         Self { session, prompt, rendered_prompt: None, last_response: None, point, now }
     }
 
-    /// Adds the prompt as it was rendered.
+    /// Adds the rendered prompt, for classifiers and providers that look at its text.
     #[must_use]
     pub const fn with_rendered_prompt(mut self, rendered: &'a RenderedPrompt) -> Self {
         self.rendered_prompt = Some(rendered);
@@ -44,7 +44,7 @@ impl<'a> GuidanceContext<'a> {
         self
     }
 
-    /// The state of the run.
+    /// The state of the run: its analysis, deliveries, prompt and deadline.
     pub const fn session(&self) -> &'a Session {
         self.session
     }
@@ -59,7 +59,7 @@ impl<'a> GuidanceContext<'a> {
         self.rendered_prompt
     }
 
-    /// The analysis of the run.
+    /// The calls, turns, errors and patterns of the run so far.
     pub const fn trajectory(&self) -> &'a TrajectoryAnalysis {
         self.session.trajectory()
     }
@@ -80,7 +80,7 @@ impl<'a> GuidanceContext<'a> {
         self.point
     }
 
-    /// The time of this evaluation.
+    /// The time that counts as now, as the caller gave it.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
@@ -95,12 +95,14 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory().tool_call_count()
     }
 
-    /// Cause, rung and evidence for a message about a pattern, if it were delivered now.
+    /// The reason to attach to a message about a pattern: its cause, the number of the message, and
+    /// evidence.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a message about a cause may be delivered now.
+    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
+    /// ones.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }

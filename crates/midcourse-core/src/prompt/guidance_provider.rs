@@ -159,12 +159,12 @@ impl GuidanceProviderConfig {
         self
     }
 
-    /// The provider's name.
+    /// Name of the provider in records and reports.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
 
-    /// The provider.
+    /// The provider itself, without its limits.
     pub fn provider(&self) -> &dyn GuidanceProvider {
         &*self.provider
     }

@@ -12,7 +12,7 @@ pub trait Filesystem: Send + Sync {
     fn read(&self, path: &str) -> Option<String>;
 }
 
-/// Values by type, one of each type.
+/// Values that a prompt gives to its providers, at most one of each type.
 #[derive(Default)]
 pub struct PromptResources(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 

@@ -85,7 +85,7 @@ pub struct RenderedPrompt {
 }
 
 impl RenderedPrompt {
-    /// The whole text.
+    /// The whole text, including guidance.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -94,7 +94,8 @@ impl PromptTemplate {
 
     /// Adds a feedback provider. Providers are evaluated in the order in which they were added.
     ///
-    /// A second feedback provider with the same name is an error, because cadence is kept by name.
+    /// A second feedback provider with the same name is an error, because the time of the latest
+    /// feedback is kept by name.
     pub fn with_feedback_provider(
         mut self,
         provider: FeedbackProviderConfig,
@@ -120,7 +121,7 @@ impl PromptTemplate {
         Ok(self)
     }
 
-    /// Adds built-in providers. Their names are known to differ.
+    /// Adds built-in providers. It does not check for duplicate names, because theirs all differ.
     pub(crate) fn add_built_in(
         &mut self,
         feedback: impl IntoIterator<Item = FeedbackProviderConfig>,
@@ -130,14 +131,14 @@ impl PromptTemplate {
         self.guidance_providers.extend(guidance);
     }
 
-    /// Sets the limits on deliveries.
+    /// Sets how many messages may be delivered, and how often.
     #[must_use]
     pub const fn with_delivery(mut self, delivery: DeliveryPolicy) -> Self {
         self.delivery = delivery;
         self
     }
 
-    /// Makes a value available to the providers, by its type.
+    /// Makes a value available to the providers, which look it up by its type.
     #[must_use]
     pub fn with_resource<T: Any + Send + Sync>(mut self, resource: T) -> Self {
         self.resources.insert(resource);
@@ -222,7 +223,7 @@ impl Prompt {
         &self.template.guidance_providers
     }
 
-    /// Limits on deliveries.
+    /// How many messages may be delivered, and how often.
     pub fn delivery(&self) -> &DeliveryPolicy {
         &self.template.delivery
     }

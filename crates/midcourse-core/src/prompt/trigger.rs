@@ -1,7 +1,8 @@
 //! When a feedback provider is due: after a number of calls, after a time, or when a file appears.
 //!
-//! Cadence is kept per provider and prompt. If it were measured from the latest feedback of any
-//! provider, the first of two providers with the same cadence would keep the second from running.
+//! Calls and time are counted from the latest feedback of the same provider on the same prompt. If
+//! they were counted from the latest feedback of any provider, the first of two providers with the
+//! same trigger would keep the second from running.
 
 use std::num::NonZeroU32;
 
@@ -20,7 +21,7 @@ pub struct FeedbackTrigger {
 }
 
 impl FeedbackTrigger {
-    /// Never due.
+    /// A trigger without conditions, which is never due.
     pub fn never() -> Self {
         Self::default()
     }
@@ -44,8 +45,8 @@ impl FeedbackTrigger {
         Ok(Self { on_file_created: Some(path.into()), ..Self::default() })
     }
 
-    /// Due if one of the two triggers is. If both have a condition of the same kind, that of
-    /// `other` is used.
+    /// Due if `self` or `other` is. If both have a condition of the same kind, such as a number of
+    /// calls, only that of `other` counts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -55,7 +56,7 @@ impl FeedbackTrigger {
         }
     }
 
-    /// The path or name of the file whose creation makes the provider due.
+    /// The path or name of the file whose creation makes the provider due; `None` if no file does.
     pub fn file(&self) -> Option<&str> {
         self.on_file_created.as_deref()
     }
@@ -81,7 +82,7 @@ pub enum InvalidTrigger {
     /// A trigger every 0 calls.
     #[error("a trigger every 0 calls is not possible; use 1 or more, or leave it out")]
     ZeroCalls,
-    /// A number of seconds that is not a duration.
+    /// A number of seconds that is zero, negative, infinite or NaN.
     #[error(transparent)]
     Seconds(#[from] InvalidSeconds),
     /// A trigger on a file without a name.

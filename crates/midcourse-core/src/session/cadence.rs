@@ -1,7 +1,7 @@
 //! Cadence: when each provider last delivered.
 //!
-//! Cadence is kept per provider: with a shared cadence, the second of two providers with the same
-//! trigger would never be due. For feedback, it is also kept per prompt.
+//! Each provider is timed on its own: if all shared one time, the second of two providers with the
+//! same trigger would never be due. For feedback, the time is also kept per prompt.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use crate::digest::Digest;
 use crate::text::ProviderName;
 use crate::time::Timestamp;
 
-/// Most providers whose cadence is kept; beyond that, the one that delivered longest ago is
-/// forgotten.
+/// Most providers whose latest delivery is remembered; beyond that, the one that delivered longest
+/// ago is forgotten.
 const MAX_PROVIDERS: usize = 64;
 
 /// How often a guidance provider has delivered.
@@ -31,11 +31,11 @@ pub(super) struct Cadence {
     /// Provider, number of the prompt, and time and call number of the provider's latest delivery.
     /// The most recent delivery is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
-    /// Ordered by latest delivery, the most recent last.
+    /// One entry per provider, ordered by the latest delivery, the most recent last.
     guidance: VecDeque<(ProviderId, Fired)>,
 }
 
-/// Identifies a provider by the digest of its name as it appears in messages.
+/// Identifies a provider by a digest of its name, in the form that messages show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ProviderId(Digest);
@@ -54,7 +54,7 @@ impl Cadence {
         at: Timestamp,
         call: u64,
     ) {
-        // The host's clock may step back.
+        // The host's clock may step back, but the time of the latest delivery does not.
         let at = self.last_feedback(provider, prompt).map_or(at, |(before, _)| before.max(at));
         self.feedback.retain(|(known, of, ..)| (*known, *of) != (provider, prompt));
         if self.feedback.len() == MAX_PROVIDERS {

@@ -15,7 +15,7 @@ use crate::detect::{BuiltIn, SavedDetector};
 /// Version of the format. Every change of the format raises it.
 pub const CHECKPOINT_VERSION: u8 = 5;
 
-/// A saved session.
+/// A session saved as bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Checkpoint(Vec<u8>);
@@ -33,7 +33,7 @@ impl From<Vec<u8>> for Checkpoint {
     }
 }
 
-/// A checkpoint that cannot be restored.
+/// Why a session cannot be saved or restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The checkpoint has the format of another release.
@@ -66,7 +66,7 @@ struct LoadWire {
 }
 
 impl Session {
-    /// Saves the session.
+    /// Saves the session, so that another process can continue the run from here.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         let (analysis, built_in, custom) = self.builder.save();
         let wire = SaveWire { state: &self.state, analysis, built_in, custom };

@@ -12,7 +12,7 @@ use crate::analysis::TrajectoryAnalysis;
 use crate::ledger::Ledger;
 use crate::money::MicroUsd;
 
-/// What a run had used before the current launch.
+/// What earlier launches of a run used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UsageBefore {
     pub(crate) calls: u64,
@@ -32,8 +32,8 @@ impl State {
         }
     }
 
-    /// Forgets all deliveries, even those that reached the agent before shadow mode: repeating one
-    /// is better than keeping a second ledger to tell the two apart.
+    /// Forgets all deliveries. Some may have reached the agent before shadow mode began: that they
+    /// may be repeated is better than keeping a second ledger to tell the two apart.
     fn forget_deliveries(&mut self) {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();

@@ -25,7 +25,7 @@ pub(super) struct Outcomes(VecDeque<Open>);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Open {
     cause: Digest,
-    /// Seq of the delivery's record.
+    /// Sequence number of the delivery's record.
     seq: u64,
     /// Number of tool calls (or responses) of the run at the delivery.
     count: u64,

@@ -9,8 +9,8 @@ use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::time::Deadline;
 
-/// How many items of one type are kept, not counting tool calls and the latest item of each prompt.
-/// Each kept item adds to the size of a checkpoint.
+/// Most items of one type, other than tool calls, that are kept; the latest item of each prompt is
+/// kept in any case. Each kept item adds to the size of a checkpoint.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.
@@ -41,7 +41,7 @@ impl<T> Recent<T> {
     }
 }
 
-/// A counter per prompt.
+/// One counter per prompt; the index is the number of the prompt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct PerPrompt(Vec<u64>);
 
@@ -70,7 +70,7 @@ pub(super) struct Totals {
     pub(super) patterns: PerPrompt,
 }
 
-/// The items of one type in a session that belong to one prompt.
+/// The tool calls, feedback, assessments, guidance or patterns (`T`) of a session on one prompt.
 pub struct Slice<'a, T> {
     session: &'a Session,
     prompt: u8,
@@ -78,12 +78,12 @@ pub struct Slice<'a, T> {
 }
 
 impl<'a, T: SliceItem> Slice<'a, T> {
-    /// The items that are kept, oldest first.
+    /// The items that the session still keeps, oldest first.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &'a T> + use<'a, T> {
         T::recent(self.session, self.prompt)
     }
 
-    /// The latest item.
+    /// The latest item; `None` if there is none.
     pub fn latest(&self) -> Option<&'a T> {
         self.all().next_back()
     }
@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// A type of item that a session keeps.
+/// A type of item that a session keeps, such as tool calls, feedback and guidance.
 pub trait SliceItem: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
     fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_>;

@@ -20,8 +20,8 @@ pub const MAX_PROMPTS: usize = 16;
 /// Most created files that are remembered; beyond that, the oldest is forgotten.
 pub const MAX_CREATED_FILES: usize = 16;
 
-/// Most providers that are remembered per created file; beyond that, the file makes no provider
-/// due.
+/// Most providers per created file that are remembered as having delivered feedback since. Once
+/// there are this many, the file makes no other provider due.
 const MAX_ANNOUNCERS: usize = 32;
 
 /// How many bytes of the name of a file or prompt are kept.
@@ -31,7 +31,7 @@ const MAX_NAME_BYTES: usize = 256;
 pub(super) struct State {
     #[serde(with = "checkpoint::identity")]
     pub(super) identity: Option<RunIdentity>,
-    /// Names of the run's prompts. The number of a prompt is its index here.
+    /// Names of the prompts that the run has been on. A prompt's index here is its number.
     prompts: Vec<CompactString>,
     /// Number of the current prompt.
     pub(super) prompt: u8,
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub(super) cadence: Cadence,
     pub(super) ledger: Ledger,
     pub(super) outcomes: Outcomes,
-    /// The deadline and the seq of the record that set it.
+    /// The deadline, and the sequence number of the record that set it.
     pub(super) deadline: Option<(Deadline, u64)>,
     pub(super) files: Vec<CreatedFile>,
     pub(super) delivery_totals: DeliveryTotals,
@@ -89,7 +89,7 @@ impl State {
         self.prompts.get(usize::from(self.prompt)).map_or("", |name| name)
     }
 
-    /// The number of a prompt that was entered before.
+    /// The number of a prompt; `None` if the run was never on it.
     pub(super) fn known_prompt(&self, name: &str) -> Option<u8> {
         let known = self.prompts.iter().position(|known| known == name);
         known.and_then(|at| u8::try_from(at).ok())
@@ -113,7 +113,7 @@ impl State {
         self.patterns.push(self.prompt, pattern);
     }
 
-    /// Fills in what feedback that was made by hand leaves out: time, call index and prompt.
+    /// Sets the time, call index and prompt of feedback where its maker left them out.
     pub(super) fn complete_feedback(&mut self, feedback: &mut Feedback, now: Timestamp) {
         let prompt = match feedback.prompt_name() {
             "" => self.prompt,

@@ -6,7 +6,7 @@ use midcourse_core::{
 
 use crate::replay::replay;
 
-/// A typical run of a coding agent, long enough for every window to be full.
+/// A typical run of a coding agent, long enough to fill every list of recent items in the engine.
 fn mid_run() -> Engine {
     let mut text = String::from("user: fix the failing tests\ndeadline 2h\n");
     for n in 0..200 {

@@ -10,7 +10,7 @@ use midcourse_core::{
 
 const POINT: DecisionPoint = DecisionPoint::PreToolSelection;
 
-/// The confidence of a classifier after a trajectory, if it applies.
+/// The confidence with which a classifier applies after a trajectory; `None` if it does not apply.
 fn classified(classifier: &dyn Classifier, notation: &str) -> Option<f64> {
     let template = PromptTemplate::new("a", "b").unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped());

@@ -8,7 +8,7 @@ use midcourse_core::{
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The messages after a record at `ms`.
+/// The messages that the agent gets after a record at `ms` milliseconds.
 fn messages(engine: &mut Engine, ms: u64, payload: TrajectoryPayload) -> Vec<String> {
     let seq = engine.trajectory().latest_seq() + 1;
     let record = TrajectoryRecord::new(seq, Timestamp::from_unix_ms(ms), payload);

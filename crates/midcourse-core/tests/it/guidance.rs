@@ -72,7 +72,8 @@ fn guidance_is_ordered_by_priority_and_only_the_best_of_a_category_is_delivered(
         ],
         DeliveryPolicy::default(),
     );
-    // `more_confident` has the category of `first`, `unsure` is below 0.5, and three is the limit.
+    // `more_confident` and `first` have the same category, so only one of them delivers; `unsure`
+    // has a confidence below 0.5; and at most three messages are delivered.
     assert_eq!(delivering(engine, POINT), ["more_confident", "middle", "also_middle"]);
 }
 
@@ -111,7 +112,7 @@ fn a_provider_delivers_only_at_its_decision_points() {
 fn turns_of(config: GuidanceProviderConfig) -> Vec<u64> {
     let mut engine = engine(vec![config], DeliveryPolicy::default());
     let mut turns = Vec::new();
-    // A call is three records.
+    // A call is three records, so the provider is evaluated three times per call.
     for record in parse_notation("6x bash ls -> a").unwrap() {
         for _ in engine.step(&record, Some(POINT)).deliveries {
             turns.push(engine.trajectory().turn_count());

@@ -20,7 +20,7 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
     records
 }
 
-/// The number of calls before each message, and the message's first sentence.
+/// The first sentence of each message, after the number of calls before the message.
 fn sentences(messages: &[Message]) -> Vec<String> {
     let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
     messages
@@ -133,7 +133,7 @@ fn shadow_deliveries_are_repeated_after_the_next_launch() {
         let causes = messages.iter().filter_map(|message| message.why.clone());
         causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
     };
-    // In shadow mode the messages follow one ladder, as they would live.
+    // In shadow mode messages are counted per cause, as they would be live.
     let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
     assert_eq!(causes(&in_shadow), first);
     assert_eq!(causes(&messages), first);

@@ -223,7 +223,7 @@ impl Run {
     }
 }
 
-/// What the model counts.
+/// Totals of a run, as the model counts them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) calls: u64,

@@ -1,4 +1,4 @@
-//! Several prompts in one run: counts, history and cadence are kept per prompt, and the engine
+//! Several prompts in one run: counts, history and triggers are kept per prompt, and the engine
 //! switches to the prompt that a record names.
 
 use midcourse_core::{
@@ -106,7 +106,7 @@ fn an_engine_switches_to_the_prompt_that_a_record_names() {
     let mut both = engine().with_prompt(prompt("second", "B"));
     assert_eq!(deliveries(&mut both, &records), expected("B"));
     assert_eq!(both.prompt().name(), "agent:first");
-    // If no prompt has that name, the providers stay the same, and their cadence starts anew.
+    // If no prompt has that name, the providers stay the same, and their triggers count anew.
     assert_eq!(deliveries(&mut engine(), &records), expected("A"));
 }
 

@@ -114,8 +114,8 @@ proptest! {
         run in random_run(30),
         next in random_run(30),
     ) {
-        // `Resume` comes first because it ends the wait for feedback on the latest call, which gets
-        // only one feedback, in shadow mode or not.
+        // `Resume` ends the wait for feedback on the latest call. Otherwise only `silent` could
+        // still deliver it: a call gets one feedback, and in shadow mode it already had one.
         let run = [run, vec![(1, RandomEvent::Resume)]].concat();
         let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());
@@ -252,13 +252,13 @@ proptest! {
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // The brackets are dropped when the name is rendered, which must not change the
-            // cadence.
+            // The brackets are dropped when the name is rendered, which must not change when the
+            // provider is due.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
-        // A switch of the prompt would start another cadence, so prompt switches are left out.
+        // Triggers count per prompt, which this model does not do, so prompt switches are left out.
         let records: Vec<_> = records(&run)
             .into_iter()
             .filter(|r| !matches!(r.payload, TrajectoryPayload::ConfigApplied { .. }))

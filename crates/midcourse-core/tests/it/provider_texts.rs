@@ -61,7 +61,7 @@ fn the_deadline_observer_reports_the_remaining_time() {
     assert!(deadline_assessment(1.0).contains("You have 1 second remaining."));
 }
 
-/// The feedback of one provider on a trajectory, each with the number of calls before it.
+/// The feedback of one provider during a trajectory, each text after the number of calls so far.
 fn feedback_on(
     provider: impl FeedbackProvider + 'static,
     trigger: FeedbackTrigger,
@@ -187,7 +187,7 @@ fn a_budget_is_reported_at_50_80_95_and_100_percent() {
     );
 }
 
-/// The guidance of one provider on a trajectory, each with the number of calls before it.
+/// The guidance of one provider during a trajectory, each text after the number of calls so far.
 fn guidance_on(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
     let template =
         template().with_guidance_provider(GuidanceProviderConfig::new(provider)).unwrap();

@@ -13,12 +13,13 @@ pub(crate) struct Message {
     pub(crate) seq: u64,
     /// The name of the provider.
     pub(crate) provider: String,
-    /// The cause and the rung of the message, if it has them.
+    /// The cause, and the number of the message in the series about it; `None` if it has no cause.
     pub(crate) why: Option<(String, u8)>,
     pub(crate) text: String,
 }
 
-/// The record with a larger seq, so that seqs after it are free for the engine's own records.
+/// The record with a ten times larger sequence number, so that the numbers after it are free for
+/// the engine's own records.
 pub(crate) fn with_free_seqs(record: &TrajectoryRecord) -> TrajectoryRecord {
     TrajectoryRecord { seq: record.seq * 10, ..record.clone() }
 }

@@ -28,7 +28,7 @@ fn feedback_on_dispatched_calls_climbs_the_ladder() {
         let id = CallId::from(format!("c{n}"));
         let args = json!({"command": "make"});
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
-        // The same call reported twice is one call.
+        // A call that is reported twice counts once.
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
         let context = FeedbackContext::new(&session, &prompt, at(n));
         for feedback in collect_feedback(&context).messages {
@@ -73,7 +73,7 @@ fn parallel_calls_are_one_turn_if_the_host_marks_no_turns() {
     }
     assert_eq!(engine.trajectory().turn_count(), 1);
     assert!(engine.trajectory().patterns().is_empty());
-    // A call that never ends does not turn the rest of the run into one turn.
+    // A call whose end is never reported does not make the rest of the run one turn.
     for id in ["lost", "e"] {
         step(&mut engine, started(id));
     }
