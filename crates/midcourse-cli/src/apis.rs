@@ -58,7 +58,7 @@ impl Api {
         }
     }
 
-    /// Parses the body of a request.
+    /// Parses the body of a request; `None` if it does not have the form of this API's requests.
     pub(crate) fn parse_request(self, body: &str) -> Option<Request<'_>> {
         let request = match self {
             Self::Messages => anthropic::parse_request(body),
@@ -67,7 +67,8 @@ impl Api {
         request.map(Request::with_unique_call_ids)
     }
 
-    /// Parses the body of a response, which may have been cut off.
+    /// Parses the body of a response, as far as it was received. An HTTP error status gives a reply
+    /// with an error; `None` if the body cannot be parsed.
     pub(crate) fn parse_response(self, status: u16, body: &[u8]) -> Option<Reply> {
         let is_stream = sse::is_stream(body);
         match (status, self) {

@@ -12,24 +12,24 @@ use midcourse::{
 
 use crate::formats::events::ParsedRun;
 
-/// The engine's output after one record. Steps without output are not kept.
+/// What the engine concluded after one event of a run, if it concluded anything.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BacktestStep {
     /// Position of the event in its run, counted from 1.
     pub(crate) event: usize,
-    /// Number of tool calls that had ended by then.
+    /// Number of the run's tool calls that had ended by this event.
     pub(crate) call: u64,
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
     pub(crate) step: Step,
 }
 
-/// A message that would have been delivered.
+/// A message that the engine would have delivered if it had watched the run live.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BacktestDelivery<'a> {
     /// Position of the event after which the message would have been delivered, counted from 1.
     pub(crate) event: usize,
-    /// Number of tool calls that had ended by then.
+    /// Number of the run's tool calls that had ended by this event.
     pub(crate) call: u64,
     pub(crate) at: Timestamp,
     pub(crate) delivery: &'a Delivery,
@@ -87,7 +87,7 @@ impl BacktestReport {
     }
 }
 
-/// Replays a run. `engine` must be new.
+/// Replays a run. `engine` must be new, because an engine remembers the records it has seen.
 pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
         run;
@@ -113,9 +113,9 @@ pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     }
 }
 
-/// Steps an engine, which must be new, through a run. Each item of `events` is the position of an
-/// event in the run, counted from 1, and the event's payloads with their times. The engine may
-/// deliver after the last payload of each event.
+/// Feeds a run to an engine, which must be new. Each item of `events` is an event's position in the
+/// run, counted from 1, and its payloads with their times. The engine may deliver messages after
+/// the last payload of each event.
 pub(crate) fn step_events<P>(
     engine: &mut Engine,
     identity: &RunIdentity,
@@ -134,7 +134,8 @@ where
             let is_last = payloads.peek().is_none();
             let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
             let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
-            // The engine's own records get the next sequence numbers.
+            // The engine's own records come directly after the record that caused them, so the
+            // run's next record is numbered after those.
             let next_seq = step.records.last().map_or(seq, |record| record.seq).saturating_add(1);
             if step != Step::default() {
                 let call = engine.trajectory().tool_call_count();

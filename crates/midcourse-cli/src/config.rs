@@ -40,14 +40,15 @@ pub(crate) use trust::{Approval, Trusted};
 pub(crate) struct Config {
     pub(crate) mode: Mode,
     pub(crate) budget: Budget,
-    /// Duration from the start of the run. The code that starts the run computes the point in time.
+    /// The time that a run has, from its start.
     pub(crate) deadline: Option<Duration>,
     pub(crate) analysis: TrajectoryAnalysisConfig,
     pub(crate) messages: MessageLimits,
     pub(crate) providers: ProviderSettings,
 }
 
-/// Limits on messages. `None` means that the host's limit applies.
+/// Limits on messages. Where a limit is `None`, the limit of the host (such as Claude Code)
+/// applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MessageLimits {
     /// Minimum number of tool calls between the first and the second message about one cause.
@@ -61,7 +62,7 @@ pub(crate) struct MessageLimits {
 }
 
 impl MessageLimits {
-    /// The host's policy, with the limits that are set here replacing the host's.
+    /// The host's policy, in which the limits that are set here replace the host's.
     fn over(self, host: DeliveryPolicy) -> DeliveryPolicy {
         let Self { cooldown_calls, max_per_decision, max_deliveries, max_chars } = self;
         let DeliveryPolicy { feedback, mut guidance, mut ledger, .. } = host;
@@ -77,7 +78,7 @@ impl MessageLimits {
 }
 
 impl Config {
-    /// The configuration that midcourse ships with.
+    /// The configuration that applies if there is no configuration file.
     pub(crate) fn shipped() -> Self {
         Self {
             mode: Mode::default(),
@@ -103,15 +104,15 @@ impl Config {
         self.engine_for(DeliveryPolicy::default())
     }
 
-    /// An engine with this configuration. `host` is the host's own policy; limits that the
-    /// configuration sets replace the host's.
+    /// An engine with this configuration. `host` has the limits of the agent's host; those that the
+    /// configuration sets take precedence.
     pub(crate) fn engine_for(&self, host: DeliveryPolicy) -> Engine {
         let messages = MessageSettings {
             providers: self.providers.clone(),
             delivery: self.messages.over(host),
         };
         let mut analysis = self.analysis.clone();
-        // The drift provider depends on the drift pattern, so enable its detection.
+        // The drift provider works only if drift is detected, so enable the detection with it.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
         let prompt = Prompt::new(messages.template(self.budget));
         Engine::new(prompt, analysis).with_mode(self.mode)

@@ -28,7 +28,7 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
         .map_or_else(|| at.unix_ms().to_string(), |at| format!("{at:.3}"))
 }
 
-/// Formats a duration in at most two units.
+/// Formats a duration in at most two units, such as hours and minutes.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
@@ -77,7 +77,7 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     line
 }
 
-/// Describes a record: a label of at most nine characters, and a text.
+/// Describes a record for the terminal: a label of at most nine characters, and a text.
 pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {

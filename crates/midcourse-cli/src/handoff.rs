@@ -8,18 +8,18 @@
 
 use midcourse::{AgentMessage, DataDir, DecisionPoint, Event, Store, TrajectoryPayload};
 
-/// The kind and key of the event with which the proxy records that it sees a run.
+/// The kind and key of the event by which the proxy records that a run's requests go through it.
 pub(crate) const PROXY_ATTACHED: (&str, &str) = ("proxy_attached", "run");
 
-/// Prefix of the first path segment in a proxy's URL.
+/// Start of the access token, which is the first path segment of a proxy's URLs.
 pub(crate) const PATH_PREFIX: &str = "midcourse-";
 
-/// The environment variable with the proxy's URL. Claude Code is the only host with hooks and a
-/// proxy.
+/// The environment variable in which a hook looks for the proxy's URL. It is Claude Code's, because
+/// only Claude Code can have hooks and a proxy at once.
 const ADDRESS_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
-/// Whether the proxy, and not the hook, delivers messages about these events. `is_expected` says
-/// that the launch has a proxy that delivers.
+/// Whether the proxy, and not the hook, delivers messages about these events. `is_expected` is true
+/// if the agent was started with a proxy that delivers.
 pub(crate) fn is_handed_over(
     data_dir: Option<&DataDir>,
     is_expected: bool,
@@ -29,7 +29,8 @@ pub(crate) fn is_handed_over(
     if is_expected && points.next() == Some(DecisionPoint::PreRender) {
         return true;
     }
-    // A project can set this variable, so it is only a hint; the store has the answer.
+    // A project can set this variable to anything, so it only saves opening the store; the proxy's
+    // own event in the store decides.
     let address = std::env::var(ADDRESS_VARIABLE).unwrap_or_default();
     let (Some(data_dir), Some(first), true) =
         (data_dir, events.first(), address.contains(PATH_PREFIX))
@@ -41,8 +42,8 @@ pub(crate) fn is_handed_over(
     store.is_some_and(|store| store.has_fact(first.run.run_id.as_str(), kind, key).unwrap_or(false))
 }
 
-/// Changes a hook's events so that nothing is delivered after them. Removes the model's messages
-/// and starts of turns, because the proxy reports these itself, together with its deliveries.
+/// Changes a hook's events so that no message is delivered after them. Removes assistant messages
+/// and starts of turns, because the proxy reports these itself.
 pub(crate) fn record_only(events: &mut Vec<Event>) {
     events.retain(|event| match &event.payload {
         TrajectoryPayload::MessageAppended { message } => {

@@ -40,14 +40,14 @@ pub(crate) enum Host {
     Demo,
 }
 
-/// A decoded payload.
+/// What the payload of one hook call contains.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Decoded {
     /// The events, in order. Empty if the payload contains nothing to record.
     pub(crate) events: Vec<Event>,
     /// The hook event to name in the reply. `None` if the host accepts no message in this reply.
     pub(crate) reply_event: Option<ReplyEvent>,
-    /// The host's transcript of the session, if it may contain more than the payload.
+    /// The path of the host's transcript, if it may contain something that the payload lacks.
     pub(crate) transcript: Option<PathBuf>,
     /// The agent's working directory.
     pub(crate) cwd: Option<PathBuf>,
@@ -57,8 +57,8 @@ pub(crate) struct Decoded {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookedArguments {
     pub(crate) arguments: Vec<OsString>,
-    /// Paths and contents of files that the arguments refer to. Paths are relative to the launch's
-    /// folder.
+    /// Files that the arguments refer to, each as path and content. The caller writes them into the
+    /// folder that it passed to `install_hooks`.
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
@@ -127,7 +127,7 @@ impl Host {
         counts_tokens || matches!(self, Self::Codex)
     }
 
-    /// Adds what only the transcript contains. `tail` is the last part of the transcript.
+    /// Adds the events that only the transcript reports. `tail` is the end of the transcript.
     #[must_use]
     pub(crate) fn add_transcript(
         self,
@@ -167,8 +167,8 @@ impl Host {
         }
     }
 
-    /// Adds hooks that run `hook_command` to the host's arguments. `folder` is the folder of the
-    /// launch, where the caller writes the returned files.
+    /// Adds hooks that run `hook_command` to the host's arguments. The caller must write the
+    /// returned files into `folder`.
     pub(crate) fn install_hooks(
         self,
         program: &OsStr,
@@ -195,8 +195,8 @@ impl Host {
         }
     }
 
-    /// Creates an event. An event without an id is recorded only once if it is reported twice in a
-    /// row, because hooks may be installed twice.
+    /// Creates an event. Hooks may be installed twice and then report everything twice, so an event
+    /// without a key is dropped if it equals the one before it.
     fn event(
         self,
         channel: Channel,
@@ -208,8 +208,8 @@ impl Host {
         if event.fact.is_some() { event } else { event.deduped() }
     }
 
-    /// Creates an unread event from a payload that cannot be decoded, in its session's run if the
-    /// session id can be found.
+    /// Stores a payload that cannot be decoded as it is, as an `Unread` event. It belongs to the
+    /// run of its session, if the session id can be found.
     fn unread(self, bytes: &[u8], at: Timestamp) -> Decoded {
         let run = session_id_in(bytes).map_or_else(
             || RunIdentity::root(format!("{}.unread", self.name())),
@@ -226,15 +226,15 @@ impl Decoded {
         Self { events: Vec::new(), reply_event: None, transcript: None, cwd: None }
     }
 
-    /// A payload with one event. `reply` is `None` if the host does not read the reply: then no
-    /// message can be delivered.
+    /// The result for a payload with one event. `reply` is `None` if the host ignores the hook's
+    /// reply, so that no message can be delivered.
     fn one(mut event: Event, reply: Option<(ReplyEvent, DecisionPoint)>) -> Self {
         let (reply_event, decision_point) = reply.unzip();
         event.decision_point = decision_point;
         Self { events: vec![event], reply_event, ..Self::nothing() }
     }
 
-    /// The id of the run that has an unread event; `None` if the payload was decoded.
+    /// The id of the run that got the payload as an `Unread` event; `None` if it was decoded.
     pub(crate) fn unread_run(&self) -> Option<&str> {
         self.events.iter().find_map(|event| {
             let is_unread = matches!(event.payload, TrajectoryPayload::Unread { .. });

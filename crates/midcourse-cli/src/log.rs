@@ -19,7 +19,7 @@ const MAX_LOG_LEN: u64 = 1024 * 1024;
 const MAX_LINE_CHARS: usize = 500;
 
 pub(crate) struct Log {
-    /// Possible log files. The first one that can be written is used.
+    /// Where to write the log, in order of preference. The first file that can be written is used.
     files: Vec<PathBuf>,
     writer: String,
 }
@@ -62,7 +62,7 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
         builder.create(folder)?;
     }
     if file.metadata().is_ok_and(|found| found.len() > MAX_LOG_LEN) {
-        // This fails if another process has just renamed the file.
+        // Fails if another process has just renamed the file; then there is nothing left to do.
         let _ = fs::rename(file, file.with_extension("log.old"));
     }
     let mut options = OpenOptions::new();

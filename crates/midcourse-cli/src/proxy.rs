@@ -117,7 +117,8 @@ fn max_wait_in_environment() -> Option<NonZeroU64> {
     std::env::var(MAX_WAIT_VARIABLE).ok()?.parse().ok()
 }
 
-/// Forwards all traffic without recording. Used instead of a proxy that keeps crashing.
+/// Forwards all traffic without recording. `midcourse run` uses this if its proxy process keeps
+/// crashing.
 pub(crate) fn forward_only(
     listener: TcpListener,
     token: String,
@@ -132,7 +133,8 @@ pub(crate) fn forward_only(
     }
 }
 
-/// Serves until a signal arrives or, with `ends_when_orphaned`, until [`orphaned`] returns.
+/// Serves until a signal arrives. With `ends_when_orphaned`, also ends some time after the process
+/// that started the proxy is gone.
 fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Result<()> {
     // One thread is enough for the traffic of agents, and avoids waking other threads.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -150,7 +152,7 @@ fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Res
         }
         anyhow::Ok(())
     })?;
-    // This drops the open exchanges, which records that they were cut off.
+    // This drops requests that are still open; each is then recorded as cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
@@ -175,8 +177,8 @@ async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Returns once the parent process is gone and no request has arrived for a day. Until then, the
-/// agent may still be running without `midcourse run` and need the proxy to reach its model.
+/// Returns once the parent process is gone and no request has arrived for a day. The agent may
+/// outlive `midcourse run`, and it reaches its model only through the proxy.
 #[cfg(unix)]
 async fn orphaned(server: &Server) {
     const CHECK_INTERVAL: Duration = Duration::from_secs(60);

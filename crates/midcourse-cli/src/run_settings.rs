@@ -26,8 +26,8 @@ pub(crate) struct RunSettings {
     pub(crate) launch_id: Option<String>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) config: Config,
-    /// The keys that are set, as canonical TOML; empty if none is set. [`Config::parse`] of this
-    /// text gives `config`.
+    /// The keys that configuration files or options set, as TOML; empty if none is set.
+    /// [`Config::parse`] of this text gives `config`.
     pub(crate) config_text: String,
     /// Whether a proxy delivers the messages, so that hooks only record.
     pub(crate) proxy_delivers: bool,
@@ -37,7 +37,7 @@ pub(crate) struct RunSettings {
 }
 
 impl RunSettings {
-    /// The configuration that midcourse ships with, and no deadline.
+    /// The settings that apply if there is no configuration file, without a deadline.
     pub(crate) fn shipped() -> Self {
         Self {
             launch_id: None,
@@ -49,15 +49,16 @@ impl RunSettings {
         }
     }
 
-    /// The settings for one event: those of its launch or, without a launch, those found for the
-    /// agent's working directory.
+    /// The settings for one event: those of the `midcourse run` that started the agent, or else
+    /// those found for the agent's working directory.
     pub(crate) fn for_event(
         data_dir: Option<&DataDir>,
         launch_id: Option<&str>,
         cwd: Option<&Path>,
     ) -> Self {
         let Some(id) = launch_id else {
-            // With an empty path, no project's file is found.
+            // Without a working directory, only the user's file applies: an empty path has no
+            // project file.
             let cwd = cwd.unwrap_or_else(|| Path::new(""));
             return data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd));
         };
@@ -68,8 +69,8 @@ impl RunSettings {
         }
     }
 
-    /// Settings for a launch whose own settings cannot be loaded. They deliver nothing, because the
-    /// launch may have been started with `--shadow`.
+    /// Settings that deliver nothing, for an agent started by `midcourse run` whose settings cannot
+    /// be loaded: it may have been started with `--shadow`.
     fn shadow(problem: String) -> Self {
         let overrides = Overrides { mode: Some(Mode::Shadow), ..Overrides::default() };
         let warnings = vec![format!("messages are recorded and not delivered: {problem}")];
@@ -89,8 +90,8 @@ impl RunSettings {
         Layer::read(path).map(Self::from_layer)
     }
 
-    /// The settings from a recorded configuration. If the text is invalid, or valid only in another
-    /// release, the result is the shipped configuration with a warning.
+    /// The settings from a recorded configuration. If the text is not valid in this release, the
+    /// result is the default configuration with a warning.
     pub(crate) fn from_text(text: &str) -> Self {
         if text.is_empty() {
             return Self::shipped();
@@ -125,15 +126,15 @@ impl RunSettings {
         if overrides == Overrides::default() {
             return self;
         }
-        // `config_text` is always valid.
+        // The default is never used, because `config_text` is always valid.
         let layer = Layer::parse(&self.config_text).unwrap_or_default();
         let Self { config, config_text, warnings, .. } =
             Self::from_layer(layer.overlaid_with(overrides.layer()));
         Self { config, config_text, warnings: [self.warnings, warnings].concat(), ..self }
     }
 
-    /// The engine for a run. `host` is the host's own policy. A subagent has no budget: budgets
-    /// apply to the agent that the user started.
+    /// The engine for a run. `host` has the limits of the agent's host. A subagent gets no budget:
+    /// budgets apply only to the agent that the user started.
     pub(crate) fn engine(&self, host: DeliveryPolicy, is_subagent: bool) -> Engine {
         if is_subagent {
             let config = Config { budget: Budget::default(), ..self.config.clone() };

@@ -14,7 +14,7 @@ use midcourse::{PatternType, TrajectoryRecord};
 pub(crate) use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
 pub(crate) use parse::parse_scenarios;
 
-/// A run with its expectation.
+/// A short run, and which messages midcourse should give in it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scenario {
     /// Unique among the scenarios that are evaluated together.
@@ -28,7 +28,7 @@ pub(crate) struct Scenario {
     pub(crate) events: Vec<Vec<TrajectoryRecord>>,
 }
 
-/// The expectation of a scenario.
+/// Which messages midcourse should give in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// No message is expected.
@@ -39,7 +39,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Whether a message with this cause is among the expected ones.
+    /// Whether a message with this cause was expected.
     pub(crate) fn includes(&self, cause: &str) -> bool {
         match self {
             Self::Quiet => false,

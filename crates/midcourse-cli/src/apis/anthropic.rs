@@ -125,15 +125,17 @@ fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     Some(blocks.into_iter().filter_map(|block| block.text).collect())
 }
 
-/// Parses the messages of a request, in order, into items.
+/// Reads the messages of a request one after the other and collects the texts, tool calls and tool
+/// results in them.
 #[derive(Default)]
 struct Reader<'a> {
     body: &'a str,
     items: Vec<Item<'a>>,
     tail_start: usize,
-    /// Whether the client sends messages with the role `system`.
+    /// Whether one of the messages has the role `system`. Only then may guidance be added as such a
+    /// message.
     has_system_messages: bool,
-    /// Whether the current turn contains thinking.
+    /// Whether the model has sent thinking blocks since the user's last text.
     has_thinking: bool,
     /// Where to insert text into the last content block, if that block is a tool result.
     last_result: Option<InsertionPoint>,
@@ -148,7 +150,7 @@ impl<'a> Reader<'a> {
         };
         self.has_system_messages |= role == Role::System;
         self.last_result = None;
-        // A user message that contains more than tool results begins a new turn.
+        // Tool results continue the current turn; anything else in a user message begins a new one.
         let mut has_text = message.content.get().starts_with('"');
         if has_text {
             self.items.push(Item::Message { role, text: message.content });
@@ -190,8 +192,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where to insert guidance into this request. `None` if the last message is the assistant's:
-    /// the client has then written the beginning of the response itself.
+    /// Where to insert guidance into this request. `None` if the last message has the role
+    /// `assistant`: the model would continue that message, so nothing may come after it.
     fn insertion_point(&self, last: &MessageWire<'a>, messages: &str) -> Option<InsertionPoint> {
         match (last.role.as_ref(), self.last_result) {
             ("assistant", _) => None,

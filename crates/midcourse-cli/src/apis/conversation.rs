@@ -16,24 +16,25 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::reply::Reply;
 use super::request::{Item, Request, Role, args_of, numbered_id, result_of, text_of};
 
-/// Minimum number of known messages and calls for detecting a compaction (the loss of half of
-/// them).
+/// A request that lacks most of the known messages and calls is taken as a compaction of the
+/// conversation, but only if at least this many were known.
 const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
 /// Prefixes of notes that clients write into user messages, each with the message kind that the
 /// note is stored as.
 const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
 
-/// Everything known about one conversation.
+/// What earlier requests and replies of one conversation contained. Clients send the whole history
+/// with every request; this tells what is new in it.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Conversation {
     /// Digests of the messages in the latest request and in its reply, in order.
     messages: Vec<u64>,
     /// Message digest → how often the message has occurred so far.
     occurrences: HashMap<u64, u32>,
-    /// Call id → arguments, as digests.
+    /// Digest of each call id → digest of the call's arguments.
     calls: HashMap<u64, u64>,
-    /// Call id → result, as digests.
+    /// Digest of each call id → digest of the call's result.
     results: HashMap<u64, u64>,
     /// Number of tool calls in the latest request and in its reply.
     call_count: usize,
@@ -52,10 +53,11 @@ pub(crate) struct RequestDelta {
 #[derive(Debug)]
 pub(crate) struct ObservedEvent {
     pub(crate) payload: TrajectoryPayload,
-    /// The key by which the store dedupes the event. `None` if the store derives it from the
-    /// payload.
+    /// The store drops a second event with the same key. `None` if the store derives the key from
+    /// the payload.
     pub(crate) fact_key: Option<String>,
-    /// Whether the model sees the event in this request for the first time.
+    /// Whether the event comes after the model's last message, so that this request is the first to
+    /// show it to the model.
     pub(crate) is_new_to_model: bool,
 }
 
@@ -102,18 +104,19 @@ impl Conversation {
         Some(matches)
     }
 
-    /// The fact key (for deduplication) of the first user message in a request.
+    /// The key by which the store drops duplicates of the request's first user message.
     pub(crate) fn first_user_key(request: &Request<'_>) -> Option<String> {
         digests_by(request, Role::User).next().map(|digest| message_key(digest, 0))
     }
 
-    /// The fact key (for deduplication) of the last assistant message in a request.
+    /// The key by which the store drops duplicates of the request's last assistant message.
     pub(crate) fn last_assistant_key(request: &Request<'_>) -> Option<String> {
         digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Adds a request to the conversation and returns what is new in it. With `with_user_messages`
-    /// false, user and system messages are left out, because hooks report them.
+    /// Adds a request to the conversation and returns what is new in it. `with_user_messages` is
+    /// false if hooks already report the user and system messages; no events are made for these
+    /// then.
     pub(crate) fn apply_request(
         &mut self,
         request: &Request<'_>,
@@ -121,8 +124,8 @@ impl Conversation {
     ) -> RequestDelta {
         let messages = message_digests(request);
         let prefix = self.messages.iter().zip(&messages).take_while(|(a, b)| a == b).count();
-        // Known messages that no longer have their old position. If one reappears later in the
-        // request, it is not new.
+        // How often each known message occurs after the common beginning. If such a message appears
+        // later in the request, it was only moved and is not new.
         let mut displaced: HashMap<u64, u32> = HashMap::new();
         for digest in self.messages.iter().skip(prefix) {
             *displaced.entry(*digest).or_default() += 1;
@@ -192,8 +195,8 @@ impl Conversation {
         RequestDelta { is_compacted, events }
     }
 
-    /// Adds the reply to the conversation and returns its events. The client's next request will
-    /// contain the reply's messages and calls.
+    /// Adds the reply to the conversation, so that its messages and calls are not new when the
+    /// client sends them back in the next request. Returns the reply's events.
     pub(crate) fn apply_reply(&mut self, reply: Reply) -> Vec<ObservedEvent> {
         let mut fact_key = None;
         // Clients drop a response that was cut off, so the next request will not contain it.
@@ -256,7 +259,8 @@ fn message_digests(request: &Request<'_>) -> Vec<u64> {
     request.items.iter().filter_map(digest).collect()
 }
 
-/// The fact key of a message: its digest, and the number of equal messages before it.
+/// The key by which the store drops duplicates of a message: its digest, and the number of equal
+/// messages before it in the conversation.
 fn message_key(digest: u64, earlier: u32) -> String {
     format!("message:{digest:016x}:{earlier}")
 }

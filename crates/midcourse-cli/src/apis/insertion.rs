@@ -12,14 +12,14 @@ pub(crate) struct InsertionPoint {
     form: Form,
 }
 
-/// The place of inserted text, which determines the JSON syntax around it.
+/// What surrounds the inserted text, which determines the JSON to write around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Before the closing quote of a JSON string.
     StringEnd,
     /// Before the closing bracket of a list of content blocks.
     NewBlock,
-    /// After a field of a JSON object without a `content` field, which is added.
+    /// After a field of a JSON object that has no `content` field. The text becomes that field.
     NewContentField,
     /// Before the closing bracket of the list of messages. Adds a message with this role.
     NewMessage(&'static str),
@@ -35,8 +35,8 @@ pub(crate) struct Insertion {
 }
 
 impl InsertionPoint {
-    /// At the end of a message's content. `None` unless the content is a string or a list with at
-    /// least one block.
+    /// A position at the end of a message's content. `None` unless the content is a string or a
+    /// list with at least one block.
     pub(super) fn at_end_of_content(body: &str, content: &str) -> Option<Self> {
         let last = offset_in(body, content)?.checked_add(content.len())?.checked_sub(1)?;
         let form = if content.starts_with('"') {
@@ -49,24 +49,25 @@ impl InsertionPoint {
         Some(Self { offset: last, form })
     }
 
-    /// Directly after a field's value, in a JSON object that has no `content` field.
+    /// A position directly after a field's value, in a JSON object that has no `content` field.
     pub(super) fn after_field(body: &str, value: &str) -> Option<Self> {
         let offset = offset_in(body, value)?.checked_add(value.len())?;
         Some(Self { offset, form: Form::NewContentField })
     }
 
-    /// A new message at the end of the list of messages.
+    /// A position after the last message, at which a new message with this role is added.
     pub(super) fn as_last_message(body: &str, messages: &str, role: &'static str) -> Option<Self> {
         let offset = offset_in(body, messages)?.checked_add(messages.len())?.checked_sub(1)?;
         Some(Self { offset, form: Form::NewMessage(role) })
     }
 
-    /// Whether more than one text can be inserted here. A second `content` field would be invalid.
+    /// Whether more than one text can be inserted here. Not if the text becomes the `content`
+    /// field, because an object cannot have two.
     pub(super) fn accepts_several(&self) -> bool {
         self.form != Form::NewContentField
     }
 
-    /// Creates the insertion of a text at this point.
+    /// The bytes to insert so that this text appears at this point.
     pub(crate) fn insertion(&self, text: &str) -> Insertion {
         let json = match self.form {
             Form::StringEnd => {

@@ -145,8 +145,8 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     })
 }
 
-/// Where to insert guidance into this request. `None` if the last message is the assistant's: the
-/// client has then written the beginning of the response itself.
+/// Where to insert guidance into this request. `None` if the last message has the role `assistant`:
+/// the model would continue that message, so nothing may come after it.
 fn insertion_point(body: &str, last: &MessageWire<'_>) -> Option<InsertionPoint> {
     match (last.role.as_ref(), last.content) {
         ("assistant", _) => None,
@@ -245,7 +245,7 @@ struct PartialCall {
     index: Option<usize>,
     id: String,
     name: String,
-    /// The JSON received so far.
+    /// The call's arguments: the part of their JSON that was received so far.
     arguments: String,
 }
 

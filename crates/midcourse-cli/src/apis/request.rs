@@ -33,14 +33,14 @@ pub(crate) struct Request<'a> {
     pub(crate) has_response_format: bool,
     pub(crate) message_count: usize,
     pub(crate) items: Vec<Item<'a>>,
-    /// Index in `items` of the first item after the model's last message. The model has not seen
-    /// the items from there on.
+    /// Index in `items` of the first item after the model's last message. This request is the first
+    /// to show the model the items from there on.
     pub(crate) tail_start: usize,
     /// Where to insert text that is meant for this request only; `None` if nothing can be inserted.
     pub(crate) insertion_point: Option<InsertionPoint>,
 }
 
-/// One element of a conversation.
+/// A message, a tool call or a tool result in a request.
 #[derive(Debug)]
 pub(crate) enum Item<'a> {
     Message {
@@ -73,9 +73,8 @@ pub(crate) enum Role {
 }
 
 impl Item<'_> {
-    /// The digest by which a message is recognised in later requests. It ignores differences in
-    /// escaping and trimming of assistant messages, which clients may change when they send them
-    /// back.
+    /// The digest by which a message is recognised in later requests. Clients may change the
+    /// escaping and trim assistant messages when they send them back, so the digest ignores both.
     pub(super) fn message_digest(role: Role, text: &RawValue) -> u64 {
         match role {
             Role::Assistant => Self::assistant_digest(&text_of(text)),
@@ -155,15 +154,15 @@ pub(crate) const fn is_unique_call_id(id: &str) -> bool {
     id.len() >= MIN_UNIQUE_ID_LEN
 }
 
-/// Deserialises a field that may be `null`: `null` becomes `Some`, and only a missing field becomes
-/// `None`.
+/// Deserialises a field so that `None` always means that the field is missing; `null` becomes
+/// `Some`.
 pub(super) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The unique id of the `count`th call with the id `id`.
+/// The id that replaces `id` for the `count`th call that has it, such as `ID#2` for the second.
 pub(super) fn numbered_id(id: &str, count: usize) -> String {
     format!("{id}#{count}")
 }

@@ -13,8 +13,8 @@ const APIS: [Api; 2] = [Api::Messages, Api::ChatCompletions];
 #[derive(Debug, Clone)]
 enum Step {
     Message(String),
-    /// Results of parallel calls. The flag says whether the result is sent as a list of blocks
-    /// instead of a string.
+    /// Parallel calls: the text of each result, and whether the result is sent as a list of content
+    /// blocks instead of a string.
     Calls(Vec<(String, bool)>),
 }
 

@@ -58,7 +58,7 @@ fn run_agent(directory: &Path) -> Result<ExitCode> {
     let settings = RunSettings::shipped().for_new_launch(Some(started.after(DEADLINE)), false);
     let program = std::env::current_exe().context("cannot find the midcourse program")?;
     let mut command = Command::new(program);
-    // If saving fails, the hooks deliver nothing, and the summary says why.
+    // If saving the settings fails, the hooks deliver nothing, and the summary says why.
     let _ = settings.save(&data_dir);
     command.args(["demo", "--agent"]).arg(directory);
     command.env(LAUNCH_VARIABLE, settings.launch_id.as_deref().unwrap_or_default());

@@ -49,7 +49,7 @@ fn parse_percent(text: &str) -> Result<f64> {
     }
 }
 
-/// A scenario, the name of its file, and its result.
+/// A scenario, the name of the file that contains it, and its result.
 struct Evaluated {
     file: String,
     scenario: Scenario,
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     Ok(failures.is_empty())
 }
 
-/// Reads the scenarios of all files. Each comes with the name of its file.
+/// Reads all scenarios, each with the name of the file that contains it.
 fn read_files(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
     let mut scenarios = Vec::new();
     let mut positions: BTreeMap<String, String> = BTreeMap::new();

@@ -29,10 +29,12 @@ use crate::run_settings::RunSettings;
 pub(super) use arguments::{Arguments, hook_command};
 use guard::{Pending, Timeout};
 
-/// Extra time for spilling events (writing them to the spill folder) after the timeout.
+/// Extra time after the timeout for writing events that could not be stored to the spill folder,
+/// from which they are imported later.
 const SPILL_TIME: Duration = Duration::from_millis(250);
 
-/// The share of the timeout that waiting for the store may take. The rest is for spilling events.
+/// The share of the timeout for waiting until the store is unlocked. In the rest, events that could
+/// not be stored are written to the spill folder.
 const STORE_SHARE: f32 = 0.75;
 
 /// The reply for the host, and the lines for `hook.log`.
@@ -42,7 +44,7 @@ struct Report {
     warnings: Vec<String>,
 }
 
-/// Runs the hook. `words` are the arguments after `midcourse hook`. Never fails.
+/// Runs the hook. `words` are the arguments after `midcourse hook`. The exit code is always 0.
 pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let parsed = match arguments::parse(words) {
         Ok(parsed) => parsed,
@@ -76,7 +78,8 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads and decodes the payload, stores its events, runs the engine and encodes the reply.
+/// Does the hook's work: reads and decodes the payload, stores its events, runs the engine and
+/// encodes the reply.
 fn step(
     arguments: &Arguments,
     problem: Option<String>,
@@ -122,8 +125,8 @@ fn step(
     }
     warnings.extend(settings.record_in(&mut events));
     for event in &mut events {
-        // Set the key now: if the event is spilled too, the copy must have the same key to be
-        // deduped.
+        // Set the key now. If the event is stored and also written to the spill folder, both copies
+        // then have the same key, and the import drops the second.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
     }
     guard::set_pending(pending, events.clone());

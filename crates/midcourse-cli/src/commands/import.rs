@@ -158,7 +158,7 @@ fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
         run_id: None,
         source: Source::new("import", Channel::Import),
         at,
-        // The version of records that were written before records had a version.
+        // For records that name no version: they were written before there were versions.
         schema_version: 0,
         decision_point: None,
     };

@@ -21,7 +21,8 @@ pub(super) fn data_dir() -> Result<DataDir> {
     Ok(data_dir)
 }
 
-/// Opens the store for reading, after importing spilled events. Fails if there is no store.
+/// Opens the store for reading, after importing events from the spill folder, where they are
+/// written while the store is locked. Fails if there is no store.
 pub(super) fn to_read() -> Result<Store> {
     if let Some(store) = existing()? {
         return Ok(store);
@@ -33,7 +34,8 @@ pub(super) fn to_read() -> Result<Store> {
     )
 }
 
-/// Opens the store for reading, after importing spilled events; `None` if there is no store yet.
+/// Opens the store for reading, after importing events from the spill folder; `None` if there is no
+/// store yet.
 pub(super) fn existing() -> Result<Option<Store>> {
     let data_dir = data_dir()?;
     if has_spilled(&data_dir)
@@ -44,7 +46,7 @@ pub(super) fn existing() -> Result<Option<Store>> {
     Store::open_read_only(&data_dir).with_context(|| data_dir.path().display().to_string())
 }
 
-/// Opens the store for writing, after importing spilled events.
+/// Opens the store for writing, after importing events from the spill folder.
 pub(super) fn to_write() -> Result<Store> {
     to_write_in(&data_dir()?)
 }

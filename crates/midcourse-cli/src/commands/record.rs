@@ -66,8 +66,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Parses a line into events. With `--run`, an invalid line is stored as an unread event of that
-/// run.
+/// Parses a line into events. With `--run`, a line that is not valid is stored as it is, as an
+/// `Unread` event of that run.
 fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
     let source = Source::new(&arguments.host, Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
@@ -96,8 +96,8 @@ struct Recorder {
     store: StoreSettings,
     settings: RunSettings,
     engine: SyncedEngine,
-    /// Engine for subagents, without a budget: budgets apply only to the agent that the user
-    /// started.
+    /// The engine for runs of subagents. It has no budget, because budgets apply only to the agent
+    /// that the user started.
     subagent_engine: SyncedEngine,
     /// Runs for which this process has already checked whether settings must be recorded.
     seen_runs: HashSet<RunId>,
@@ -161,7 +161,7 @@ impl Recorder {
     }
 }
 
-/// Whether the store has the run. If the store cannot be opened now, assumes that it has.
+/// Whether the store has the run. If the store cannot be opened now, returns true.
 fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
     match Store::open_read_only(data_dir) {
         Ok(Some(store)) => store.run(run_id.as_str()).map_or(true, |run| run.is_some()),

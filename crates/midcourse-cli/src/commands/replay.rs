@@ -43,8 +43,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = stdout().lock();
     let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
     for input in &records {
-        // The replay produces the engine's own records again, so the recorded ones are only
-        // compared.
+        // The engine's own records are not replayed: the replay produces them again. The messages
+        // in the recorded ones are compared with the new messages.
         if input.record.payload.is_conclusion() {
             recorded.extend(message_of(&input.record.payload));
             continue;
@@ -91,7 +91,7 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// The host's own limits on messages; the default limits without a host.
+/// How many messages this host allows, and how long they may be; the defaults without a host.
 fn host_policy(host: Option<Host>) -> DeliveryPolicy {
     host.map(Host::delivery_policy).unwrap_or_default()
 }
@@ -99,7 +99,7 @@ fn host_policy(host: Option<Host>) -> DeliveryPolicy {
 /// An engine that follows the configurations recorded in the run.
 struct Replay {
     engine: Engine,
-    /// The host whose limits on messages apply.
+    /// The host whose limits on messages apply; `None` for the default limits.
     host: Option<Host>,
     is_child: bool,
     /// Whether an engine monitored the run when it was recorded. If so, the records contain the
@@ -111,8 +111,8 @@ impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // A host has limits because it keeps hook messages for the rest of the session. They do not
-        // apply to a proxy, whose messages are in one request only.
+        // These limits are for hosts, which keep a hook's messages for the rest of the session.
+        // Runs that were observed by a proxy have the default limits.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
         let engine = RunSettings::shipped().engine(host_policy(host), is_child);
@@ -122,7 +122,8 @@ impl Replay {
 
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
         let InputRecord { record, source, decision_point } = input;
-        // Other programs record configurations too. Only midcourse's own are for this engine.
+        // Other programs record configurations too. Only those that midcourse recorded can be
+        // applied.
         let is_ours = source.as_ref().is_some_and(|source| source.channel() == Channel::Settings);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {

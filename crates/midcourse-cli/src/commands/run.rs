@@ -66,13 +66,14 @@ pub(super) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// The data directory and the settings with which a launch is recorded.
+/// What a launch needs to be recorded: the data directory and the settings.
 struct Recording {
     data_dir: DataDir,
     settings: RunSettings,
     folder: LaunchFolder,
-    /// Kept open while the command runs, so that no hook is the first to open the database and has
-    /// to recover the write-ahead log. `None` if the store cannot be opened; the hooks report why.
+    /// Kept open while the command runs, so that no hook has to recover the write-ahead log, as the
+    /// first process to open the database must. `None` if the store cannot be opened; the hooks
+    /// then report why.
     _store: Option<Store>,
 }
 
@@ -142,7 +143,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
         if observed.proxy {
-            // If this fails, the runs have no recorded end, which does no other harm.
+            // If this fails, the runs only lack a recorded end.
             let _ = end::record(data_dir, settings, started, &ended);
         }
         summary::print(data_dir, settings, started, &ended, observed);
@@ -161,9 +162,9 @@ impl Recording {
     }
 }
 
-/// Prepares the recording. The outer error is about a file or value that the user gave: the command
-/// is not started, so that the user can correct it. After an inner error the command runs without
-/// recording.
+/// Prepares the recording. The outer error means that a file or value given by the user is wrong,
+/// and the command must not be started. The inner error means that the command can run, but is not
+/// recorded.
 fn prepare_recording(
     arguments: &Arguments,
     proxy_delivers: bool,

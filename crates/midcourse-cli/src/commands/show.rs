@@ -115,7 +115,8 @@ fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[Strin
     Ok(())
 }
 
-/// Adds the tool call that a record starts; removes the one that it ends.
+/// Updates the list of running tool calls: adds the call that a record starts, or removes the call
+/// that it ends.
 fn update_open_calls(open_calls: &mut Vec<String>, payload: &TrajectoryPayload) {
     let name =
         |tool: &str| payload.call_id().map(|id| format!("{tool} ({id})")).unwrap_or_default();

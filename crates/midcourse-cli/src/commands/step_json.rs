@@ -16,7 +16,7 @@ pub(super) struct Position<'a> {
     pub(super) call: u64,
 }
 
-/// All lines of a step: faults, outcomes, patterns, deliveries.
+/// The JSON lines for one step of the engine: faults, outcomes, patterns, deliveries.
 pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
     let faults = step.faults.iter().map(|fault| ("fault", fault_fields(fault)));
     let outcomes = step.outcomes.iter().map(|outcome| ("outcome", outcome_fields(outcome)));
@@ -53,8 +53,8 @@ fn pattern_fields(pattern: &TrajectoryPattern) -> Value {
            "evidence": pattern.evidence()})
 }
 
-/// `delivery_seq` is the sequence number of the delivery's own record. The line about the
-/// delivery's outcome refers to it.
+/// The fields of a delivery's line. `delivery_seq` is the sequence number of the delivery's own
+/// record, by which a later line about its outcome refers to it.
 fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
     let (kind, confidence) = match delivery {
         Delivery::Feedback { .. } => ("feedback", None),

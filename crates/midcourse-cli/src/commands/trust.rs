@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 fn approve(path: &Path, skip_question: bool) -> Result<()> {
     let file = ProjectFile::read(path)?;
-    // Only a valid file can be approved, so that no part of an approved file is ignored.
+    // Reject an invalid file: parts of it would have no effect although the user approved them.
     file.config()?;
     let data_dir = open::data_dir()?;
     let path = file.path().display().to_string();

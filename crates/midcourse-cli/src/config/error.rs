@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-/// How many characters of a line an error shows. The file may contain anything, even one huge line.
+/// How many characters of the wrong line an error shows, because a line may be very long.
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub(crate) struct InvalidConfig {
     pub(super) problem: String,
     /// The beginning of the wrong line.
     shown: String,
-    /// Number of characters to mark.
+    /// How many characters to underline, from `column` on.
     width: usize,
 }
 
@@ -50,7 +50,7 @@ impl InvalidConfig {
         Self {
             line: before.matches('\n').count().saturating_add(1),
             column,
-            // serde calls a key a "field".
+            // serde's message says "field" where TOML says "key".
             problem: error.message().replacen("unknown field", "unknown key", 1),
             shown: line.chars().take(MAX_SHOWN_CHARS).collect(),
             width: wrong.chars().count().max(1),
@@ -69,7 +69,7 @@ impl fmt::Display for InvalidConfig {
         }
         let number = line.to_string();
         let margin = " ".repeat(number.len());
-        // Tabs are kept, so that the mark is in the right column at every tab width.
+        // Keep tabs in the indentation, so that the mark is below the wrong part at any tab width.
         let indent: String =
             shown.chars().take(column - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let mark = "^".repeat((*width).min(room.saturating_sub(*column)).max(1));

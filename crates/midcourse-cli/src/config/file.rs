@@ -13,7 +13,7 @@ pub(super) const MAX_FILE_LEN: u64 = 1024 * 1024;
 
 const FILE_NAME: &str = "midcourse.toml";
 
-/// Reads a file that the user named, which may be a pipe.
+/// Reads a file that the user named on the command line, which may be a pipe.
 pub(super) fn read_named(path: &Path) -> io::Result<String> {
     read_text(File::open(path)?)
 }
@@ -28,8 +28,8 @@ pub(super) fn read_found(path: &Path) -> io::Result<Option<String>> {
     }
     let mut options = OpenOptions::new();
     options.read(true);
-    // Opening a pipe blocks until it has a writer. A pipe may have replaced the file since the
-    // check.
+    // Do not block if the file was replaced by a pipe after the check above: opening a pipe waits
+    // for a writer.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,

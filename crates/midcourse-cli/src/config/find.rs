@@ -22,8 +22,8 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
         Ok(layer) => found = layer,
         Err(error) => warnings.push(skipped(&error)),
     }
-    // In the folder of the user's file, the search for a project's file finds the user's file
-    // again.
+    // The agent may work in the folder of the user's own file. The search for a project's file then
+    // finds the user's file, which was read already.
     let is_users = |path: &PathBuf| *path == file::real_path(&data_dir.config_file());
     if let Some(path) = ProjectFile::find(cwd).filter(|path| !is_users(path)) {
         match projects_file(data_dir, &path) {

@@ -28,7 +28,8 @@ impl Overrides {
         let mut budget = Table::new();
         for (key, amount) in [("calls", calls), ("tokens", tokens)] {
             if let Some(amount) = amount {
-                // TOML integers are i64. A larger amount is never reached by a run.
+                // TOML has no integers above `i64::MAX`. No run gets that far, so a larger amount
+                // is cut.
                 let amount = i64::try_from(amount.get()).unwrap_or(i64::MAX);
                 budget.insert(key.to_owned(), Value::Integer(amount));
             }

@@ -106,7 +106,7 @@ fn set<T>(target: &mut T, value: Option<T>) {
 }
 
 impl ProvidersWire {
-    /// The shipped providers with the keys of these tables applied.
+    /// The providers as midcourse ships them, changed by the keys that these tables set.
     pub(super) fn over_shipped(self) -> ProviderSettings {
         let mut providers = ProviderSettings::default();
         let all = &mut providers;
@@ -153,8 +153,8 @@ impl ProvidersWire {
 }
 
 impl DeadlineWire {
-    /// Without a trigger, the provider delivers at fixed fractions of the available time; with a
-    /// trigger, whenever the trigger is due.
+    /// Applies the keys. With `trigger`, the provider delivers as often as the trigger says;
+    /// without it, when fixed fractions of the available time have passed.
     fn apply_to(self, setting: &mut FeedbackSetting<DeadlineFeedback>) {
         let Self { enabled, warning_threshold, trigger } = self;
         let seconds = warning_threshold.map(|duration| duration.0.as_secs_f64());

@@ -26,7 +26,7 @@ fn keys<'a>(tables: impl IntoIterator<Item = &'a toml::Table>) -> BTreeSet<Strin
     tables.into_iter().flat_map(|table| table.keys().cloned()).collect()
 }
 
-/// The table at this path, from each example that contains it.
+/// Finds the table at this path in every example file that contains it.
 fn tables<'a>(examples: &'a [toml::Table], path: &[&str]) -> Vec<&'a toml::Table> {
     let find = |example: &'a toml::Table| {
         path.iter().try_fold(example, |table, name| table.get(*name)?.as_table())

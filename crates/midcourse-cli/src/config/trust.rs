@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::file::{self, ProjectFile};
 use midcourse::{DataDir, sync_folder};
 
-/// Version of the list's format.
+/// Version of the file format of the list of approved files.
 const VERSION: u32 = 1;
 
-/// The list of approved files.
+/// The configuration files that the user has approved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trusted {
     /// Path → hash of the approved bytes.
@@ -72,12 +72,12 @@ impl Trusted {
         Ok(Self { files: wire.files })
     }
 
-    /// Whether this file is approved with its current bytes.
+    /// Whether the user approved this file as it is now.
     pub(crate) fn has(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some_and(|approved| *approved == hash(file))
     }
 
-    /// Whether this path was approved, with these or other bytes.
+    /// Whether the user approved a file at this path, even if it has changed since.
     pub(super) fn knows(&self, file: &ProjectFile) -> bool {
         self.hash_of(file).is_some()
     }
@@ -98,7 +98,7 @@ impl Trusted {
         })
     }
 
-    /// Approves a file with the bytes that were read from it.
+    /// Approves a file, as long as it contains exactly the bytes that were read from it.
     pub(crate) fn approve(data_dir: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
         let path = file.path().to_str().map(ToOwned::to_owned);
         let path =
@@ -122,7 +122,8 @@ fn unusable(path: &Path, error: io::Error) -> TrustError {
     TrustError::Unusable { file: path.display().to_string(), error }
 }
 
-/// Changes the list under a lock. Readers see either the old list or the new one.
+/// Reads, changes and writes the list under a lock. Readers need no lock: they see either the old
+/// list or the new one.
 fn change<T>(
     data_dir: &DataDir,
     change: impl FnOnce(&mut BTreeMap<String, String>) -> T,
@@ -150,7 +151,7 @@ fn change<T>(
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut new = open_private(&temporary)?;
-    // If an earlier process was killed, the temporary file may already exist and be longer.
+    // The temporary file may be left over from a process that was killed, and may be longer.
     new.set_len(0)?;
     new.write_all(bytes)?;
     new.sync_all()?;

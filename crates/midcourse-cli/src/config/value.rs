@@ -13,8 +13,8 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use crate::duration::parse_duration;
 
-/// Maximum of count settings. It is larger than any run, so a threshold of this size disables its
-/// detector.
+/// Largest value of settings that count something. No run gets that far, so a threshold of this
+/// size disables its detector.
 const MAX_COUNT: u32 = 1_000_000;
 
 /// Visitor for a whole number from `from` to `to`, both included.
@@ -46,7 +46,7 @@ impl Visitor<'_> for WholeNumber {
 
 fn count_up_to<'de, D: Deserializer<'de>>(value: D, to: u32) -> Result<NonZeroU32, D::Error> {
     let number = value.deserialize_i64(WholeNumber { from: 1, to: to.into() })?;
-    // The visitor has checked the range.
+    // The fallback is never used, because the visitor has checked the range.
     Ok(u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
 }
 
@@ -194,8 +194,8 @@ fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Er
     Ok(trigger)
 }
 
-/// Defines a wrapper type for a value that is read with a function, so that the value can be
-/// optional: serde does not apply `deserialize_with` to the inside of an `Option`.
+/// Defines a wrapper type whose value is read with a function. It makes optional settings possible:
+/// serde does not apply `deserialize_with` to the inside of an `Option`.
 macro_rules! optional {
     ($name:ident($kind:ty) = $read:ident) => {
         pub(super) struct $name(pub(super) $kind);

@@ -70,7 +70,7 @@ struct AnalysisWire {
     failing_exit_is_output: bool,
     #[serde(rename = "detect_drift")]
     watch_drift: bool,
-    /// Filled from the separate table `[tools]`.
+    /// Not a key of this table: taken from the separate table `[tools]`.
     #[serde(skip)]
     tools: ToolSettings,
 }

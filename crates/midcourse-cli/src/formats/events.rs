@@ -45,18 +45,19 @@ pub(crate) struct ParsedEvent {
     /// Position in the line's list of events, counted from 1, including skipped events.
     pub(crate) position: usize,
     pub(crate) at: Timestamp,
-    /// The records to make of the event: for a tool call, its start and its end.
+    /// The payloads of the records that the event becomes, such as the start and the end of a tool
+    /// call.
     pub(crate) payloads: Vec<TrajectoryPayload>,
 }
 
 impl ParsedRun {
-    /// Whether the line is invalid and contains no event before the error.
+    /// Whether the line is so damaged that no event could be read.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.parse_error.is_some()
     }
 
     /// Converts the run to records for a store. Each record has a key (its call id or position), so
-    /// that a second import adds no duplicates.
+    /// that importing the run again adds no duplicates.
     pub(crate) fn into_records(self) -> Vec<ForeignRecord> {
         let source = Source::new(self.source.as_deref().unwrap_or("import"), Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
@@ -131,7 +132,8 @@ fn into_string(text: Option<AnyText<'_>>) -> String {
 /// Parses one line. If the run has no dates, `now` is its start. If it has no id, `line_number`
 /// becomes part of its id.
 pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
-    // Nearly every line is valid UTF-8, and checking that is much faster than the lossy conversion.
+    // Try the fast check first: nearly every line is valid UTF-8, and the lossy conversion is much
+    // slower.
     let line = match std::str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(line),
@@ -160,8 +162,7 @@ pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> Parsed
     ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error: error }
 }
 
-/// Converts events to payloads. Needs the events in order, because turns and call ids depend on
-/// earlier events.
+/// Converts the events of one run, in order: turns and call ids depend on the events before.
 struct EventConverter<'a> {
     started_at: Timestamp,
     /// Time of the previous event, used for events without a time.

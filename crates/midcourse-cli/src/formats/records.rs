@@ -18,7 +18,7 @@ pub(crate) struct LineDefaults {
     pub(crate) source: Source,
     pub(crate) at: Timestamp,
     pub(crate) schema_version: u32,
-    /// `None` if no engine monitors the records as they are read.
+    /// The point at which messages may be delivered after a record; `None` if none may be.
     pub(crate) decision_point: Option<DecisionPoint>,
 }
 
@@ -110,7 +110,7 @@ fn parse_payload(
     }
 }
 
-/// Whether the payload has a kind that this release does not know, perhaps from a newer release.
+/// Whether this release does not know the payload's kind, perhaps because a newer one wrote it.
 fn has_unknown_kind(payload: &Value) -> bool {
     let kind = payload.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| !TrajectoryPayload::KINDS.contains(&kind))

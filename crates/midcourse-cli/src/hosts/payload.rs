@@ -57,8 +57,8 @@ pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
 }
 
-/// Events for the token usage of the latest model responses in the host's transcript. Each event's
-/// key is the response's id, so a response counts once however often the transcript is read.
+/// Makes an event of the token usage of each of the latest model responses in the transcript. The
+/// response's id is the key, so that the store counts no response twice.
 pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Vec<Event> {
     let older = responses.len().saturating_sub(MAX_RESPONSES);
     let usage_event = |(response, usage): (String, Usage)| {

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplyEvent(pub(super) &'static str);
 
-/// Do not add other fields: Codex drops a reply with an unknown field.
+/// Codex drops a reply with a field that it does not know, so add none.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReplyWire<'a> {

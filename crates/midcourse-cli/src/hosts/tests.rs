@@ -23,7 +23,7 @@ fn at() -> Timestamp {
     Timestamp::from_unix_ms(1_790_000_000_000)
 }
 
-/// The names of a client's captured sessions.
+/// The names of the sessions that were captured from this client.
 fn sessions(client: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder(client)).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());

@@ -7,7 +7,7 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 /// Maximum size of a decompressed body, because a small body can expand enormously.
 const MAX_DECOMPRESSED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Decompresses a body, up to the first error. `None` if the encoding is unknown.
+/// Decompresses a body, or as much of it as is valid. `None` if the encoding is unknown.
 pub(super) fn decompress(bytes: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
     match encoding.map(|name| name.trim().to_ascii_lowercase()).as_deref() {
         None | Some("" | "identity") => Some(bytes),
@@ -27,8 +27,8 @@ pub(super) fn decompress(bytes: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u
     }
 }
 
-/// Reads until the end or the first error. The beginning of a stream that was cut off is still
-/// useful.
+/// Reads until the end or the first error, because the beginning of a body that was cut off is
+/// still worth recording.
 fn read_available(input: impl Read) -> Vec<u8> {
     let mut out = Vec::new();
     let _ = input.take(MAX_DECOMPRESSED_BYTES).read_to_end(&mut out);

@@ -42,12 +42,12 @@ impl FeedbackCache {
         self.entries().insert(CallKey::new(call, first_user_key), (run.clone(), text));
     }
 
-    /// Keeps only the entries of runs for which `is_kept` returns true.
+    /// Removes the feedback of runs for which `is_kept` returns false.
     pub(super) fn retain(&self, is_kept: impl Fn(&RunId) -> bool) {
         self.entries().retain(|_, (run, _)| is_kept(run));
     }
 
-    /// The insertions that repeat already delivered feedback in this request.
+    /// Where and what to insert so that feedback delivered in earlier requests is in this one too.
     pub(super) fn insertions(&self, api: Api, body: &[u8]) -> Vec<Insertion> {
         // Parsing the body is expensive, so skip it if there is no feedback.
         if self.entries().is_empty() {

@@ -20,7 +20,7 @@ pub(super) enum Job {
 pub(super) struct QueuedJob {
     pub(super) job: Job,
     pub(super) bytes: usize,
-    /// Total bytes of all queued jobs.
+    /// Bytes of all jobs in the queue together, shared by all of them.
     pub(super) total: Arc<AtomicUsize>,
 }
 
@@ -30,20 +30,20 @@ impl Drop for QueuedJob {
     }
 }
 
-/// The channel for the recorder's reply to a request that waits for its insertions.
+/// Passes insertions from the recorder to a request that is held until it gets them.
 pub(super) struct PendingReply {
     pub(super) is_expired: Arc<AtomicBool>,
     pub(super) sender: Option<oneshot::Sender<Vec<Insertion>>>,
 }
 
 impl PendingReply {
-    /// Whether the request has been forwarded already because it had waited long enough.
+    /// Whether the request was forwarded without insertions because it had waited too long.
     pub(super) fn is_expired(&self) -> bool {
         self.is_expired.load(Ordering::SeqCst)
     }
 
-    /// Sends the insertions to the waiting request. Returns false if the request was already
-    /// forwarded without them.
+    /// Passes the insertions to the request. Returns false if it was already forwarded without
+    /// them.
     pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
         self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
     }

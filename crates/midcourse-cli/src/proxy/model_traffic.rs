@@ -13,7 +13,7 @@ use super::response_copy::ResponseCopy;
 /// A request to a model API, before it is parsed.
 pub(super) struct ModelRequest {
     pub(super) api: Api,
-    /// The session id that Claude Code sends as a header; `agent` is the subagent's id.
+    /// The ids of the session and of the subagent, which Claude Code sends as headers.
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) encoding: Option<String>,

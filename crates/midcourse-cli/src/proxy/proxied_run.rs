@@ -15,11 +15,11 @@ use serde_json::Value;
 
 use super::feedback_cache::FeedbackCache;
 
-/// How many of a run's last records are searched for guidance that was not yet sent in a request.
+/// When a run is continued, how many of its last records are searched for guidance that no request
+/// has contained yet.
 const RECENT_RECORDS: u64 = 64;
 
-/// Minimum and maximum length, in bytes, of a text in a call's arguments that may be a subagent's
-/// task.
+/// A text in a call's arguments may be a subagent's task if its length in bytes is in this range.
 const MIN_TASK_LEN: usize = 16;
 const MAX_TASK_LEN: usize = 64 * 1024;
 
@@ -27,13 +27,13 @@ pub(super) struct ProxiedRun {
     pub(super) run: RunIdentity,
     pub(super) api: Api,
     pub(super) conversation: Conversation,
-    /// Delivered feedback, for each call whose result it is about.
+    /// For each call: the feedback delivered about its result, which every later request repeats.
     feedback: Vec<(CallId, Vec<Delivery>)>,
-    /// Cache of feedback for requests that cannot wait for the recorder.
+    /// A copy of the feedback for requests that are forwarded without waiting for the recorder.
     cache: FeedbackCache,
-    /// The fact key (for deduplication) of the first user message in the latest request.
+    /// The key by which the store drops duplicates of the first user message.
     first_user_key: Option<String>,
-    /// Guidance that is recorded but was not yet sent in a request.
+    /// Guidance that is recorded as delivered and goes into the next request.
     pending_guidance: Vec<Delivery>,
     request_count: usize,
     /// Whether the store has the run's first record.
@@ -44,7 +44,7 @@ pub(super) struct ProxiedRun {
     /// Tool calls of the latest reply that have no result yet, each with the texts in its arguments
     /// that may be a subagent's task.
     open_calls: Vec<(CallId, Vec<String>)>,
-    /// When the run was last used: the value of `ProxiedRuns::clock` at that time.
+    /// The number of requests of all runs when this run was last used; the lowest is dropped first.
     pub(super) last_used: u64,
 }
 
@@ -131,12 +131,12 @@ impl ProxiedRun {
         }
     }
 
-    /// Restores guidance that was chosen before a tool call ran, to be sent together with its
-    /// result.
+    /// Restores guidance that was recorded before a tool call and that no request has contained
+    /// yet.
     fn restore_guidance(&mut self, recent: &[StoredRecord]) {
         for stored in recent {
             match stored.clone().into_record().payload {
-                // A turn starts with a request, and that request contained all pending guidance.
+                // A turn starts with a request, which contained all guidance recorded before.
                 TrajectoryPayload::TurnStarted => self.pending_guidance.clear(),
                 TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
                     if guidance.decision_point == DecisionPoint::PreToolExecution =>
@@ -148,8 +148,8 @@ impl ProxiedRun {
         }
     }
 
-    /// Takes a recorded delivery, to be inserted into all later requests (feedback) or into the
-    /// next one (guidance).
+    /// Takes a recorded message. Feedback is inserted into all later requests, guidance into the
+    /// next one only.
     pub(super) fn deliver(&mut self, delivery: Delivery) {
         let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
             return self.pending_guidance.push(delivery);
@@ -161,7 +161,8 @@ impl ProxiedRun {
         }
     }
 
-    /// Puts all feedback of the run into the cache, for requests that cannot wait for the recorder.
+    /// Copies the run's feedback to the cache, which serves requests that are forwarded without
+    /// waiting for the recorder.
     pub(super) fn publish_feedback(&self) {
         for (call, deliveries) in &self.feedback {
             if let Some(text) = Delivery::labelled_text(deliveries) {
@@ -195,7 +196,7 @@ impl ProxiedRun {
         if points.end.is_some() { std::mem::take(&mut self.pending_guidance) } else { Vec::new() }
     }
 
-    /// If the latest request failed, makes its guidance pending again.
+    /// If the latest request failed, its guidance goes into the next request again.
     pub(super) fn reclaim_guidance(&mut self) {
         if let Some(last) = &mut self.last_attempt
             && last.state == AttemptState::Failed
@@ -239,7 +240,8 @@ impl ProxiedRun {
             self.last_attempt.as_ref().is_some_and(|last| last.state != AttemptState::Completed);
         if has_new_items || !is_retry {
             let turn = self.event(at, TrajectoryPayload::TurnStarted);
-            // Hooks report the same turn with the same key, so the store dedupes it.
+            // Hooks report this turn with the same key, so that the store keeps only one of the
+            // two.
             events.push(match first_new_result(request) {
                 Some(call) => turn.with_fact(format!("after:{call}")),
                 None => turn,
@@ -311,8 +313,8 @@ impl ProxiedRun {
         self.event(at, prepared)
     }
 
-    /// The events for a reply. If there is a message about one of its tool calls, the message is
-    /// inserted together with the call's result.
+    /// The events for a reply. A message chosen because of one of the reply's tool calls goes into
+    /// the next request, which contains the call's result.
     pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
         let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
         self.open_calls = open.collect();
@@ -345,13 +347,14 @@ impl ProxiedRun {
         }
     }
 
-    /// Creates an event without a decision point, so that no message is delivered after it. Callers
-    /// may set a decision point.
+    /// Creates an event after which no message is delivered, unless the caller sets its decision
+    /// point.
     fn event(&self, at: Timestamp, payload: TrajectoryPayload) -> Event {
         Event::new(self.run.clone(), source(self.api), at, payload)
     }
 
-    /// The tool call without a result whose arguments contain this text as a subagent's task.
+    /// The open tool call that started a subagent with this text as its task, judged by the texts
+    /// in the call's arguments.
     pub(super) fn call_delegating(&self, text: &str) -> Option<&CallId> {
         // Sharing a few words is not enough: one text must contain the other, and the contained one
         // must be at least half as long.

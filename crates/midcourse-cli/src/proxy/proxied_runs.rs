@@ -30,7 +30,7 @@ const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(super) struct ProxiedRuns {
     runs: HashMap<RunId, ProxiedRun>,
-    /// Call id → run.
+    /// The run in which each tool call was made, by call id.
     calls: HashMap<String, RunId>,
     /// Number of requests so far, used to find the least recently used runs.
     clock: u64,
@@ -84,14 +84,14 @@ impl ProxiedRuns {
             match stored {
                 Some(Ok((_, None))) => {}
                 Some(Ok((store, Some(summary)))) => run.resume(store, &summary).ok()?,
-                // The run may have earlier feedback, which must be restored from the store before
-                // going on.
+                // The store cannot be read, so it is not known whether the run has earlier
+                // feedback, which would have to be in this request.
                 Some(Err(_)) => return None,
                 None if request.tail_start > 0 => return None,
                 None => {}
             }
-            // A subagent's hooks may report after its first request, so check whether its parent
-            // run has hooks.
+            // A subagent's first request may come before its first hook event. Its run has hooks if
+            // its parent's run has.
             let parent = run.run.parent_run_id.clone().filter(|_| session.is_some());
             let parent = parent.and_then(|parent| store?.run(parent.as_str()).ok().flatten());
             if parent.is_some_and(|parent| Host::named(&parent.host).is_some()) {
@@ -110,7 +110,7 @@ impl ProxiedRuns {
         Some(id)
     }
 
-    /// Remembers the run of these calls. `calls` are in order, newest first.
+    /// Remembers that these calls belong to `run`. `calls` must be in order, newest first.
     pub(super) fn add_calls<'a>(&mut self, calls: impl Iterator<Item = &'a str>, run: &RunId) {
         for call in calls {
             if self.calls.get(call).is_some_and(|known| known == run) {
@@ -160,8 +160,8 @@ impl ProxiedRuns {
         best.map(|(run, _)| run.run.clone())
     }
 
-    /// The identity of a new run. It is a child run if it opens with a task that another run
-    /// delegated.
+    /// The identity of a new run. If its first message is a task that a tool call of another run
+    /// delegates, it is a child of that run.
     fn new_identity(&self, request: &Request<'_>) -> RunIdentity {
         let text = request.first_user_text().unwrap_or_default();
         let text = text.trim();

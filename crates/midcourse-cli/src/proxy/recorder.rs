@@ -22,12 +22,12 @@ use super::worker::Worker;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// How many jobs may be queued, and how many bytes they may have in total. If the queue is full,
-/// requests pass unrecorded; the client's next request contains their content again.
+/// Limits of the queue: jobs, and their bytes in total. If it is full, requests are forwarded but
+/// not recorded; the client's next request contains the same history again.
 const MAX_QUEUED_JOBS: usize = 4_096;
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// A handle to the worker thread.
+/// Sends model traffic to the thread that records it.
 #[derive(Clone)]
 pub(super) struct Recorder {
     jobs: SyncSender<QueuedJob>,
@@ -52,7 +52,7 @@ impl Recorder {
         let worker = Worker::new(data_dir, run_settings, Arc::clone(&log), feedback.clone());
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             worker.run(&worker_jobs);
-            // Only `finish` receives this, so sending may fail.
+            // This fails if nobody waits for the thread any more; only `finish` does.
             let _ = stopped_sender.send(());
         })?;
         Ok(Self {
@@ -66,7 +66,7 @@ impl Recorder {
         })
     }
 
-    /// Records a request and waits up to `max_wait` for the text to insert into it.
+    /// Sends a request to the recorder and waits up to `max_wait` for the text to insert into it.
     pub(super) async fn record_request(
         &self,
         request: ModelRequest,
@@ -78,8 +78,8 @@ impl Recorder {
         let reply = PendingReply { is_expired: Arc::clone(&is_expired), sender: Some(sender) };
         let (api, body) = (request.api, request.body.clone());
         let is_modifiable = request.is_modifiable();
-        // Earlier feedback is inserted into every request, even if the recorder does not reply in
-        // time.
+        // Feedback from earlier requests must be in this one too, even if the recorder does not
+        // answer in time.
         let earlier =
             || if is_modifiable { self.feedback.insertions(api, &body) } else { Vec::new() };
         if !self.send(Job::Request { number, at: now(), request, reply }, body.len()) {
@@ -90,8 +90,8 @@ impl Recorder {
             Ok(Ok(insertions)) => insertions,
             _ => {
                 is_expired.store(true, Ordering::SeqCst);
-                // If a reply was sent before `close`, its deliveries count as delivered, so it must
-                // be used.
+                // The recorder may have answered just before `close`. It then counts the messages
+                // as delivered, so they must be inserted.
                 receiver.close();
                 receiver.try_recv().unwrap_or_else(|_| earlier())
             }
@@ -128,7 +128,8 @@ impl Recorder {
     }
 }
 
-/// A recorded request that has no response yet. Dropping it records that the client disconnected.
+/// A recorded request that has no response yet. If it is dropped before the response ends, the
+/// response is recorded as cut off by the client.
 pub(super) struct Exchange {
     recorder: Recorder,
     number: u64,

@@ -15,7 +15,7 @@ const MAX_COPIED_BYTES: usize = 32 * 1024 * 1024;
 /// The error recorded for a response if the client disconnects before its end.
 pub(super) const CLIENT_DISCONNECTED: &str = "the client disconnected";
 
-/// The received part of a response body.
+/// A copy of a response body, as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct ResponseCopy {
     pub(super) chunks: Vec<Bytes>,
@@ -33,7 +33,7 @@ impl ResponseCopy {
     }
 }
 
-/// A request body whose beginning has already been read.
+/// A request body that is forwarded although its beginning was already taken from the stream.
 pub(super) struct PartlyRead {
     pub(super) start: Option<Bytes>,
     pub(super) rest: Incoming,
@@ -100,7 +100,8 @@ impl Body for CopiedBody {
                 if let Some(chunk) = frame.data_ref() {
                     self.copy.push(chunk);
                 }
-                // If the body has ended, it is not polled again, so end the copy now.
+                // A body that has ended may not be polled again, so this is the last chance to end
+                // the copy.
                 if self.body.is_end_stream() {
                     self.end(None);
                 }

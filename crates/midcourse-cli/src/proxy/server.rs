@@ -49,7 +49,8 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
 ];
 
 pub(super) struct Server {
-    /// Hash of the access token. Comparing hashes takes constant time.
+    /// Hash of the access token. Comparing hashes takes the same time for every wrong token, so the
+    /// time reveals nothing about the right one.
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
     recorder: Option<Recorder>,
@@ -117,8 +118,8 @@ impl Server {
         }
     }
 
-    /// Forwards a request. An error closes the connection without a response, as if the server were
-    /// unreachable.
+    /// Forwards a request. On an error, the connection is closed without a response, so that the
+    /// client reacts as if the model's server were unreachable.
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -164,7 +165,8 @@ impl Server {
         (insert(&bytes, &mut insertions).into(), exchange)
     }
 
-    /// Finds the upstream of a request, and the path on that server. `None` if the token is wrong.
+    /// Finds the model server for a request, and the path on that server. `None` if the access
+    /// token in the path is wrong.
     fn route<'a>(&self, target: &'a str) -> Option<(&Upstream, &'a str)> {
         let (token, rest) = target.strip_prefix('/')?.split_once('/')?;
         (blake3::hash(token.as_bytes()) == self.token).then_some(())?;
@@ -174,7 +176,7 @@ impl Server {
         Some((upstream, path))
     }
 
-    /// Logs and records that the upstream sent no response.
+    /// Logs and records that the model server sent no response.
     fn fail(&self, upstream: &Upstream, exchange: Option<Exchange>, error: Failure) -> Failure {
         let why = error_chain(&*error);
         self.log.write(&format!("no response from {}: {why}", upstream.server()));
@@ -184,7 +186,7 @@ impl Server {
         error
     }
 
-    /// Connects client and upstream directly, for a protocol other than HTTP.
+    /// Connects client and model server directly, for a protocol other than HTTP.
     async fn upgrade(
         &self,
         upstream: &Upstream,
@@ -217,8 +219,8 @@ impl Server {
     }
 }
 
-/// Prepares the upstream's response for the client. If the request was recorded, the body is copied
-/// for the recorder.
+/// Prepares the model server's response for the client. If the request was recorded, its body is
+/// also copied for the recorder.
 fn client_response(response: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     strip_hop_by_hop(&mut parts.headers);
@@ -279,7 +281,8 @@ fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
     }
 }
 
-/// Whether a header contains a signature or a digest of the body. An insertion would invalidate it.
+/// Whether a header contains a signature or a digest of the body, which would be wrong after an
+/// insertion.
 fn is_signed(headers: &HeaderMap) -> bool {
     let is_aws_signed = text(headers, header::AUTHORIZATION.as_str())
         .is_some_and(|credentials| credentials.starts_with("AWS4-"));
@@ -305,7 +308,8 @@ fn is_websocket(headers: &HeaderMap) -> bool {
     has_token(header::CONNECTION, "upgrade") && has_token(header::UPGRADE, "websocket")
 }
 
-/// Removes hop-by-hop headers, including those listed in the header `Connection`.
+/// Removes headers that concern a single connection and must not be forwarded, including those
+/// listed in the header `Connection`.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =

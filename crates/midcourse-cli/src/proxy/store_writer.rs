@@ -60,8 +60,8 @@ impl StoreWriter {
         if self.store.is_none() && !has_just_failed {
             match Store::open(&self.data_dir, self.settings.clone()) {
                 Ok(mut store) => {
-                    // Import spilled events first, because they are older than everything recorded
-                    // from now on.
+                    // Import events from the spill folder first: they are older than what is
+                    // recorded from now on.
                     let _ = store.ingest_spilled();
                     self.failure = None;
                     self.store = Some(store);
@@ -86,8 +86,8 @@ impl StoreWriter {
             }
         }
         for event in &mut events {
-            // A commit that reported an error may have succeeded. If it is repeated, the store
-            // drops events whose keys it already has, including those that record settings.
+            // If a commit reports an error, it may have succeeded all the same. With a key, the
+            // store recognises the events when they are sent again.
             event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         }
         match Batch::new(events, &self.settings) {
@@ -99,7 +99,7 @@ impl StoreWriter {
         }
     }
 
-    /// Runs the engine on a batch and returns the engine.
+    /// Runs the engine on a batch and returns the engine, in its state after the batch.
     pub(super) fn evaluate(
         &mut self,
         run: &RunIdentity,

@@ -39,7 +39,7 @@ pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
 ];
 
-/// An environment variable and its older name. Some clients prefer the older name.
+/// The variable with the base URL of OpenAI's API, and its older name, which some clients prefer.
 pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
 
 /// The environment variable with additional certificate authorities for Node programs.
@@ -101,8 +101,8 @@ fn parse_url(text: &str) -> Result<Uri> {
     Ok(url)
 }
 
-/// Rejects URLs that lead back to this proxy, and servers that can be reached only through an
-/// unsupported kind of HTTP proxy.
+/// Rejects the URL of a midcourse proxy, which would forward to itself, and servers that can be
+/// reached only through an unsupported kind of HTTP proxy.
 fn check(url: &Uri) -> Result<()> {
     if is_proxy(url.path()) {
         anyhow::bail!("{url} is already a midcourse proxy; name the model server itself");
@@ -119,7 +119,7 @@ fn check(url: &Uri) -> Result<()> {
     Ok(())
 }
 
-/// The base URL of one API on a server that has both. OpenAI's base URL ends with the version
+/// The base URL of one API on a server that offers both. OpenAI's base URL ends with the version
 /// (`/v1`), Anthropic's does not.
 fn api_root(server: &str, api: &str) -> String {
     let server = server.trim_end_matches('/');
@@ -177,7 +177,8 @@ impl Upstream {
 /// TLS configuration with the certificate authorities of the system and the user.
 pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    // Certificates that cannot be read are skipped. If a server needs one, its error is logged.
+    // Skip certificates that cannot be read. If a server needs one of them, connecting to it fails,
+    // which is logged.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if let Some(file) = std::env::var_os(NODE_AUTHORITIES)

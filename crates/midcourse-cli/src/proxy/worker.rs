@@ -24,13 +24,13 @@ use crate::run_settings::RunSettings;
 /// Maximum number of batches in one commit.
 const MAX_GROUP_LEN: usize = 64;
 
-/// How often a commit is retried because other processes keep writing to the same run.
+/// How often a commit is tried again if other processes keep writing to the same run.
 const MAX_COMMIT_ATTEMPTS: usize = 8;
 
-/// How many bytes are kept of a request that cannot be parsed.
+/// How many bytes of a request are stored if it cannot be parsed.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// Maximum number of requests that wait for their responses.
+/// Maximum number of requests without a response that are remembered.
 const MAX_IN_FLIGHT: usize = 4_096;
 
 pub(super) struct Worker {
@@ -57,7 +57,8 @@ struct PendingBatch {
     waiting: Option<WaitingRequest>,
 }
 
-/// A request that is held until its events are evaluated and, if they have deliveries, committed.
+/// A request that is held until the engine has evaluated its events. If that results in messages,
+/// it is held until they are committed.
 struct WaitingRequest {
     reply: PendingReply,
     points: InsertionPoints,
@@ -125,17 +126,17 @@ impl Worker {
         }
         let digest = xxh3_64(&sent.body);
         let store = self.writer.open();
-        // If the run cannot be found, nothing is recorded. The client's next request contains the
-        // same content.
+        // If the run is not found, record nothing: the next request contains this history again.
         let Some(run) = self.runs.find(sent, &request, digest, store, at) else { return };
         let has_session = sent.session.is_some() || request.session.is_some();
-        // Claude Code's side requests, such as for generating a title, offer no tools.
+        // Claude Code also makes side requests, for example to generate a title. They offer no
+        // tools.
         let is_side_request = has_session && request.tools.is_empty();
         self.add_in_flight(number, InFlight { api: sent.api, run: run.clone(), is_side_request });
         self.commit_before(&run);
         let Some(proxied) = self.runs.get(&run) else { return };
         if is_side_request {
-            // Forward the request with earlier feedback only: side requests get no new messages.
+            // Without a reply, the request is forwarded with earlier feedback and no new messages.
             drop(reply);
             let events = proxied.side_request_events(&request, at);
             return self.evaluate(events, None);
@@ -206,16 +207,15 @@ impl Worker {
         self.evaluate(vec![event], None);
     }
 
-    /// If the group contains a batch of this run, commits the group, because the run's next batch
-    /// depends on it.
+    /// Commits the group if it contains a batch of this run: the run's next batch builds on it.
     fn commit_before(&mut self, run: &RunId) {
         if self.group.iter().any(|pending| pending.batch.run_id() == run) {
             self.commit();
         }
     }
 
-    /// Runs the engine on events of one run. If there is no message, the waiting request is
-    /// forwarded at once.
+    /// Runs the engine on events of one run. If that results in no message, the waiting request is
+    /// forwarded at once, otherwise after the commit.
     fn evaluate(&mut self, events: Vec<Event>, mut waiting: Option<WaitingRequest>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
         let Some(mut batch) = self.writer.prepare(events) else {
@@ -242,11 +242,13 @@ impl Worker {
             return;
         }
         for PendingBatch { batch, engine, waiting } in &mut group {
-            // If the request was forwarded in the meantime, no message can be inserted into it.
+            // The request may have been forwarded meanwhile. Then its messages cannot reach the
+            // agent and must not be recorded as delivered.
             let is_expired = waiting.as_ref().is_some_and(|waiting| waiting.reply.is_expired());
             if is_expired && !batch.step().deliveries.is_empty() {
                 batch.forbid_deliveries();
-                // If this fails, the engine processes the events with the run's next batch.
+                // If this fails, the engine evaluates these events together with the run's next
+                // batch.
                 let _ = self.writer.evaluate_again(batch, engine);
             }
         }
@@ -269,7 +271,7 @@ impl Worker {
         }
     }
 
-    /// Evaluates and commits a batch again, after another process has written to its run.
+    /// Evaluates and commits a batch again if another process has written to its run meanwhile.
     fn commit_stale(&mut self, pending: &mut PendingBatch) -> Result<(), StoreError> {
         let PendingBatch { batch, engine, waiting } = pending;
         if waiting.is_none() {
@@ -285,7 +287,8 @@ impl Worker {
         Err(StoreError::Locked)
     }
 
-    /// After a commit: takes the batch's deliveries and forwards the waiting request with them.
+    /// After a commit: passes the batch's messages to the run, and forwards the waiting request
+    /// with them.
     fn deliver(&mut self, pending: PendingBatch) {
         let PendingBatch { batch, engine, waiting } = pending;
         let run = batch.run_id().clone();
@@ -311,8 +314,7 @@ impl Worker {
             return;
         };
         let insertions = proxied.insertions(&points);
-        // If the request was already forwarded, it contains feedback from the cache and no
-        // guidance.
+        // If sending fails, the request was already forwarded, with feedback from the cache only.
         let (insertions, guidance) = if reply.send(insertions.clone()) {
             (insertions, proxied.take_guidance(&points))
         } else {
@@ -322,8 +324,8 @@ impl Worker {
         proxied.last_attempt = Some(Attempt { digest, insertions, guidance, state });
     }
 
-    /// Writes a batch to the spill folder. If that fails too, the client's next request reports its
-    /// events again.
+    /// Writes a batch that could not be stored to the spill folder. If that fails too, forgets the
+    /// conversation, so that the client's next request reports the events again.
     fn spill(&mut self, batch: &Batch, why: &StoreError) {
         if !self.writer.spill(batch, why)
             && let Some(proxied) = self.runs.get(batch.run_id())

@@ -28,8 +28,8 @@ impl RunSettings {
         let Some(opening) = events.get(place) else { return };
         let starts_run = matches!(opening.payload, TrajectoryPayload::RunStarted { .. });
         let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
-        // A deadline in a file counts from the start of the session, unless `midcourse run` has set
-        // one.
+        // A deadline in a configuration file counts from the start of the session. One that
+        // `midcourse run` has set takes precedence.
         if (starts_run || is_new_run) && opening.run.parent_run_id.is_none() {
             let (start, length) = (opening.at, self.config.deadline);
             self.deadline = self.deadline.or_else(|| Some(start.after(length?)));
@@ -47,7 +47,8 @@ impl RunSettings {
     fn events(&self, opening: &Event, is_resumed: bool) -> Vec<Event> {
         let config = self.config_text.clone();
         let mut payloads = vec![TrajectoryPayload::ConfigApplied { config, prompt_name: None }];
-        // In a resumed run, clear a deadline that an earlier launch may have set.
+        // Without a deadline, a resumed run gets a record that clears the deadline of an earlier
+        // launch.
         if self.deadline.is_some() || is_resumed {
             payloads.push(TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline });
         }

@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use super::RunSettings;
 
-/// The environment variable with the id of the launch in which a process runs.
+/// The environment variable by which hooks and other processes know which `midcourse run` started
+/// the agent.
 pub(crate) const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
 
 const FILE_NAME: &str = "settings.json";
@@ -37,7 +38,8 @@ struct SettingsWire {
 }
 
 impl RunSettings {
-    /// Adds a new launch id to the settings.
+    /// Makes these the settings of a new launch (one use of `midcourse run`), with an id of its
+    /// own.
     #[must_use]
     pub(crate) fn for_new_launch(self, deadline: Option<Timestamp>, proxy_delivers: bool) -> Self {
         let launch_id = Some(Uuid::now_v7().to_string());
@@ -81,7 +83,7 @@ impl RunSettings {
     }
 }
 
-/// The folder of a launch. Only its owner can read it.
+/// The folder in which one use of `midcourse run` keeps its files. Only its owner can read it.
 #[derive(Debug)]
 pub(crate) struct LaunchFolder(PathBuf);
 

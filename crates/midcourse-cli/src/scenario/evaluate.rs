@@ -50,10 +50,10 @@ impl ScenarioVerdict {
 /// The result of one scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScenarioResult {
-    /// About the time of the first delivery, not about its cause.
+    /// Judges when the first message came, not what it was about.
     pub(crate) verdict: ScenarioVerdict,
-    /// Whether the first delivery has an expected cause. `None` if no message came or none was
-    /// expected.
+    /// Whether the first message is about an expected pattern. `None` if no message came or none
+    /// was expected.
     pub(crate) cause_as_expected: Option<bool>,
     steps: Vec<BacktestStep>,
 }
@@ -79,7 +79,8 @@ pub(crate) fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResu
     let Scenario { name, expected, events, .. } = scenario;
     let started_at = events.iter().flatten().next().map(|record| record.at()).unwrap_or_default();
     let events = (1..).zip(events.iter().map(|records| {
-        // Sequence numbers are assigned again, because the engine's own records take some of them.
+        // Only time and payload are passed on: the records get new sequence numbers, because the
+        // engine inserts records of its own.
         records.iter().map(|record| (record.at(), record.payload.clone()))
     }));
     let mut steps = step_events(engine, &RunIdentity::root(name.as_str()), started_at, events);

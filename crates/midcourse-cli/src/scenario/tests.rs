@@ -63,7 +63,8 @@ fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<Decision
     records
 }
 
-/// The messages if a new engine is restored from a checkpoint before every record.
+/// The messages if every record is evaluated by a new engine that is restored from the checkpoint
+/// of the one before.
 fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     let (mut messages, mut seq) = (Vec::new(), 0);
     let mut checkpoint: Option<Vec<u8>> = None;
@@ -80,7 +81,7 @@ fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     messages
 }
 
-/// The messages if every record goes through the store with a new engine, as in a hook.
+/// The messages if every record is stored and evaluated by a new engine, as hooks do.
 fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     let mut messages = Vec::new();
     for (event, record, decision_point) in records(scenario) {
@@ -95,7 +96,7 @@ fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     messages
 }
 
-/// The messages if the stored records, except the engine's own, are replayed.
+/// The messages if the stored records are replayed, without those that the engine added.
 fn replayed_from_the_store(scenario: &Scenario, store: &Store) -> Vec<Message> {
     let (mut engine, mut messages) = (engine(), Vec::new());
     let stored = store.records(&scenario.name, 0, usize::MAX).unwrap();

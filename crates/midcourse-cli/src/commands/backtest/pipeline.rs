@@ -32,21 +32,22 @@ pub(super) struct Configs<'a> {
     pub(super) against: Option<&'a Config>,
 }
 
-/// The reports of one run, one for each configuration.
+/// A run's report with the first configuration and, if two are compared, with the second.
 pub(super) struct RunResult {
     pub(super) report: BacktestReport,
     pub(super) against: Option<BacktestReport>,
-    /// Length of the run's line in the file.
+    /// Length in bytes of the line from which the run was read.
     pub(super) bytes: u64,
 }
 
-/// A batch of lines or results. The number gives its position in the input.
+/// Lines or results that threads pass on together. The number is the batch's position in the input.
 type Batch<T> = (u64, Vec<T>);
 
 /// A line of a file and its line number.
 type Line = (u64, Vec<u8>);
 
-/// Backtests every run of the files and calls `take` with each result, in order.
+/// Backtests every run of the files on several threads. Calls `take` with each result, in the order
+/// of the input.
 pub(super) fn for_each_run(
     files: &[PathBuf],
     configs: Configs<'_>,
@@ -63,7 +64,7 @@ pub(super) fn for_each_run(
             scope.spawn(move || backtest_lines(lines, &results, configs, now));
         }
         drop(send_results);
-        // Finished batches that have to wait for an earlier batch.
+        // Batches that were finished before an earlier batch and wait for it.
         let mut out_of_order: BTreeMap<u64, Vec<RunResult>> = BTreeMap::new();
         let mut next = 0;
         for (number, batch) in results {

@@ -21,23 +21,23 @@ pub(super) struct SourceStats {
     ms_after: Histogram,
 }
 
-/// The properties that runs in one group have in common.
+/// Runs that agree in all of these are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     calls: u64,
-    /// The number of the call after which the first message was delivered.
+    /// After how many calls the first message was delivered; `None` if none was.
     first_delivery: Option<u64>,
     success: Option<bool>,
 }
 
-/// The numbers in one row of the summary table.
+/// The numbers in one row of the summary table. `None` if there is no run to compute one from.
 pub(super) struct Figures {
     pub(super) runs_with_delivery: usize,
     /// Median number of calls before the first delivery.
     pub(super) first_delivery: Option<u64>,
-    /// Median number of calls after the first delivery.
+    /// Median number of calls between the first delivery and the end of the run.
     pub(super) calls_after: Option<u64>,
-    /// Median time after the first delivery.
+    /// Median time between the first delivery and the end of the run.
     pub(super) time_after: Option<Duration>,
     pub(super) success_with_delivery: Option<Share>,
     pub(super) success_without_delivery: Option<Share>,

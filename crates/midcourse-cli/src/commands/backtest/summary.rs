@@ -16,7 +16,7 @@ use crate::commands::columns;
 use crate::commands::stats::format_share;
 use crate::display::{duration, one_line};
 
-/// How many sources have their own row. Runs of further sources share one row.
+/// How many sources (datasets or agents) have their own row. Runs of further sources share one.
 const MAX_SOURCES: usize = 200;
 const OTHER_SOURCES: &str = "(others)";
 

@@ -17,7 +17,8 @@ use uuid::Uuid;
 /// The agent gives up after this many builds. That happens only if it gets no guidance.
 const MAX_BUILDS: usize = 20;
 
-/// Longer than the default timeout, so that the demo works on a slow machine.
+/// Timeout of the agent's hooks. It is longer than the default, so that the demo works on a slow
+/// machine.
 const HOOK_TIMEOUT_MS: &str = "10000";
 
 pub(super) fn run(directory: &Path) -> Result<ExitCode> {
@@ -64,7 +65,8 @@ struct OutputWire {
 }
 
 impl Agent<'_> {
-    /// Repeats the build until it passes. After guidance, looks for the cause of the failure first.
+    /// Repeats the build until it passes. After a guidance message, reads the build script and
+    /// creates the file that the build needs.
     fn work(&mut self) -> Result<bool> {
         for _ in 0..MAX_BUILDS {
             let build = self.call("sh build.sh")?;
@@ -72,7 +74,7 @@ impl Agent<'_> {
                 return Ok(true);
             }
             if build.messages.contains("[Guidance]") {
-                // The guidance suggests another source of information. The agent reads the build
+                // The guidance suggests to look elsewhere for information, so the agent reads the
                 // script.
                 let script = self.call("cat build.sh")?;
                 let missing_file =

@@ -16,7 +16,7 @@ use crate::commands::stats::{Share, format_share, median, percent, share_of};
 use crate::display::one_line;
 use crate::scenario::{Expected, ScenarioVerdict};
 
-/// Counts over scenarios that expect a message.
+/// Counts for one expected pattern, or for all patterns together.
 #[derive(Default)]
 struct Row {
     scenarios: usize,
@@ -24,12 +24,12 @@ struct Row {
     too_early: usize,
     late: usize,
     missed: usize,
-    /// Scenarios with a message in time, but with another cause than expected.
+    /// Scenarios whose message came in time but was about something else than expected.
     other_cause: usize,
-    /// For each scenario with a delivery: number of events from the earliest allowed one to the
-    /// first delivery. Deliveries that are too early are left out.
+    /// Number of events from the earliest one at which a message is expected to the first delivery,
+    /// for each scenario whose first delivery is not too early.
     delays: Vec<usize>,
-    /// Number of first deliveries with this row's cause, in all scenarios.
+    /// In how many scenarios, of any expectation, the first delivery has this row's cause.
     delivered: usize,
     /// How many of `delivered` were expected and not too early.
     delivered_as_expected: usize,
@@ -114,7 +114,7 @@ impl Score {
         self.total.too_early
     }
 
-    /// The share of quiet scenarios that got a message.
+    /// The share of scenarios that got a message although they expect none.
     pub(super) const fn false_alarms(&self) -> Option<Share> {
         share_of(self.false_alarms, self.quiet)
     }

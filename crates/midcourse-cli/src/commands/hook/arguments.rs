@@ -49,7 +49,7 @@ struct HookCli {
 
 pub(super) struct Parsed {
     pub(super) arguments: Arguments,
-    /// Why the command line is invalid; `arguments` is empty then.
+    /// Why the command line is invalid. `arguments` then has only default values.
     pub(super) problem: Option<String>,
 }
 

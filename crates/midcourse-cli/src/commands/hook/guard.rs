@@ -11,15 +11,17 @@ use midcourse::{DataDir, Event, StoreSettings, spill_event};
 use super::Report;
 use crate::log::Log;
 
-/// The events that are being stored. After a timeout or a panic, they are spilled.
+/// The events that are being stored. After a timeout or a panic, they are written to the spill
+/// folder, from which they are imported later.
 pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
 
-/// The time by which the host must have its reply.
+/// How long the hook may take, because the host waits for its reply.
 #[derive(Clone, Copy)]
 pub(super) struct Timeout {
     started: Instant,
     limit: Duration,
-    /// Additional time for writing to the spill folder, or for a payload that has not arrived yet.
+    /// Time beyond `limit` for writing to the spill folder, or for reading a payload that has not
+    /// arrived by then.
     extra: Duration,
 }
 
@@ -58,19 +60,20 @@ pub(super) fn run(
     }
     let mut received = reports.recv_timeout(timeout.left());
     if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
-        // There are no events to spill yet: on a busy machine, the payload may not have been read.
+        // The payload has not been decoded yet, perhaps because the machine is busy. Without events
+        // there is nothing to save, so wait longer.
         received = reports.recv_timeout(timeout.extra);
     }
     received.unwrap_or_else(|error| {
         spill_events(log, data_dir, std::mem::take(&mut *lock(&pending)), error, timeout.extra);
-        // The work may have finished meanwhile. If it recorded deliveries, they have to be
-        // delivered.
+        // The work may have finished meanwhile. If it recorded messages as delivered, its reply
+        // must reach the host.
         reports.try_recv().unwrap_or_default()
     })
 }
 
-/// Writes events to the spill folder that were not stored because of a timeout or a panic. If an
-/// event was stored after all, its key identifies the spilled copy as a duplicate.
+/// Writes events that were not stored because of a timeout or a panic to the spill folder. If such
+/// an event is stored after all, the import recognises the copy by its key and drops it.
 fn spill_events(
     log: &Log,
     data_dir: Option<DataDir>,
@@ -86,7 +89,7 @@ fn spill_events(
         return log.write(&format!("{problem} before the payload was read"));
     };
     let (sender, results) = channel();
-    // On another thread, because the disk may hang, or whatever panicked may panic again.
+    // On another thread, so that neither a hanging disk nor a second panic stops the hook.
     let started = thread::Builder::new().spawn(move || {
         let settings = StoreSettings::default();
         let mut events = events.into_iter();

@@ -12,9 +12,7 @@ use std::process::{Command, ExitCode};
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The command exited with this code.
     Code(u8),
-    /// The command was killed by this signal.
     Signal(i32),
     /// The system did not report how the command ended.
     Unknown,
@@ -31,8 +29,8 @@ impl std::fmt::Display for Ended {
 }
 
 impl Ended {
-    /// Ends this process as the command ended: dies of the same signal, or returns the same exit
-    /// code.
+    /// Makes this process end in the same way as the command: by the same signal, or with the same
+    /// exit code.
     pub(crate) fn exit_like(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
@@ -50,7 +48,7 @@ impl Ended {
 #[cfg(unix)]
 fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
-    // No second core file: the command has already written one.
+    // The command has already written a core file, so prevent a second one.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     if let Some(signal) = Signal::from_named_raw(signal) {
@@ -78,9 +76,9 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
     let ignored = ignored();
     let handled = forwarded.into_iter().filter(|signal| !ignored.contains(signal));
-    // Install handlers before the command starts, so that a signal in between does not kill only
-    // this process. SIGCHLD needs a handler because a child's exit code is lost if SIGCHLD is
-    // ignored.
+    // Install handlers before the command starts: a signal that arrives in between would otherwise
+    // end this process and leave the command running. SIGCHLD needs a handler because a child's
+    // exit code is lost if SIGCHLD is ignored.
     let mut signals = SignalsInfo::<WithOrigin>::new(handled.chain([SIGCHLD]))?;
     let handle = signals.handle();
     let child = command.spawn()?;
@@ -92,14 +90,14 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
         let is_over = Arc::clone(&is_over);
         move || {
             for Origin { signal, cause, process, .. } in &mut signals {
-                // Do not forward signals that the command already has: those from the terminal
-                // (sent by the kernel) reach it directly, and those it sends itself go to its whole
-                // process group.
+                // Do not forward signals that the command has received already: the terminal's
+                // signals (sent by the kernel) go to every process in the foreground, and a signal
+                // that the command itself sent to its process group reaches this process too.
                 let is_its_own = process.is_some_and(|sender| is_descendant(sender.pid, pid));
                 let has_it = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
                 let signal = Signal::from_named_raw(signal).filter(|_| !has_it);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
-                    // This fails if the command has just ended.
+                    // Fails if the command has just ended, which needs no handling.
                     let _ = kill_process(pid, signal);
                 }
             }
@@ -122,8 +120,8 @@ fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
         if process == ancestor.as_raw_nonzero().get() {
             return true;
         }
-        // The fields after the process name, which is in parentheses and may contain anything, are
-        // the state and the parent. Without /proc, only the command itself is recognised.
+        // The process name is in parentheses and may contain anything. The fields after it are the
+        // state and the parent's id. Without /proc, only the command itself is recognised.
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
@@ -150,9 +148,9 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
                     return Ended::Signal(signal);
                 }
                 if status.stopped() && is_foreground() {
-                    // At a terminal the shell waits for this process and will continue the whole
-                    // process group. Without a terminal, nothing would continue this process, so it
-                    // does not stop.
+                    // The command was stopped, so stop this process too if a shell waits for it at
+                    // a terminal: the shell will continue both. Without a terminal, nothing would
+                    // continue this process.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
             }

@@ -10,7 +10,8 @@ use super::child::Ended;
 use crate::apis::Api;
 use crate::run_settings::RunSettings;
 
-/// Records the end of each run of this launch that only a proxy reported and that has no end yet.
+/// Records how the command ended, for each run of this launch that has no end yet and was reported
+/// only by the proxy.
 pub(super) fn record(
     data_dir: &DataDir,
     settings: &RunSettings,

@@ -67,7 +67,8 @@ pub(super) fn is_default(host: Option<Host>) -> bool {
 }
 
 impl Proxied {
-    /// Opens the socket. Fails if the model servers named in the environment cannot be used.
+    /// Opens the socket for the proxy. Fails if a model server named in the environment cannot be
+    /// used.
     pub(super) fn prepare(data_dir: &DataDir) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
         let listener =
@@ -87,7 +88,7 @@ impl Proxied {
         Ok(Self { address, supervisor })
     }
 
-    /// Starts the proxy with the settings of a launch.
+    /// Starts the proxy process, and a thread that restarts it whenever it ends.
     pub(super) fn start(&self, launch_id: &str) -> Result<()> {
         self.supervisor.spawn(launch_id)?;
         let (supervisor, launch_id) = (Arc::clone(&self.supervisor), launch_id.to_owned());
@@ -100,7 +101,7 @@ impl Proxied {
         let (newer, older) = proxy::BASE_URL_ALIAS;
         let is_set = |name| std::env::var_os(name).is_some();
         for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
-            // Azure clients fail if both variables are set.
+            // Azure clients fail if AZURE_OPENAI_ENDPOINT and the base URL are both set.
             if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
                 continue;
             }
@@ -145,7 +146,7 @@ impl Supervisor {
     }
 
     fn spawn(&self, launch_id: &str) -> io::Result<()> {
-        // Keep the lock until the process exists, so that `stop` cannot miss it.
+        // Hold the lock until the process is started, so that `stop` cannot overlook it.
         let mut child = self.child();
         if self.is_stopping.load(Ordering::SeqCst) {
             return Ok(());
@@ -189,8 +190,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until the proxy has ended. Polls instead of blocking, because `stop` needs the lock
-    /// too.
+    /// Waits until the proxy has ended. Polls, so that the lock is free for `stop` in between.
     fn wait(&self) {
         loop {
             match self.child().as_mut().map(Child::try_wait) {

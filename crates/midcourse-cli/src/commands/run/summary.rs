@@ -22,7 +22,7 @@ const PAGE_SIZE: usize = 256;
 /// Maximum number of characters shown of a message.
 const MESSAGE_WIDTH: usize = 76;
 
-/// What happened in one run during the launch.
+/// What happened in one run since the command was started.
 #[derive(Default)]
 struct RunTotals {
     calls: u64,
@@ -30,7 +30,7 @@ struct RunTotals {
     messages: Vec<Message>,
 }
 
-/// A message to the agent and its outcome.
+/// A message to the agent, and whether the agent's behaviour changed after it.
 struct Message {
     seq: u64,
     at: Timestamp,
@@ -40,14 +40,15 @@ struct Message {
     is_shadow: bool,
 }
 
-/// By which means the command is observed.
+/// Whether hooks or a proxy report what the command does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Observed {
     pub(crate) hooks: bool,
     pub(crate) proxy: bool,
 }
 
-/// Prints the summary to standard error. If that fails, the exit code stays the same.
+/// Prints the summary to standard error. Errors are ignored, so that they do not change the exit
+/// code.
 pub(crate) fn print(
     data_dir: &DataDir,
     settings: &RunSettings,

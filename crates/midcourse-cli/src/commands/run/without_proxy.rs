@@ -7,7 +7,7 @@ use midcourse::DataDir;
 
 use crate::hosts::Host;
 
-/// Cannot be constructed.
+/// Has no values, because a build without the feature `proxy` cannot start a proxy.
 pub(super) enum Proxied {}
 
 pub(super) const fn is_default(_: Option<Host>) -> bool {

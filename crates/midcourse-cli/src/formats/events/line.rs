@@ -45,8 +45,8 @@ struct MetaWire<'a> {
     started_at: Option<EventTime<'a>>,
 }
 
-/// Writes each field into `LineParts` as soon as it is parsed, so that an error later in the line
-/// does not lose it.
+/// Parses a line into `LineParts`, field by field, so that an error later in the line does not lose
+/// the fields before it.
 struct PartsSeed<'p, 'a>(&'p mut LineParts<'a>);
 
 impl<'de> DeserializeSeed<'de> for PartsSeed<'_, 'de> {

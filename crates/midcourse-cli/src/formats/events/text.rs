@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A field that is nearly always a string, which is read in one pass. For any other JSON value, the
-/// text is the JSON itself, which a second pass reads from the event ([`RawWire`]).
+/// The text of a field that may be any JSON value. Strings, the usual case, are read at once. Of
+/// any other value the text is its JSON, which is read from the event a second time ([`RawWire`]).
 #[derive(Debug, Clone)]
 pub(super) enum AnyText<'a> {
     Text(Cow<'a, str>),
-    /// Any other JSON value except null.
+    /// Not a string and not null.
     Other,
 }
 

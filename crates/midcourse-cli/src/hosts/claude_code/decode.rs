@@ -16,9 +16,8 @@ use super::super::tool_result::tool_result;
 use super::super::{Decoded, Host, ReplyEvent, session_run};
 use super::transcript;
 
-/// The hook events at which the transcript may contain new model responses. The transcript lags
-/// behind the hooks by a response or two. When a session is resumed, tokens of its earlier
-/// responses are reported before the resume event.
+/// The hook events at which the transcript is read for token usage. It lags behind the hooks by a
+/// response or two, so a response is often counted at a later hook event.
 const TOKEN_EVENTS: [&str; 7] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -36,7 +35,7 @@ const GENERATED_PROMPTS: [(&str, &str); 3] = [
     ("<system-reminder>", "system_reminder"),
 ];
 
-/// The tag around the error of a call that the client did not run.
+/// The tag around the error message of a call that Claude Code did not run.
 const CALL_ERROR_TAG: &str = "<tool_use_error>";
 
 /// Text in a call's error if the user's permission settings refused the call.
@@ -86,8 +85,8 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
     decode().unwrap_or_else(|| host.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses. It comes before the payload's own event, so that a
-/// message delivered there takes the usage into account.
+/// Adds the token usage of model responses, before the payload's own event: a message that is
+/// delivered after that event then takes the usage into account.
 pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
     let first = decoded.events.first();
     let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
@@ -155,8 +154,8 @@ impl Decoder {
                 let identity = self.run.clone();
                 (TrajectoryPayload::RunStarted { identity }, None)
             }
-            // The client's internal agent for summarising the conversation has no type. It is not
-            // recorded.
+            // Without a type, this is Claude Code's internal agent that summarises the
+            // conversation, which is not recorded.
             "SubagentStop" if payload.agent_type.as_deref().unwrap_or_default().is_empty() => {
                 return Some(Decoded::nothing());
             }

@@ -23,7 +23,8 @@ pub(in crate::hosts) fn install_hooks(
     hook_command: &str,
     folder: &Path,
 ) -> Result<HookedArguments, InstallError> {
-    // With stream-json, Claude Code would print the SessionStart hooks before its own first line.
+    // With stream-json output, Claude Code prints a line for each SessionStart hook before its own
+    // first line, so such sessions get no hook at their start.
     let is_stream = arguments.iter().any(|word| word.to_string_lossy().contains("stream-json"));
     let settings = |given| with_hooks(given, hook_command, is_stream).to_string();
     let prepend = |option: &str, value: OsString| {
@@ -51,10 +52,11 @@ fn plugin_files(hooks: String) -> [(&'static str, String); 2] {
     [(".claude-plugin/plugin.json", manifest.to_string()), ("hooks/hooks.json", hooks)]
 }
 
-/// Adds midcourse's hooks to the settings, after the hooks that are already there.
+/// Adds midcourse's hooks to the settings, after the user's hooks. With `is_stream`, no hook runs
+/// at the start of a new session.
 fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: bool) -> Value {
-    // This is one shell command, because older releases of Claude Code ignore the form with
-    // separate arguments. `exec` avoids an additional process.
+    // Older releases of Claude Code ignore hooks whose arguments are listed separately, so use one
+    // shell command. `exec` replaces the shell instead of adding a process.
     let command = format!("exec {hook_command}");
     let hook =
         json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
@@ -65,7 +67,7 @@ fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: b
         {
             let mut group = hook.clone();
             if let (true, "SessionStart", Value::Object(group)) = (is_stream, event, &mut group) {
-                // Without a hook at the start of the session, the run begins with the first prompt.
+                // Leave out the start of a new session. Its run then begins with the first prompt.
                 group.insert("matcher".to_owned(), "resume|compact".into());
             }
             groups.push(group);

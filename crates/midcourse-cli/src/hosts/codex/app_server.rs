@@ -17,7 +17,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long `codex app-server` may take to exit before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The id of the request `hooks/list`.
+/// The id of the request that lists the hooks, by which its reply is recognised.
 const LIST_ID: u64 = 2;
 
 /// A hook as Codex would run it.
@@ -48,7 +48,7 @@ struct FolderWire {
     hooks: Vec<ListedHook>,
 }
 
-/// Lists the hooks that Codex would run with these options. An error is a text for the user.
+/// Lists the hooks that Codex would run with these options. The error is a message for the user.
 pub(super) fn list_hooks(program: &OsStr, options: &[String]) -> Result<Vec<ListedHook>, String> {
     let mut server = Command::new(program)
         .arg("app-server")
@@ -80,7 +80,7 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
     let (sender, replies) = channel();
     let read = move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // Skip the server's notifications and its own requests.
+            // Skip everything but the reply: the server also sends notifications and requests.
             let reply: Value = serde_json::from_str(&line).unwrap_or_default();
             if reply.get("id").and_then(Value::as_u64) == Some(LIST_ID)
                 && sender.send(reply).is_err()
@@ -99,8 +99,8 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
     reply.result.ok_or_else(|| reply.error.unwrap_or_default().to_string())
 }
 
-/// Waits for the server to exit and clean up, which it does at the end of its input. Kills it after
-/// a timeout.
+/// Waits for the server to clean up and exit, as it does when its input ends. Kills it if it takes
+/// too long.
 fn wait_for_exit(server: &mut Child) {
     let begun = Instant::now();
     while begun.elapsed() < EXIT_TIMEOUT {

@@ -59,7 +59,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
         "SessionStart" => {
             let started = match payload.source.as_deref() {
                 Some("resume") => TrajectoryPayload::Resumed,
-                // The compaction was already reported by PostCompact.
+                // The hook PostCompact has already reported this compaction.
                 Some("compact") => return Some(Decoded::nothing()),
                 _ => TrajectoryPayload::RunStarted { identity: run.clone() },
             };
@@ -117,8 +117,8 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
     Some(Decoded { transcript, cwd, ..Decoded::one(event, reply) })
 }
 
-/// Adds information from the rollout: exit codes of commands, calls whose end no hook reported, and
-/// the token usage of model responses.
+/// Adds what only Codex's transcript (the rollout) contains: exit codes of commands, calls whose
+/// end no hook reported, and the token usage of model responses.
 pub(in crate::hosts) fn add_transcript(
     decoded: Decoded,
     tail: &[u8],

@@ -65,7 +65,8 @@ fn hook_options(hook_command: &str) -> Vec<String> {
     HOOK_EVENTS.iter().flat_map(option).collect()
 }
 
-/// The option that approves midcourse's hooks and no others, by the hashes that Codex computed.
+/// The option that approves midcourse's hooks and no others. Codex identifies approved hooks by
+/// hashes, which it has computed itself.
 fn approval_option(hooks: &[ListedHook], hook_command: &str) -> Result<String, InstallError> {
     let is_ours = |hook: &&ListedHook| {
         hook.source.as_deref() == Some("sessionFlags")

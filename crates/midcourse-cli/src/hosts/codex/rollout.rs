@@ -5,10 +5,10 @@ use midcourse::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Maximum number of calls to report from the rollout at once.
+/// Maximum number of calls to report from the transcript at once.
 const MAX_CALLS: usize = 32;
 
-/// The last lines of the rollout, oldest first.
+/// The last lines of Codex's transcript of a session (the rollout), oldest first.
 pub(super) struct Rollout {
     lines: Vec<ItemWire>,
 }
@@ -43,7 +43,7 @@ struct ItemWire {
 struct UsageWire {
     #[serde(default)]
     input_tokens: i64,
-    /// Included in `input_tokens`.
+    /// Tokens read from the cache. `input_tokens` includes them.
     #[serde(default)]
     cached_input_tokens: i64,
     #[serde(default)]

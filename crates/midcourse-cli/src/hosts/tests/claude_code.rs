@@ -3,7 +3,7 @@
 use super::captures::session;
 use super::{Host, shown};
 
-/// Returns the payloads with these indices from the long captured session.
+/// The payloads with these indices from the captured session `main-run`.
 fn chosen(indices: &[usize]) -> Vec<String> {
     let payloads = session("claude-code-2.1.325", "main-run");
     indices.iter().map(|index| payloads[*index].clone()).collect()
