@@ -9,11 +9,11 @@ use std::collections::HashMap;
 
 use midcourse::{CallId, TrajectoryPayload};
 
-/// For each id that the model gave to calls of a run, how often it was used.
+/// For each call id of a run, how often the model used it. A model may give several calls one id.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(HashMap<String, Uses>);
 
-/// How many calls with one id have started, returned and been reported as ended.
+/// How many calls with this id were started, have returned, and were reported as ended by the loop.
 #[derive(Debug, Default)]
 struct Uses {
     started: u32,
@@ -22,8 +22,8 @@ struct Uses {
 }
 
 impl Calls {
-    /// Replaces the call id in a payload by the unique one; returns `false` if the same thing was
-    /// reported before.
+    /// Makes the call id in a payload unique. Returns `false` if the payload is the end of a call
+    /// that was recorded when it returned.
     pub(crate) fn identify(&mut self, payload: &mut TrajectoryPayload) -> bool {
         match payload {
             TrajectoryPayload::ToolStarted { tool_call_id, .. } => {
@@ -44,7 +44,8 @@ impl Calls {
         name(id, uses.started)
     }
 
-    /// Counts a call that has returned. A refused call returns without having started.
+    /// Counts a call that has returned, and returns its unique id. A refused call returns without
+    /// having started.
     pub(crate) fn returned(&mut self, id: &str) -> CallId {
         let uses = self.of(id);
         uses.returned = uses.returned.saturating_add(1);
@@ -52,15 +53,15 @@ impl Calls {
         name(id, uses.returned)
     }
 
-    /// Counts a call that is reported as ended; returns `None` if it was reported as returned
-    /// before.
+    /// Counts an end that the loop reports. Returns `None` if this end was recorded when the call
+    /// returned.
     fn end(&mut self, id: &str) -> Option<CallId> {
         let uses = self.of(id);
         uses.ended = uses.ended.saturating_add(1);
         (uses.ended > uses.returned).then(|| self.returned(id))
     }
 
-    /// Forgets calls that had not returned when the run was interrupted: they never will.
+    /// Treats calls that were running when the run was interrupted as returned.
     pub(crate) fn abandon_open(&mut self) {
         for uses in self.0.values_mut() {
             uses.returned = uses.started;

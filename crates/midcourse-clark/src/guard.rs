@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs work that may panic. Returns `None` if it panics; the caller must then drop partial
-/// results.
+/// Runs work that may panic; returns `None` if it does. The work may then have changed its data
+/// only partly, so the caller must not use that data.
 pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

@@ -24,7 +24,8 @@ use crate::run::Run;
 use crate::setup::Setup;
 use crate::trouble::Trouble;
 
-/// How many earlier runs with unwritten gap markers are kept. Of more, the oldest is given up.
+/// The most earlier runs that are kept because their gap markers are not written yet. If there are
+/// more, the oldest is given up.
 const MAX_UNFLUSHED_RUNS: usize = 64;
 
 /// Records the runs of a loop and adds messages to its tool results and requests.
@@ -36,7 +37,7 @@ pub struct Midcourse {
 #[derive(Default)]
 struct State {
     run: Option<Arc<Run>>,
-    /// The previous run, in case the loop is started on it again.
+    /// The previous run, which continues if the loop starts again with the same run id.
     previous: Option<Arc<Run>>,
     unflushed: Vec<Arc<Run>>,
 }
@@ -57,8 +58,8 @@ impl Midcourse {
         Self { setup, state: Mutex::default() }
     }
 
-    /// Sets a function that makes the engine of each run. It gets the run's identity, if there is
-    /// one.
+    /// Sets a function that makes the engine of each run. It gets the run's identity; `None` if the
+    /// run has none when it starts.
     #[must_use]
     pub fn with_engine(
         mut self,
@@ -76,7 +77,7 @@ impl Midcourse {
         self
     }
 
-    /// Sets a callback for everything that goes wrong: to log it, or to cancel the run.
+    /// Sets a function that is called with everything that goes wrong, for example to log it.
     #[must_use]
     pub fn on_trouble(mut self, tell: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
         self.setup.on_trouble = Arc::new(tell);
@@ -134,7 +135,7 @@ impl Midcourse {
         }
     }
 
-    /// Prepares for a new run when the loop starts. The loop's next event may identify the run.
+    /// Called when the loop starts. A later event may give the new run its identity.
     async fn start(&self) {
         {
             let mut state = self.state();
@@ -198,7 +199,8 @@ impl Plugin for Midcourse {
             after_tool_call: true,
             context_transform: true,
             event_observer: true,
-            // If a child used this plugin, its hooks could not be distinguished from its parent's.
+            // A child run needs a plugin of its own: in a shared one, its calls could not be told
+            // from its parent's.
             inheritable_to_child: false,
             ..PluginCapabilities::default()
         }

@@ -23,19 +23,19 @@ pub(crate) struct Run {
     setup: Setup,
     run_id: OnceLock<RunId>,
     monitored: MonitoredRun,
-    /// Locked during a report, so that reports are handled one after the other.
+    /// The calls so far. Locked during a report, so that reports are handled one after the other.
     calls: AsyncMutex<Calls>,
     requests: Mutex<Requests>,
     has_ended: AtomicBool,
 }
 
-/// The messages for model requests.
+/// The messages that are added to model requests.
 #[derive(Default)]
 struct Requests {
     /// Messages that wait for the next request.
     pending: Vec<Delivery>,
-    /// The iteration of the latest request, and the text that was added to that request. The loop
-    /// builds a request anew for each attempt; every attempt gets the same text.
+    /// The number of the latest request, and the text that was added to it. If the loop sends a
+    /// request again, it builds the request anew and must get the same text.
     latest: Option<(usize, Option<String>)>,
 }
 
@@ -44,7 +44,7 @@ impl Run {
         Self::with_calls(setup, setup.monitor.start(identity), Calls::default())
     }
 
-    /// Continues a run when the loop is started on it again.
+    /// Continues a run with which the loop is started again.
     pub(crate) async fn restarted(setup: &Setup, before: &Self) -> Self {
         let mut calls = std::mem::take(&mut *before.calls.lock().await);
         calls.abandon_open();
@@ -70,7 +70,7 @@ impl Run {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Writes the gap markers that the sink has not taken yet.
+    /// Tries again to write the gap markers that the sink failed to store.
     pub(crate) async fn flush(&self) -> Result<(), TrajectoryError> {
         self.monitored.flush().await
     }
@@ -119,7 +119,8 @@ impl Run {
         };
         let point = (!result.terminate).then_some(DecisionPoint::PostToolResult);
         let report = self.monitored.report(ended, point).await;
-        // Feedback stays with the result; guidance goes into one request only.
+        // Feedback is added to the result and stays there; guidance is added to the next request
+        // only.
         let deliveries = self.checked(report).into_iter();
         let (feedback, guidance): (Vec<_>, Vec<_>) =
             deliveries.partition(|delivery| matches!(delivery, Delivery::Feedback { .. }));
@@ -153,7 +154,7 @@ impl Run {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The deliveries of a report. Errors and faults are passed to the callback for trouble.
+    /// The messages of a report. Errors and faults go to the function that `on_trouble` set.
     fn checked(&self, report: Result<Report, TrajectoryError>) -> Vec<Delivery> {
         match report {
             Err(error) => {

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::calls::Calls;
 use crate::convert;
 
-/// How many runs are tracked. Of more, the oldest is forgotten.
+/// The most runs that are tracked. If there are more, the oldest is forgotten.
 const MAX_RUNS: usize = 64;
 
 /// Stores the records of clark-agent's recorder in a sink of midcourse.
@@ -40,7 +40,7 @@ struct State {
     unnamed: Option<RunId>,
 }
 
-/// What the sink has to remember about one run.
+/// What is remembered about one run between its records.
 struct RunState {
     run_id: RunId,
     calls: Calls,
@@ -87,7 +87,7 @@ impl DurableTrajectorySink {
         Ok(())
     }
 
-    /// Writes an event, preceded by a gap marker if events are missing before it.
+    /// Stores an event. If earlier events of the run were lost, stores a gap marker before it.
     async fn write(
         &self,
         known: &mut RunState,
@@ -128,7 +128,7 @@ fn run_of(
     }
 }
 
-/// The state of a run; it is created on first use.
+/// What is remembered about a run; starts empty for a new run.
 fn known<'a>(runs: &'a mut Vec<RunState>, run_id: &RunId) -> &'a mut RunState {
     let place = runs.iter().position(|known| known.run_id == *run_id);
     let known = match place {

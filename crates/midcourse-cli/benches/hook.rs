@@ -159,7 +159,7 @@ fn event(number: u64) -> String {
     payload.to_string()
 }
 
-/// Stores a run of this length, with its checkpoint.
+/// Stores a run with this many events, and the engine's state after it.
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
     let source = Source::new("claude-code", midcourse::Channel::Hook);
@@ -176,7 +176,8 @@ fn fill(home: &Path, length: u64) {
         store.append_all(events).unwrap();
         done += batch;
     }
-    // The last event is a step, which saves the checkpoint, as if every event had been a step.
+    // Only the last event is evaluated, which saves the engine's state. The store is then the same
+    // as if every event had been.
     store.fold("run", &mut watch).unwrap();
     store.step(Event::new(run, source, start, payload(done)), &mut watch).unwrap();
     let last: Vec<TrajectoryRecord> =

@@ -43,7 +43,8 @@ const CONNECTIONS: usize = 16;
 const CONVERSATIONS_PER_ROUND: u64 = 2;
 /// The pause between two timed requests, so that work after a response does not slow the next one.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The pause after the first event of a stream. A proxy that buffers shows up as slower by this.
+/// The stub's pause after the first event of a stream. A proxy that waits for the whole response
+/// takes this much longer to send the first byte.
 const STREAM_PAUSE: Duration = Duration::from_millis(20);
 /// The numbers of requests after which memory is measured.
 const MEMORY_READINGS: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
@@ -78,7 +79,7 @@ async fn compare(stub: &Stub, rounds: u64) {
     }
 }
 
-/// Sends the same growing conversations through each route in turn, on one connection each.
+/// Sends the same growing conversations through each route, and prints how long requests take.
 async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bool) {
     let mut connections = Vec::new();
     for route in routes {
@@ -94,13 +95,13 @@ async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bo
             let body = conversation.body(streamed);
             sizes = (sizes.0.min(body.len()), sizes.1.max(body.len()));
             for offset in 0..routes.len() {
-                // The order of the routes rotates, so that no route always follows the same other
-                // one.
+                // Rotate the order of the routes, so that none always runs just after the same
+                // other one.
                 let route = (round + offset) % routes.len();
                 sleep(PAUSE).await;
                 let timing = connections[route].send(&conversation, body.clone()).await;
                 let took = if streamed { timing.first_byte } else { timing.last_byte };
-                // The first request contains a whole history that the proxy has not seen.
+                // The first request contains a long history that is new to the proxy.
                 let series = if turn == 0 { &mut first } else { &mut later };
                 series[route].push(took.as_secs_f64() * 1e3);
             }

@@ -71,9 +71,9 @@ fn main() {
 /// One way to run the client: alone, or with one of the programs that are compared.
 struct Subject {
     name: &'static str,
-    /// The program and arguments that come before the client's program.
+    /// What comes before the client's program on the command line, such as `midcourse run`.
     starter: Vec<String>,
-    /// Whether the path of the client's program has to follow `starter`.
+    /// Whether the client's program has to be given as a path after `starter`.
     names_the_client: bool,
     options: Vec<String>,
     took: Vec<Duration>,

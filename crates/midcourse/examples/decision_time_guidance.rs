@@ -39,7 +39,7 @@ impl GuidanceProvider for DeleteGuard {
     }
 }
 
-/// The template of the seed, and the provider above.
+/// A prompt template with two built-in providers and the one above.
 fn template() -> Result<PromptTemplate, Box<dyn Error>> {
     Ok(PromptTemplate::new("agent", "main")?
         .with_section("task", "Make the tests pass.")?
@@ -139,7 +139,7 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
             Files that are not committed cannot be restored. Check `git status` first."})
     );
 
-    // What was delivered, where and why is stored.
+    // The session stores what was delivered, where and why.
     let slice = handler.session.slice::<GuidanceDelivered>();
     let event = slice.latest().ok_or("no guidance")?;
     assert_eq!(event.provider_name, "delete_guard");
@@ -149,7 +149,7 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
     assert_eq!(event.classification.reason(), Some("a pending call deletes files"));
     assert_eq!(event.timestamp, handler.session.trajectory().latest_at());
 
-    // Nothing is about to be deleted: an empty reply.
+    // No call deletes anything, so the reply is empty.
     for record in parse_notation("bash ls -> a.txt\nbash rm a.txt -> \nbash ls ..")? {
         handler.session.apply(&record);
     }
@@ -157,7 +157,8 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Guidance is in one rendering of the prompt and changes nothing before it.
+/// Checks that guidance appears in one rendering of the prompt only, and that the text before it is
+/// unchanged.
 fn guidance_is_ephemeral() -> Result<(), Box<dyn Error>> {
     let prompt = Prompt::new(template()?);
     let injection = GuidanceInjection::new("hint", "Run the tests first.")?;

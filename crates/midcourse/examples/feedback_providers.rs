@@ -9,7 +9,7 @@ use midcourse::{
     Severity, Timestamp, ToolInvoked, TrajectoryAnalysisConfig, collect_feedback,
 };
 
-/// A custom provider: after each due trigger it reports the number of tool calls.
+/// A custom provider: each time its trigger is due, it reports the number of tool calls.
 struct ToolUsageMonitor {
     max_calls_without_progress: u64,
 }
@@ -54,8 +54,8 @@ fn prompt(key: &str) -> Result<Prompt, Box<dyn Error>> {
     Ok(Prompt::new(template))
 }
 
-/// One step of the execution flow: the tool call is dispatched, the providers that are due are
-/// evaluated, and what is delivered is stored.
+/// What happens after each tool call: the call is added to the session, the providers that are due
+/// are asked, and their feedback is stored.
 fn after_tool_call(session: &mut Session, prompt: &Prompt, number: u64) -> Option<String> {
     let (id, args) = (format!("call-{number}").into(), serde_json::json!({"step": number}));
     session.dispatch(ToolInvoked::new(&id, "bash", &args, "output", false, at(number)));
@@ -65,7 +65,7 @@ fn after_tool_call(session: &mut Session, prompt: &Prompt, number: u64) -> Optio
     text
 }
 
-/// One second passes with each call.
+/// The time of a call: one call per second.
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_ms(1_767_225_600_000 + seconds * 1_000)
 }
@@ -84,13 +84,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(
         delivered,
         [
-            // No feedback yet, so the time trigger is due; the first provider that is due delivers.
+            // The time trigger is due at once, because there was no feedback yet. If several
+            // providers are due, only the first one delivers.
             (1, deadline("You have 2 minutes remaining.")),
             (7, monitor("OK")),
             (14, monitor("OK")),
             (21, monitor("You have made 21 tool calls.\n\n→ Review progress.")),
             (28, monitor("You have made 28 tool calls.\n\n→ Review progress.")),
-            // 30 seconds after its first report, and below the threshold of 120 seconds.
+            // 30 seconds after the first report; less than 120 seconds are left, so there is a
+            // warning.
             (
                 31,
                 deadline(
@@ -103,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ]
     );
 
-    // The session has the history, and the context what a provider needs to know of it.
+    // The session has the complete history of feedback and calls.
     assert_eq!(session.slice::<Feedback>().total(), 7);
     assert_eq!(session.slice::<ToolInvoked>().total(), 35);
     let context = FeedbackContext::new(&session, &main, at(35));
@@ -113,14 +115,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(context.tool_calls_since_last_feedback(), 0);
     assert_eq!(context.recent_tool_calls(3).len(), 3);
 
-    // The same session on another prompt: counts and feedback are those of that prompt.
+    // With another prompt, the same session counts only the calls and feedback of that prompt.
     session.set_prompt(review.name());
     assert!(FeedbackContext::new(&session, &review, at(36)).last_feedback().is_none());
     after_tool_call(&mut session, &review, 36);
     assert_eq!(FeedbackContext::new(&session, &review, at(36)).tool_call_count(), 1);
     assert_eq!(FeedbackContext::new(&session, &main, at(36)).tool_call_count(), 35);
 
-    // Feedback that was made by hand is stored in the same way.
+    // Feedback that no provider made can be stored in the same way.
     session.dispatch(Feedback::new("Reviewer", "The parser has no tests."));
     let latest = session.slice::<Feedback>().latest().ok_or("no feedback")?;
     assert_eq!((latest.provider_name(), latest.call_index()), ("Reviewer", 1));

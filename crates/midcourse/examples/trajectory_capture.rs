@@ -22,7 +22,7 @@ enum AgentEvent {
     AgentEnd,
 }
 
-/// Filters events into records: those that only serve streaming have no payload.
+/// Records an event. Events that only serve streaming have no payload and are skipped.
 fn on_event(
     recorder: &TrajectoryRecorder,
     event: AgentEvent,
@@ -46,7 +46,7 @@ fn recorder(sink: Arc<dyn TrajectorySink>) -> TrajectoryRecorder {
     TrajectoryRecorder::new(sink, Source::new("my-agent", Channel::Library))
 }
 
-/// Records are in order, without gaps, and carry their run.
+/// Records have the seqs 0, 1, 2, … and the id of their run.
 fn ordered_records_with_run_id() -> Result<(), Box<dyn Error>> {
     let sink = Arc::new(InMemoryTrajectorySink::new());
     let recorder = recorder(sink.clone());
@@ -67,7 +67,7 @@ fn ordered_records_with_run_id() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A record from before versions were written reads as version 0.
+/// A record without a schema version reads as version 0.
 fn a_missing_schema_version_reads_as_zero() -> Result<(), Box<dyn Error>> {
     let json = json!({
         "seq": 7,
@@ -79,7 +79,7 @@ fn a_missing_schema_version_reads_as_zero() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A record is written with its version and reads back.
+/// A record is written with its schema version and reads back unchanged.
 fn a_record_round_trips_with_its_schema_version() -> Result<(), Box<dyn Error>> {
     let record = TrajectoryRecord {
         schema_version: TRAJECTORY_SCHEMA_VERSION,
@@ -106,7 +106,7 @@ fn a_record_round_trips_with_its_schema_version() -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Streaming events leave nothing behind.
+/// Streaming events are not recorded.
 fn streaming_events_are_skipped() -> Result<(), Box<dyn Error>> {
     let sink = Arc::new(InMemoryTrajectorySink::default());
     let recorder = recorder(sink.clone());
@@ -118,7 +118,7 @@ fn streaming_events_are_skipped() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A parent and its child live in one sink, each with seqs from 0.
+/// The records of a parent run and of its child are in one sink, each run with seqs from 0.
 fn runs_share_a_sink() -> Result<(), Box<dyn Error>> {
     let sink = Arc::new(InMemoryTrajectorySink::new());
     let parent = RunIdentity::root("parent");
@@ -136,7 +136,7 @@ fn runs_share_a_sink() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A storage of one's own: it only has to write records that already have their seq.
+/// A storage of the program's own. It gets records that already have their seqs.
 #[derive(Default)]
 struct Lines {
     lines: Mutex<Vec<String>>,
@@ -159,7 +159,7 @@ impl RecordWriter for Lines {
     }
 }
 
-/// The sink surfaces a failure; the recorder's policy decides what it means for the loop.
+/// When the sink fails, the recorder's policy decides whether the loop gets an error.
 fn a_failing_sink() -> Result<(), Box<dyn Error>> {
     assert_eq!(
         TrajectoryError::Rejected("no".into()).to_string(),
@@ -180,7 +180,7 @@ fn a_failing_sink() -> Result<(), Box<dyn Error>> {
     let error = on_event(&escalating, AgentEvent::RunIdentified { identity: "run-2".into() });
     assert_eq!(error, Err(full));
 
-    // When the sink works again, a gap marker says what is missing, and seqs have no hole.
+    // When the sink works again, a gap marker says how many events are missing. No seq is left out.
     sink.writer().is_full.store(false, Ordering::SeqCst);
     on_event(&dropping, AgentEvent::AgentEnd)?;
     let lines = sink.writer().lines.lock().map_err(|_| "poisoned")?;

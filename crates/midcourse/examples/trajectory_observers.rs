@@ -88,7 +88,7 @@ impl Adapter {
         text
     }
 
-    /// Claude Agent SDK: the assessment is the hook's additional context.
+    /// For the Claude Agent SDK: the assessment becomes the additional context of a hook.
     fn post_tool_use_hook(&mut self, call: ToolInvoked, now: Timestamp) -> Value {
         match self.assess(call, now) {
             Some(text) => json!({
@@ -101,7 +101,7 @@ impl Adapter {
         }
     }
 
-    /// OpenAI: the assessment is appended to the message with the tool's result.
+    /// For OpenAI: the assessment is appended to the message with the tool's result.
     fn execute_tool_call(&mut self, call: ToolInvoked, message: &str, now: Timestamp) -> String {
         match self.assess(call, now) {
             Some(text) if !message.is_empty() => format!("{message}\n\n{text}"),
@@ -137,7 +137,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     // Ten seconds later no trigger is due.
     assert_eq!(claude.post_tool_use_hook(call(2, true, seconds(40)), seconds(40)), json!({}));
-    // Three calls: the other observer is due, and has something to report.
+    // After three calls the other observer is due. Two of the calls failed, which it reports.
     claude.assess(call(3, true, seconds(45)), seconds(45));
 
     // Less than two minutes are left: a warning with suggestions.
@@ -166,7 +166,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     assert_eq!(slice.latest().map(|latest| latest.severity()), Some(Severity::Warning));
 
-    // After the deadline.
+    // Now the deadline has passed.
     let output = claude.assess(call(5, false, seconds(600)), seconds(600));
     assert_eq!(
         output.as_deref(),

@@ -21,7 +21,7 @@ pub struct DataDir {
     config: PathBuf,
 }
 
-/// The platform has no data directory for this user.
+/// The error when `MIDCOURSE_HOME` is not set and the platform has no data directory for this user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no data directory was found; set {DATA_DIR_VARIABLE} to one")]
 pub struct NoDataDir;
@@ -91,7 +91,7 @@ impl DataDir {
         self.path.join("hook.log")
     }
 
-    /// The user's configuration file.
+    /// The user's configuration file, `midcourse.toml`. It may not exist.
     pub fn config_file(&self) -> PathBuf {
         self.config.clone()
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(named, DataDir::at("/of/mine"));
         assert_eq!(named.config_file(), Path::new("/of/mine/midcourse.toml"));
         for nothing in [None, Some("".into())] {
-            // A system without a data directory for this user has nothing to check.
+            // Some systems have no data directory for this user. There is nothing to test there.
             let Ok(usual) = DataDir::named_or_usual(nothing) else { continue };
             let config = dirs::config_dir().unwrap().join("midcourse/midcourse.toml");
             assert_eq!(usual.config_file(), config);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// What became of a reported event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordStatus {
-    /// A new record.
+    /// The event was not stored before and is a new record.
     New,
     /// The event was stored already; nothing changed.
     Duplicate,
@@ -35,7 +35,7 @@ impl RecordStatus {
 /// How a second report of an event compares with the stored record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Comparison {
-    /// The report adds nothing.
+    /// The report has nothing that the record lacks.
     Same,
     /// The report has values that the record lacks. The map's keys are JSON pointers.
     Adds(Map<String, Value>),
@@ -43,8 +43,8 @@ pub(crate) enum Comparison {
     Conflicts,
 }
 
-/// The payload kind of the other way in which this tool call can end. A call ends once: a denial
-/// after a result, or a result after a denial, is a duplicate.
+/// A call ends with a result or a denial, and only once: one of them after the other is a
+/// duplicate. Returns the payload kind of the other one.
 pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
     match payload {
         TrajectoryPayload::ToolEnded { .. } => Some("denied"),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// The run in which this happened.
     pub run: RunIdentity,
-    /// Where the report comes from.
+    /// The host and the channel that report this.
     pub source: Source,
     /// When it happened, or when it was noticed.
     pub at: Timestamp,
@@ -40,7 +40,7 @@ pub struct Event {
     pub decision_point: Option<DecisionPoint>,
     /// The schema version that the payload was written with.
     pub schema_version: u32,
-    /// What happened, by kind.
+    /// What happened.
     pub payload: TrajectoryPayload,
 }
 
@@ -90,7 +90,7 @@ impl Event {
         }
     }
 
-    /// Sets the fact key, by which a second report of this event is recognised.
+    /// Sets the fact key. A second event of the same payload kind with this key is a duplicate.
     #[must_use]
     pub fn with_fact(mut self, fact: impl Into<FactKey>) -> Self {
         self.fact = Some(fact.into());
@@ -111,7 +111,8 @@ impl Event {
         self
     }
 
-    /// Moves the records of a provisional run into this event's run.
+    /// Moves the records of a provisional run into this event's run before the event is stored. Use
+    /// it when the run's real id becomes known.
     #[must_use]
     pub fn adopting(mut self, provisional: RunId) -> Self {
         self.adopts = Some(provisional);
@@ -126,12 +127,12 @@ pub struct ForeignRecord {
     pub seq: Option<u64>,
     /// The number of secrets that the other store redacted in this record.
     pub redactions: u32,
-    /// The record as an event, followed by conflicting reports of the same event.
+    /// The record as an event, followed by one event for each conflicting report of it.
     pub events: Vec<Event>,
 }
 
-/// Where an event comes from: the host, and the channel by which the event reached us. It is kept
-/// for information, and tells whether two reports are from the same source.
+/// Where an event comes from: the host, and the channel by which the event reached us. Two reports
+/// of one event with the same source are expected to be equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Source {
     host: CompactString,
@@ -169,7 +170,7 @@ pub enum Channel {
     Library,
     /// A file that was imported.
     Import,
-    /// The settings of a run: its configuration and its deadline.
+    /// midcourse itself, which records the run's configuration and deadline.
     Settings,
     /// The engine, which records its deliveries and their outcomes.
     Engine,
@@ -203,7 +204,7 @@ impl Channel {
         }
     }
 
-    /// The channel whose [`as_str`](Self::as_str) is this name.
+    /// The channel with this stored name; `None` if this release has no such channel.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|channel| channel.as_str() == name)
     }

@@ -33,8 +33,8 @@ type MakeEngine = dyn Fn(Option<&RunIdentity>) -> Engine + Send + Sync;
 #[derive(Clone)]
 pub struct Monitor {
     sink: Arc<dyn TrajectorySink>,
-    /// The data directory of the store behind the sink, to continue stored runs; `None` for other
-    /// sinks.
+    /// The data directory of the store that the sink writes to, from which stored runs are
+    /// continued. `None` for other sinks.
     store: Option<DataDir>,
     host: CompactString,
     on_failure: OnFailure,
@@ -47,7 +47,8 @@ impl Monitor {
         Self::open_with(data_dir, StoreSettings::default())
     }
 
-    /// Like [`open`](Self::open), with other settings for the store.
+    /// Like [`open`](Self::open), with settings for durability, redaction, timeouts and text
+    /// length.
     pub fn open_with(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
         let writer = StoreWriter::open(data_dir, settings)?;
         Ok(Self { store: Some(data_dir.clone()), ..Self::with_sink(Arc::new(writer)) })
@@ -113,8 +114,9 @@ impl Monitor {
         pollster::block_on(self.begin(run))
     }
 
-    /// Starts recording. Without an identity, call [`MonitoredRun::identify`] once it is known;
-    /// with one, the engine is made for that run and continues it if it is stored.
+    /// Starts recording. If the identity is not known yet, call [`MonitoredRun::identify`] later;
+    /// until then, events belong to a provisional run. If it is known and the run is stored, the
+    /// run is continued.
     pub fn start(&self, identity: Option<&RunIdentity>) -> MonitoredRun {
         let made = catch_unwind(AssertUnwindSafe(|| (self.make_engine)(identity)));
         if made.is_err() {
@@ -127,7 +129,8 @@ impl Monitor {
         })
     }
 
-    /// Continues a run that this process monitored before, with the state of its engine.
+    /// Continues a run that this process monitored before. The new monitored run takes over the
+    /// engine, so it knows everything that happened.
     pub fn restart(&self, run: &MonitoredRun) -> MonitoredRun {
         self.monitored(run.take_engine())
     }
@@ -139,8 +142,9 @@ impl Monitor {
         MonitoredRun::new(recorder.on_failure(self.on_failure), sink)
     }
 
-    /// The engine after it has taken in the stored records of the run, if they can be read. `None`
-    /// if the engine cannot write a checkpoint.
+    /// The engine after it has read the stored records of the run. If they cannot be read, the
+    /// engine starts without them. `None` if the engine's state cannot be saved: the wrapper that
+    /// reads the records starts by saving the empty state.
     fn restored(&self, engine: Engine, run_id: &RunId) -> Option<Engine> {
         let Some(data_dir) = &self.store else { return Some(engine) };
         let mut synced = SyncedEngine::new(engine).ok()?;

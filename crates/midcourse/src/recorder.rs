@@ -58,10 +58,12 @@ impl RecordOutcome {
     }
 }
 
-/// How many runs with outstanding records are remembered. Of more, the oldest is given up.
+/// The most runs whose outstanding records are remembered until the sink works again. If there are
+/// more, those of the oldest run are given up.
 const MAX_OUTSTANDING_RUNS: usize = 64;
 
-/// Records the events of one run at a time.
+/// Stores the events of a program in a sink, and notes those that the sink fails to store. Records
+/// one run at a time.
 pub struct TrajectoryRecorder {
     sink: Arc<dyn TrajectorySink>,
     source: Source,
@@ -74,7 +76,8 @@ pub struct TrajectoryRecorder {
 struct State {
     run: Option<RunIdentity>,
     provisional: Option<RunId>,
-    /// Records that the sink failed to store; those of the current run are last.
+    /// The starts of runs and gap markers that the sink has not stored yet. Those of the current
+    /// run are last.
     outstanding: Vec<Outstanding>,
 }
 
@@ -82,13 +85,14 @@ struct State {
 #[derive(Clone)]
 struct Outstanding {
     run: RunIdentity,
-    /// `Some` if the start of the run is not stored yet; inside, the provisional run that it
-    /// adopts.
+    /// `Some` if the start of the run is not stored yet. The inner value is the provisional run
+    /// whose records move into this run, if there is one.
     start: Option<Option<RunId>>,
-    /// How many events were dropped: because the sink rejected them, or because it failed.
+    /// How many events were dropped because the sink rejected them, and because it failed.
     rejected: u64,
     failed: u64,
-    /// The fact key of the gap marker: a second one with the same key is a duplicate.
+    /// The fact key of the gap marker. If the marker is written twice, the sink recognises the
+    /// second one by this key.
     key: Uuid,
 }
 
@@ -131,7 +135,8 @@ impl TrajectoryRecorder {
         self
     }
 
-    /// Begins a run. It gets all later events, and those that were recorded before any run began.
+    /// Begins a run. Later events belong to this run, and so do events that were recorded before
+    /// any run began.
     pub async fn begin(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         let mut state = self.state.lock().await;
         let provisional = state.provisional.take();
@@ -151,8 +156,8 @@ impl TrajectoryRecorder {
         self.record_at(payload, None).await
     }
 
-    /// Like [`record`](Self::record), for an event about which a message can be delivered at
-    /// a decision point.
+    /// Like [`record`](Self::record), for an event at a decision point: a moment at which a message
+    /// about the event can still be given to the agent.
     pub async fn record_at(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -206,7 +211,7 @@ impl TrajectoryRecorder {
         }
     }
 
-    /// Writes outstanding starts of runs and gap markers, if the sink works again.
+    /// Tries again to write the starts of runs and the gap markers that the sink failed to store.
     pub async fn flush(&self) -> Result<(), TrajectoryError> {
         let mut state = self.state.lock().await;
         self.write_outstanding(&mut state, now()).await.map(drop)
@@ -217,12 +222,13 @@ impl TrajectoryRecorder {
         self.state.lock().await.run.as_ref().map(|run| run.run_id.clone())
     }
 
-    /// [`begin`](Self::begin) for callers without a runtime.
+    /// Like [`begin`](Self::begin), but waits on this thread, for callers without an async runtime.
     pub fn begin_blocking(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         pollster::block_on(self.begin(run))
     }
 
-    /// [`record`](Self::record) for callers without a runtime.
+    /// Like [`record`](Self::record), but waits on this thread, for callers without an async
+    /// runtime.
     pub fn record_blocking(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -230,12 +236,13 @@ impl TrajectoryRecorder {
         pollster::block_on(self.record(payload))
     }
 
-    /// [`flush`](Self::flush) for callers without a runtime.
+    /// Like [`flush`](Self::flush), but waits on this thread, for callers without an async runtime.
     pub fn flush_blocking(&self) -> Result<(), TrajectoryError> {
         pollster::block_on(self.flush())
     }
 
-    /// Writes outstanding records run by run; returns the start of the last run that began.
+    /// Writes the starts of runs and gap markers that are outstanding, oldest run first. Returns
+    /// the record of the last start that was written.
     async fn write_outstanding(
         &self,
         state: &mut State,
@@ -282,7 +289,8 @@ impl TrajectoryRecorder {
 }
 
 impl State {
-    /// The current run, or a provisional one until a run begins.
+    /// The current run. Before the first run begins, this is a provisional run, which that run
+    /// adopts.
     fn current_run(&mut self) -> RunIdentity {
         match &self.run {
             Some(run) => run.clone(),

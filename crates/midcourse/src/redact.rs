@@ -43,7 +43,8 @@ const MIN_CUSTOM_PREFIX_LEN: usize = 4;
 pub struct Redaction {
     kinds: SecretKinds,
     custom_prefixes: Vec<String>,
-    /// The built-in prefilter with `custom_prefixes` added; `None` if there are no custom prefixes.
+    /// The built-in prefilter extended by `custom_prefixes`; `None` if there are no custom
+    /// prefixes.
     prefilter: Option<Box<Prefilter>>,
 }
 
@@ -60,7 +61,7 @@ impl Redaction {
         Self { kinds: SecretKinds::NONE, custom_prefixes: Vec::new(), prefilter: None }
     }
 
-    /// Does not replace secrets of this kind.
+    /// Leaves secrets of this kind in the text.
     #[must_use]
     pub fn without(self, kind: SecretKind) -> Self {
         Self { kinds: self.kinds.without(kind), ..self }
@@ -100,7 +101,8 @@ impl Redaction {
     pub fn redact_field(&self, name: &str, text: &str) -> Option<Redacted> {
         self.redact(text).or_else(|| {
             let secret = assignment::find_in_field(name, text)?;
-            // A text with a marker was redacted before; the rest of it was not a secret then.
+            // If the text contains a marker, it was redacted before, and what is left is not a
+            // secret.
             let is_secret = self.kinds.contains(secret.kind) && !text.contains(MARKER_START);
             replace(text, is_secret.then_some(secret))
         })
@@ -140,7 +142,8 @@ pub struct Redacted {
     pub kinds: SecretKinds,
 }
 
-/// A prefix that is so short or general that ordinary words would match.
+/// The error for a custom prefix that is too short, or that has characters other than letters,
+/// digits, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid secret prefix {prefix:?}; use 4 or more letters, digits, `_` or `-`")]
 pub struct InvalidPrefix {
@@ -152,7 +155,7 @@ pub struct InvalidPrefix {
 struct Search<'a> {
     redaction: &'a Redaction,
     text: &'a str,
-    /// The end of the last secret or marker found; rules do not look back past it.
+    /// The end of the last secret or marker found. No rule looks at the text before this position.
     floor: usize,
     progress: Progress,
 }
@@ -258,7 +261,7 @@ mod tests {
         let redacted = redaction.redact("use acme_live_12345678, not acme_live_1234567").unwrap();
         assert_eq!(redacted.text, "use [redacted:custom_prefix], not acme_live_1234567");
         assert_eq!(redaction.redact("xacme_live_12345678"), None);
-        // A custom prefix does not match the name of a kind inside a marker.
+        // The custom prefix `gith` does not match `github_token` inside a marker.
         let redaction = Redaction::default().with_prefix("gith").unwrap();
         assert_eq!(redaction.redact("a [redacted:github_token] b"), None);
     }

@@ -22,24 +22,24 @@ use crate::event::Event;
 /// The stored record of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// The record of the fact that the event reports.
+    /// The record as stored. For a second report of an event, this is the record of the first one.
     pub record: TrajectoryRecord,
-    /// Whether the record is new.
+    /// Whether the event became a new record, or was a duplicate of a stored one.
     pub status: RecordStatus,
 }
 
-/// Why an event did not become a record. It used no seq.
+/// Why an event was not stored. The next event gets the seq that this one would have had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrajectoryError {
-    /// The sink does not accept this event.
+    /// The sink does not accept this event, for example because it is malformed.
     #[error("trajectory sink rejected record: {0}")]
     Rejected(String),
-    /// The sink could not store the event.
+    /// The sink could not store the event, for example because the disk is full.
     #[error("trajectory sink i/o failure: {0}")]
     Io(String),
 }
 
-/// The future that stores an event in a sink.
+/// Returned by a sink that stores an event. It completes when the event is stored.
 pub type Recording<'a> =
     Pin<Box<dyn Future<Output = Result<Recorded, TrajectoryError>> + Send + 'a>>;
 
@@ -53,7 +53,7 @@ pub type Recording<'a> =
 /// - A run's parent has a record before the run has one.
 /// - The future never blocks the polling thread, and needs no particular runtime.
 pub trait TrajectorySink: Send + Sync {
-    /// Stores one event.
+    /// Stores one event. The future has to be polled until it completes.
     fn record(&self, event: Event) -> Recording<'_>;
 
     /// Stores one event and waits for it on this thread, for callers without a runtime.

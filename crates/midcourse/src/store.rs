@@ -94,15 +94,15 @@ impl Store {
         Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log }))
     }
 
-    /// Stores one event without showing it to an engine.
+    /// Stores one event. No engine sees it, so no message results from it.
     pub fn append(&mut self, event: Event) -> Result<Recorded, StoreError> {
         let event = PreparedEvent::new(event, &self.settings)?;
         let appended = self.write(|connection| append::append(connection, &event))?;
         Ok(recorded(event, appended))
     }
 
-    /// Stores several events with one commit. An event that cannot be stored as it is fails alone;
-    /// any other error fails all of them.
+    /// Stores several events with one commit. A malformed event fails alone; any other error, such
+    /// as a full disk, fails all of them.
     pub fn append_all(
         &mut self,
         events: impl IntoIterator<Item = Event>,
@@ -110,8 +110,8 @@ impl Store {
         self.append_redacted(events.into_iter().map(|event| (event, 0)))
     }
 
-    /// Like [`append_all`](Self::append_all), for events that were redacted before; each comes with
-    /// its number of redactions.
+    /// Like [`append_all`](Self::append_all), for events whose secrets are already replaced; each
+    /// comes with the number of secrets that were.
     fn append_redacted(
         &mut self,
         events: impl IntoIterator<Item = (Event, u32)>,
@@ -134,7 +134,7 @@ impl Store {
         Ok(results.map(|(event, appended)| Ok(recorded(event?, appended?))).collect())
     }
 
-    /// Runs `work` in a write transaction and commits it. Every write of the store calls this.
+    /// Runs `work` in a write transaction and commits it. All writes to the store go through here.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -150,7 +150,8 @@ impl Store {
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }
-        // The record is on disk, so a failure here does not matter: the next commit tries again.
+        // The transaction is durable, so a failure here is harmless: it is tried again after the
+        // next commit.
         let _ = self.log.after_commit(&self.connection, self.settings.busy_timeout);
         Ok(done)
     }

@@ -54,7 +54,7 @@ impl ModuleGraph {
                 let used = match re_export {
                     _ if modules.contains(&path.name) => path.name,
                     Some(ReExport { from, .. }) if modules.contains(from) => from.clone(),
-                    // The name of another crate, or of an item that the root itself defines.
+                    // This is another crate, or an item that the root itself defines.
                     _ => continue,
                 };
                 if used != user {
@@ -95,7 +95,7 @@ impl ModuleGraph {
         }
     }
 
-    /// The graph as a Markdown table, with each module below those that use it.
+    /// The graph as a Markdown table. Each module is below the modules that use it.
     pub fn table(&self) -> Result<String, String> {
         let mut table = "| module | uses |\n|---|---|\n".to_owned();
         for module in self.layers()?.into_iter().rev() {

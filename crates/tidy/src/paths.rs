@@ -3,15 +3,14 @@
 
 use crate::tokens::{Token, tokens};
 
-/// The first name of a path after the crate's root, and the line of that name.
+/// The name after `crate::` in a path, and the line on which it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath {
     pub(crate) name: String,
     pub(crate) line: usize,
 }
 
-/// A name that the crate's root re-exports, and the first part of the path that it is imported
-/// from.
+/// A name that the crate's root re-exports, and the first part of the path in that `use`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReExport {
     pub(crate) name: String,
@@ -30,7 +29,8 @@ pub(crate) struct FilePaths {
 pub(crate) fn read_paths(text: &str, depth: usize) -> FilePaths {
     let tokens = tokens(text);
     let mut found = FilePaths::default();
-    // The enclosing inline modules, each with the number of braces that were open before it.
+    // The inline modules `mod x { … }` around the position, each with the number of open braces
+    // before it.
     let (mut inline, mut braces) = (Vec::new(), 0_usize);
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -98,8 +98,8 @@ fn skip_test_item(tokens: &[Token<'_>], at: usize, test_modules: &mut Vec<String
     tokens.len()
 }
 
-/// Adds the name at a position to `found`, or the first name of each path if a group `{…}` starts
-/// there.
+/// Adds the first name of the path at a position to `found`; if a group `{…}` starts there, the
+/// first name of each of its paths.
 fn first_names(tokens: &[Token<'_>], at: usize, found: &mut Vec<RootPath>) {
     let mut note = |token: &Token<'_>| {
         if token.text.starts_with(|c: char| c.is_alphabetic() || c == '_') {

@@ -7,7 +7,8 @@ use super::from_clark::{identity, message, messages, tool_result};
 
 /// The payload of an event; `None` for streaming events and for the start of the loop.
 ///
-/// The loop emits its end event only if it succeeds, so the event becomes a completed run.
+/// The loop emits an end event only after a success, so that event becomes the end of a completed
+/// run.
 pub fn payload_of(event: &AgentEvent) -> Option<TrajectoryPayload> {
     Some(match event {
         AgentEvent::AgentStart

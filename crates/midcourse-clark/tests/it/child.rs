@@ -65,7 +65,7 @@ async fn children_have_their_own_records_and_their_own_engine() {
         ("b", "delegate", json!({"id": "second"})),
     ]);
     let model = Model::new([two, says("done")]);
-    // Both child runs use one model, so each scripted response goes to one of them.
+    // Both child runs use this one model, so the scripted responses are divided between them.
     let circles = Model::new(failing_loop(4));
     let parent = Arc::<OnceLock<LoopConfig>>::default();
     let delegate = Delegate {

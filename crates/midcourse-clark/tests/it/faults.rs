@@ -60,8 +60,8 @@ impl TrajectorySink for Flaky {
     }
 }
 
-/// Runs four failing calls with the plugin and without it, and checks that both runs are equal
-/// apart from our messages. Returns whether there were messages.
+/// Makes four failing calls with the plugin and without it. Checks that both runs are equal except
+/// for midcourse's messages, and returns whether there were any.
 async fn check_unharmed(plugin: &Arc<Midcourse>) -> bool {
     let (model, bare) = (Model::new(failing_loop(4)), Model::new(failing_loop(4)));
     let told = run(plugin.attach(builder(&model)), identity("r")).await.unwrap();

@@ -14,7 +14,8 @@ fn said(model: &Model) -> Vec<Option<String>> {
     model.requests().iter().map(|request| request.last().and_then(message_text)).collect()
 }
 
-/// Checks that of six requests only the fourth and its retry contain a message, the same one.
+/// Checks that of six requests only the fourth and its retry (the fifth) contain a message, and
+/// that it is the same message.
 fn check(model: &Model, shelf: &Shelf) {
     let said = said(model);
     assert_eq!(said.len(), 6);
@@ -41,7 +42,7 @@ async fn a_truncated_response_is_retried_with_the_same_text() {
     assert!(kinds(&shelf.records("r")).contains(&"output_tokens_escalation"));
 }
 
-/// Recovers from a context that is too long by dropping the oldest response and its results.
+/// Makes a context that is too long shorter: drops the oldest response and its tool results.
 struct Shorten;
 
 #[async_trait]

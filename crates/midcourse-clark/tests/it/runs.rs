@@ -17,7 +17,7 @@ async fn consecutive_runs_share_no_state() {
     for id in ["one", "two"] {
         let model = Model::new(failing_loop(2));
         run(plugin.attach(builder(&model)), identity(id)).await.unwrap();
-        // A third failure in a row would cause a message.
+        // There is no message: it would need a third failure in a row.
         assert!(model.requests().iter().flatten().all(|message| message_text(message).is_none()));
     }
     assert_eq!(kinds(&shelf.records("one")), kinds(&shelf.records("two")));

@@ -94,7 +94,7 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     Reply::Says(message(content, StopReason::ToolUse))
 }
 
-/// Responses that make the same failing call `times` times, and a final response.
+/// Responses for `times` equal calls that fail, and a final response.
 pub(crate) fn failing_loop(times: usize) -> Vec<Reply> {
     let call = |n| calls([(format!("c{n}").as_str(), "make", json!({"command": "make"}))]);
     (1..=times).map(call).chain([says("I give up.")]).collect()

@@ -12,7 +12,7 @@ use crate::script::{Model, Shelf, builder, calls, failing_loop, identity, run, s
 /// One record of every kind and shape, written by clark-agent 0.4.
 const CLARK_AGENT: &str = include_str!("../../../midcourse-core/testdata/clark-agent-0.4.jsonl");
 
-/// Parses a line with the types of both crates, which have to agree.
+/// Parses a line as a record of clark-agent and as one of midcourse; both have to be equal.
 fn check(line: &Value) -> TrajectoryRecord {
     let ours: TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
     let theirs: clark_agent::TrajectoryRecord = serde_json::from_value(line.clone()).unwrap();
@@ -28,7 +28,8 @@ fn every_shape_of_clark_agent_reads_and_writes_alike() {
     let mut read = 0;
     for line in CLARK_AGENT.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
-        // clark-agent gives messages without a time the current one.
+        // A message without a time gets the current time from clark-agent, so each one gets a fixed
+        // time here.
         date(&mut line);
         check(&line);
         read += 1;

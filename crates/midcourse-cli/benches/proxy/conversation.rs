@@ -14,8 +14,8 @@ pub(crate) enum Api {
     Messages,
 }
 
-/// One tool call. Its id contains the numbers of the conversation and of the turn, from which the
-/// stub computes the call to respond with, so that a conversation looks like a real one.
+/// One tool call of a conversation. Its id contains the numbers of the conversation and of the
+/// turn. From them the stub computes the next call, so it needs no memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) conversation: u64,
@@ -39,7 +39,7 @@ impl Step {
         line.repeat(length.div_ceil(line.len()))
     }
 
-    /// The last step whose id occurs in a body.
+    /// The call whose id comes last in a request or response body.
     pub(crate) fn last_in(body: &[u8]) -> Option<Self> {
         let prefix = Self::PREFIX.as_bytes();
         let start = body.windows(prefix.len()).rposition(|bytes| bytes == prefix)? + prefix.len();
@@ -128,7 +128,7 @@ impl Conversation {
         body.into()
     }
 
-    /// A copy without the messages, to go with a request body that is already built.
+    /// A copy without messages, for a request whose body is already built.
     pub(crate) fn without_history(&self) -> Self {
         Self { messages: String::new(), ..*self }
     }

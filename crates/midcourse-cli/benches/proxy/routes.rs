@@ -20,7 +20,7 @@ use crate::conversation::{Api, Conversation};
 use crate::stub::Stub;
 use crate::{SMALL_BYTES, SMALL_TURNS};
 
-/// A route to the model.
+/// A way to the model: directly, or through one of the proxies that are compared.
 pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
@@ -144,7 +144,7 @@ impl Route {
         Self { name, address, chat, messages, headers, process: None }
     }
 
-    /// A copy of the route that does not own the process.
+    /// A copy of the route. Dropping it does not kill the proxy's process.
     pub(crate) fn address_only(&self) -> Self {
         let (chat, messages) = (self.chat.clone(), self.messages.clone());
         Self { chat, messages, headers: self.headers.clone(), ..Self::at(self.name, self.address) }

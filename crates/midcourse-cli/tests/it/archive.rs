@@ -54,8 +54,8 @@ fn check_counts(counts: &Value, expected: [u64; 5]) {
     assert_eq!(names.map(|name| counts[name].as_u64().unwrap()), expected, "{counts}");
 }
 
-/// Two runs with everything that a store can contain: a child run, long texts, secrets, merged and
-/// conflicting reports, deliveries, and an older schema.
+/// Adds two runs with everything that a store can contain: a child run, long texts, secrets, merged
+/// and conflicting reports, deliveries, and a record with an older schema version.
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
@@ -101,12 +101,12 @@ fn an_export_imports_without_loss_any_number_of_times() {
     let count = u64::try_from(lines.len()).unwrap();
     check_counts(&import(&copy, &lines), [count, 0, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
-    // The export contains one conflicting report, which conflicts again.
+    // One event in the export has a conflicting report, which is counted as a conflict.
     check_counts(&import(&copy, &lines), [0, count, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
     check_counts(&import(&original, &lines), [0, count, 0, 1, 0]);
     assert!(export(&original) == lines, "the original is unchanged");
-    // An imported run may continue, and the file may then be imported once more.
+    // The copy of the run may get new records, and the file may then be imported again.
     copy.open().append(user_message("r", "one more")).unwrap();
     assert_eq!(import(&copy, &lines)["new"], 0);
     for place in [&original, &copy] {

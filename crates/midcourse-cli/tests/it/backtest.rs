@@ -81,8 +81,8 @@ fn fields(line: &Value, names: &[&str]) -> Value {
     names.iter().map(|name| ((*name).to_owned(), line[name].clone())).collect()
 }
 
-/// A folder with runs and with a configuration that fires at the fifth error. Also returns the
-/// paths of both files.
+/// Writes runs, and a configuration that sends a message at the fifth error, to a folder. Returns
+/// the folder and the paths of both files.
 fn with_config(text: &str) -> (TempDir, String, String) {
     let (folder, path) = folder(text);
     let patient = folder.path().join("patient.toml");

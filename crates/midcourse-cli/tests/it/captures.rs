@@ -15,7 +15,7 @@ pub(crate) fn session(client: &str, name: &str) -> Vec<String> {
     std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The rollout file of a captured Codex session, with its content when Codex sent this payload.
+/// The text of a captured Codex session's rollout file, as it was when Codex sent this payload.
 pub(crate) fn rollout_at(name: &str, payload: &str) -> String {
     let payload: Value = serde_json::from_str(payload).unwrap();
     let event = payload["hook_event_name"].as_str().unwrap();

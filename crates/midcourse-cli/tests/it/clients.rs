@@ -38,8 +38,8 @@ use script::{Piece, times};
 /// The environment variable that names the folder with the installed clients.
 const CLIENTS_VARIABLE: &str = "MIDCOURSE_CLIENTS";
 
-/// The folder with the installed clients. Without the variable, prints that `name` is skipped and
-/// returns `None`.
+/// The folder with the installed clients. If the environment variable is not set, prints that the
+/// tests of `name` are skipped and returns `None`.
 fn folder(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os(CLIENTS_VARIABLE).filter(|folder| !folder.is_empty());
     if folder.is_none() {
@@ -62,7 +62,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// The name of the client for `midcourse hook`.
+    /// The name of the client in `midcourse hook NAME`.
     const fn host(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// A call of a shell command that the user's settings in [`trial`] forbid.
+    /// A call of a shell command that the user's settings forbid.
     fn forbidden(self, id: &str) -> Piece {
         self.shell(id, "curl --version")
     }

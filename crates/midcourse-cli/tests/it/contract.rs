@@ -54,7 +54,7 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
         let sink = subject.sink();
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::New);
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::Duplicate);
-        // The start of a call is not a duplicate of its end.
+        // The start of a call has the same key as its end, but is not a duplicate of it.
         assert_eq!(status(&sink, tool_started("r", "c")), RecordStatus::New);
         let mut other = tool_ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", midcourse::Channel::Proxy);
@@ -242,8 +242,8 @@ fn a_child_run_gives_its_parent_a_record() {
         assert_eq!(*identity, parent);
         assert_eq!((child_records[0].seq, child_records[0].depth), (0, 1));
         assert_eq!(child_records[0].parent_run_id, Some("p".into()));
-        // The store created a start record for the parent; the parent's own report is merged into
-        // it.
+        // The store made a start record for the parent when the child was stored. The parent's own
+        // report is merged with it.
         let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let status = status(&sink, Event::new(parent, hook(), at(0), run_started));
         assert_eq!((status, subject.records("p").len()), (RecordStatus::Duplicate, 1));
@@ -300,7 +300,7 @@ fn concurrent_writers_leave_no_gap() {
                     for n in 0..EVENTS_PER_WRITER {
                         sink.record_blocking(tool_ended("r", &format!("{writer}-{n}"), "x"))
                             .unwrap();
-                        // All writers report this same event.
+                        // Every writer reports the same event.
                         sink.record_blocking(tool_started("r", &n.to_string())).unwrap();
                     }
                 });
@@ -325,8 +325,8 @@ fn records_are_there_after_a_reopen() {
     });
 }
 
-/// While another process locks the store, nothing can be committed, so no event may be acknowledged
-/// and no poll may block.
+/// Another process locks the store, so nothing can be committed. No event may be acknowledged
+/// meanwhile, and no poll may block.
 #[test]
 fn an_async_append_completes_after_the_commit_and_never_blocks() {
     let subject = WithWriterThread(TempStore::new());

@@ -58,8 +58,8 @@ impl Disk {
         Self::with_content(&Image::default())
     }
 
-    /// A disk with the content that survived a power cut, all of it durable. It can lose power
-    /// again, during the recovery from the first cut.
+    /// A disk with the content that survived a power cut. Use it to cut the power again during
+    /// recovery.
     pub(crate) fn after(state: &CrashState) -> Self {
         Self::with_content(state.image())
     }
@@ -86,8 +86,8 @@ impl Disk {
 
     /// Records the changes of this command and of the processes that it starts.
     ///
-    /// Do not kill it: a kill between a change and its log entry leaves a log that does not
-    /// explain the folder. To test a kill, use the crash state in which everything survived.
+    /// Do not kill it: a change could then be missing in the log. To test a kill, use the crash
+    /// state in which every change survived.
     pub(crate) fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_PRELOAD", shim())

@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// One scenario for each verdict, and one in which the message has another cause than expected. The
-/// engine sends a message after the third equal failure.
+/// One scenario for each verdict, and one that expects a message about something else than it gets.
+/// The engine sends a message after the third equal failure.
 const LOOPS: &str = "\
 # scenarios that expect a message
 === in-time
@@ -73,7 +73,7 @@ fn the_score_and_the_unexpected_results_are_printed() {
     let output = eval(&scenarios(), &["."]);
     assert!(output.status.success());
     let shown = text(&output.stdout);
-    // The texts of the messages are tested elsewhere, so only the score is compared here.
+    // Other tests compare the texts of messages, so only the score is compared here.
     let (score, list) = shown.split_once("\n\nNot as expected:\n").unwrap();
     insta::assert_snapshot!(score, @r"
     PATTERN         SCENARIOS  IN TIME  OTHER CAUSE  TOO EARLY  LATE  MISSED  RECALL  PRECISION  MEDIAN DELAY

@@ -129,7 +129,7 @@ impl SinkUnderTest for InMemory {
     }
 }
 
-/// A store that is opened for every event, as in hook processes.
+/// A sink that opens the store for every event, as each hook process does.
 pub(crate) struct OpenedPerEvent(pub(crate) TempStore);
 
 struct OpenPerEventSink(DataDir);
@@ -153,7 +153,7 @@ impl SinkUnderTest for OpenedPerEvent {
     }
 }
 
-/// A store with a writer thread. A second sink is a second writer thread on the same file.
+/// A sink with a writer thread. Two of them have two writer threads on the same store file.
 pub(crate) struct WithWriterThread(pub(crate) TempStore);
 
 impl SinkUnderTest for WithWriterThread {

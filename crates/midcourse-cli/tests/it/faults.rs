@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::disk::{Disk, Fault, recorded_root};
 use crate::events::{TempStore, findings, test_settings, text_of};
 
-/// A busy timeout in milliseconds that no test reaches.
+/// A timeout in milliseconds, so long that no test reaches it.
 const LONG_TIMEOUT_MS: &str = "60000";
 
 /// A running `midcourse record` that gets one event at a time.
@@ -106,7 +106,8 @@ fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("one"), "status"), "new");
-    // The first operation truncates the file, which works on a full disk.
+    // The first operation on this file truncates it, which works on a full disk, so the second
+    // fails.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
     assert_eq!(field(&recording.event("two"), "reason"), "the disk is full");
     disk.heal();
@@ -146,14 +147,14 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     assert_eq!(store.trajectory("r").unwrap().iter().map(summary).collect::<Vec<_>>(), expected);
 }
 
-/// On a full disk existing blocks can still be overwritten, so lost events can be counted.
+/// A full disk lets a process overwrite existing blocks, so lost events can still be counted.
 #[test]
 fn events_lost_on_a_full_disk_are_counted_in_a_gap() {
     let faults = [Fault::no_space().on("*store.db*"), Fault::no_space().on("*spill*")];
     check_events_are_lost(&faults, "the disk is full", &["one", "gap of 2", "four"]);
 }
 
-/// Nothing can be written at all, so only the replies report the loss.
+/// Nothing can be written, so the loss is not counted and only the reply reports it.
 #[test]
 fn events_on_a_read_only_disk_are_reported_as_lost() {
     check_events_are_lost(&[Fault::read_only()], "cannot be written", &["one", "four"]);
@@ -281,7 +282,7 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     assert!(String::from_utf8(listed.stderr).unwrap().contains("hint: `midcourse verify`"));
 }
 
-/// Run as a child process: an agent's loop that records an event for each line of its input.
+/// The child process of a test: an agent's loop that records an event for each line of its input.
 #[test]
 #[ignore = "runs as a recorded process"]
 fn recorder_loop() {

@@ -13,7 +13,7 @@ use crate::events::{TempStore, test_settings};
 
 /// Starts the hook of a host and writes a payload to it.
 pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u8]) -> Child {
-    // If the hook logs to the cache folder, this must not be the user's real one.
+    // The hook may log to the cache folder, which must not be the user's real one.
     if !command.get_envs().any(|(name, _)| name == "XDG_CACHE_HOME") {
         command.env("XDG_CACHE_HOME", home.with_extension("cache"));
     }
@@ -25,7 +25,7 @@ pub(crate) fn start(command: &mut Command, home: &Path, host: &str, payload: &[u
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // If the process exits before it has read everything, the reply shows why.
+    // If the process exits early, writing fails; the check of its reply then shows why.
     let _ = child.stdin.take().unwrap().write_all(payload);
     child
 }
@@ -98,7 +98,7 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
 
-/// Sends each payload to `hooks` processes at once. Returns the replies.
+/// Starts `hooks` processes at once for each payload. Returns their replies.
 fn feed(place: &TempStore, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
     let mut replies = Vec::new();
     for payload in payloads {

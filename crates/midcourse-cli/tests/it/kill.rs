@@ -18,7 +18,7 @@ const STORES: usize = 7;
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
 
-/// What a process acknowledged: run id, call id, and the seq; `None` for an event that was spilled.
+/// An acknowledged event: run id, call id and seq. The seq is `None` if the event was spilled.
 type Acked = (String, String, Option<u64>);
 
 /// The input of one writer: more events than it can write before it is killed.
@@ -91,8 +91,8 @@ fn two_hundred_kills_lose_no_acknowledged_record() {
                     let data_dir = data_dir.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
-                    // Some writers are killed before they have written anything; in the first
-                    // round, some while they create the store.
+                    // Some writers are killed before they have written anything, and in the first
+                    // round while they create the store.
                     let acks = (store_number + round * 3 + writer * 2) % 6;
                     std::thread::spawn(move || write_and_kill(&data_dir, &run, &name, acks))
                 })

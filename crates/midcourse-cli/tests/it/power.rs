@@ -55,8 +55,8 @@ fn write_unsynced() {
     write(Durability::Normal);
 }
 
-/// Describes what is wrong with the store after a power cut; `acked` are the lines acknowledged
-/// before it.
+/// Describes what is wrong with the store after a power cut. `acked` are the lines that were
+/// acknowledged before the power cut.
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let data_dir = DataDir::at(folder.path().join("deep/home"));

@@ -25,7 +25,7 @@ use server::Server;
 pub(crate) struct Proxy {
     child: Child,
     address: SocketAddr,
-    /// The path before the endpoints of the APIs; it contains the proxy's token.
+    /// The path before an API's own path. It contains the token that the proxy requires.
     prefix: String,
     pub(crate) folder: TempDir,
 }
@@ -52,7 +52,7 @@ impl Proxy {
     pub(crate) fn start_at(folder: TempDir, upstream: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command(&folder)
             .args(["proxy", "--upstream", upstream])
-            // A wait of up to a minute is enough on a busy machine.
+            // Requests may wait up to a minute, so that no message is late on a busy machine.
             .args(["--max-wait-ms", "60000"])
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -155,7 +155,7 @@ pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
     runs.iter().map(|run| store.trajectory(run.run_id.as_str()).unwrap()).collect()
 }
 
-/// Checks that a replay of each run delivers the messages that were delivered live.
+/// Checks that a replay of each run gives the messages that were delivered during the run.
 pub(crate) fn replays_the_same(folder: &TempDir) {
     for run in runs(folder) {
         let id = run[0].run_id.clone().unwrap();

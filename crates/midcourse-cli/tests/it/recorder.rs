@@ -68,7 +68,7 @@ fn a_gap_says_how_many_events_were_dropped() {
     assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    // The fourth event was dropped because the gap marker for the first three was rejected.
+    // The gap marker for the first three events was rejected, so the fourth event was dropped too.
     assert_eq!(
         kinds(&sink),
         ["run_started", "turn_started", "gap of 1 (Rejected)", "gap of 3 (Io)", "resumed"]

@@ -120,7 +120,7 @@ fn a_signal_of_the_program_to_its_group_reaches_it_once() {
     let script = "trap 'n=$((n+1))' USR1\ntrap 'echo $n; kill $!; exit 6' USR2\n\
                   kill -USR1 0\nkill -USR1 0\nsleep 600 &\necho ready $PPID\nwhile :; do wait; done";
     let programs = Programs::new(&[("claude", script)]);
-    // Runs in another process group, because a signal to our group would also hit the tests.
+    // `setsid` starts another process group, because a signal to this one would also hit the tests.
     let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let ready = line(&mut out);
@@ -137,7 +137,8 @@ fn state(pid: u32) -> String {
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// If `midcourse run` stopped too, nobody would continue it when there is no terminal.
+/// `midcourse run` must keep running when its program is stopped: without a terminal, nobody would
+/// continue it.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_terminal_run_does_not_stop_with_the_program() {
@@ -172,7 +173,7 @@ fn at_a_terminal_run_stops_and_continues_with_the_program() {
 
 #[cfg(target_os = "linux")]
 impl Programs {
-    /// Starts `midcourse run` on a new terminal; also returns the end of the terminal that types
+    /// Starts `midcourse run` on a new terminal. Also returns the terminal's other end, to type
     /// input.
     fn at_a_terminal(self) -> (Child, BufReader<ChildStdout>, fs::File) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

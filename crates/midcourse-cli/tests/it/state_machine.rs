@@ -62,7 +62,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..40)
 }
 
-/// A record in the model.
+/// A record that the model expects in the store.
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
     key: Option<String>,
@@ -114,7 +114,7 @@ impl Model {
     }
 }
 
-/// A text for an event. Every third is so long that the store keeps it as a body.
+/// A text for an event. Every third one is so long that the store compresses it separately.
 fn text(n: u8) -> String {
     format!("text {n} ").repeat(if n % 3 == 2 { 900 } else { 1 })
 }

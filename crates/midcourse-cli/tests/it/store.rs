@@ -269,13 +269,13 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
     let mut longest = 0;
     let text: String = (0..300).map(|n| format!("{:x}", n * 7_919)).collect();
     for n in 0..400_u64 {
-        // A new connection for each event, as in a hook process, next to a reader that stays open.
+        // Opens the store for each event, as a hook process does, while a reader stays open.
         place.open().append(tool_ended("r", &n.to_string(), &text)).unwrap();
         assert!(!reader.records("r", n.saturating_sub(5), 9).unwrap().is_empty());
         longest = longest.max(wal_len());
     }
     assert!(longest < 700 * 1024, "{longest}");
-    // A reader inside a transaction delays the checkpoint until it commits.
+    // A reader with an open transaction delays the checkpoint until the transaction ends.
     let slow_reader = Connection::open(data_dir.store_file()).unwrap();
     slow_reader.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
     let before: i64 =
@@ -408,7 +408,7 @@ fn a_delivery_is_recorded_with_its_event_and_made_once() {
             unreachable!()
         };
         *is_error = true;
-        // Two sources report the same events, for example installed hooks and the proxy.
+        // Two sources, such as hooks and the proxy, report the same events.
         for channel in [Channel::Hook, Channel::Proxy] {
             event.source = Source::new("test", channel);
             event.decision_point = Some(midcourse::DecisionPoint::PreToolSelection);

@@ -77,7 +77,8 @@ fn recorded_by_processes(
         for reply in String::from_utf8(output.stdout).unwrap().lines() {
             let reply: Value = serde_json::from_str(reply).unwrap();
             for delivery in reply["deliveries"].as_array().unwrap() {
-                // Messages of other providers are about limits, which scenarios do not test.
+                // Messages of other providers are about limits such as deadlines, which scenarios
+                // do not test.
                 if delivery["provider"] == "course_correction" {
                     messages.push((event, delivery["text"].as_str().unwrap().to_owned()));
                 }

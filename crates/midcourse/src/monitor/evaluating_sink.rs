@@ -24,11 +24,12 @@ pub(super) struct EvaluatingSink {
 
 #[derive(Default)]
 struct State {
-    /// `None` if the engine could not be made; events are then recorded without being evaluated.
+    /// `None` if making the engine failed; events are then only recorded.
     engine: Option<Engine>,
     /// What the engine concluded since [`take_step`](EvaluatingSink::take_step) was last called.
     step: Step,
-    /// Set if the run was stored before with another deadline than the one it has now.
+    /// Set if the run was stored before; it then has the deadline that was stored and the one given
+    /// now.
     resumed: Option<DeadlineChange>,
 }
 
@@ -48,12 +49,13 @@ impl EvaluatingSink {
         std::mem::take(&mut self.lock().step)
     }
 
-    /// The change of deadline, if the latest start of the run continued a stored run.
+    /// The stored and the new deadline, if the latest start of the run continued a stored run.
     pub(super) fn take_resumed(&self) -> Option<DeadlineChange> {
         self.lock().resumed.take()
     }
 
-    /// Takes the engine out, to continue the same run with another recorder.
+    /// Takes the engine out, to continue the same run with a new recorder. This sink then only
+    /// records.
     pub(super) fn take_engine(&self) -> Option<Engine> {
         self.lock().engine.take()
     }
@@ -135,15 +137,16 @@ impl EvaluatingSink {
         .await
     }
 
-    /// Stores a delivery or an outcome. A message whose delivery cannot be stored is not delivered.
+    /// Stores a delivery or an outcome that the engine concluded. If a delivery cannot be stored,
+    /// its message is withheld from the agent.
     async fn record_conclusion(&self, run: &RunIdentity, conclusion: TrajectoryRecord) {
         let expected = conclusion.seq;
         let source = Source::new("midcourse", Channel::Engine);
         let event = Event::new(run.clone(), source, conclusion.at(), conclusion.payload);
         match self.record_guarded(event).await {
             Ok(recorded) if recorded.record.seq == expected => {}
-            // Another process has added records to the run meanwhile, so the seqs that later
-            // messages cite as evidence may be off by some.
+            // Another process has written to this run too. The record numbers that later messages
+            // cite may then be slightly wrong.
             Ok(recorded) => {
                 let seq = recorded.record.seq;
                 tracing::warn!(expected, seq, "another process writes to this run");

@@ -17,7 +17,7 @@ use crate::sink::TrajectoryError;
 /// The result of reporting an event to a [`MonitoredRun`].
 #[derive(Debug)]
 pub struct Report {
-    /// Whether the event was stored.
+    /// Whether the event was stored, and its record.
     pub outcome: RecordOutcome,
     /// What the engine concluded: patterns, messages to deliver, outcomes of earlier messages.
     pub step: Step,
@@ -31,13 +31,13 @@ impl Report {
     }
 }
 
-/// A run that is recorded and analysed.
+/// A run that is recorded and analysed. `Monitor::begin` returns one.
 ///
 /// Reports may come from several tasks at once; each is recorded and evaluated before the next one.
 pub struct MonitoredRun {
     recorder: TrajectoryRecorder,
     sink: Arc<EvaluatingSink>,
-    // Locked during a report, so that a report returns only the engine's conclusions about itself.
+    // Locked during a report, so that it returns no conclusions about another report.
     turn: Mutex<()>,
 }
 
@@ -157,7 +157,7 @@ impl MonitoredRun {
         Ok(Report { outcome, step: self.sink.take_step() })
     }
 
-    /// Writes outstanding gap markers and starts of runs, if the sink works again.
+    /// Tries again to write the starts of runs and the gap markers that the sink failed to store.
     pub async fn flush(&self) -> Result<(), TrajectoryError> {
         self.recorder.flush().await
     }

@@ -19,7 +19,7 @@ const MAX_FLAG_LEN: usize = 48;
 
 /// The secret after the `=`, `:` or `>` at `operator`.
 pub(super) fn find_assigned(view: View<'_>, operator: usize) -> Option<SecretSpan> {
-    // The second colon of a path: `Token::New`.
+    // This is the second colon of a path such as `Token::New`, not an operator.
     if view.byte(operator) == Some(b':') && view.before(operator).ends_with(b":") {
         return None;
     }
@@ -30,8 +30,8 @@ pub(super) fn find_assigned(view: View<'_>, operator: usize) -> Option<SecretSpa
     };
     let label = Label::before_operator(view, operator)?;
     let kind = label.kind()?;
-    // A part of a name rather than a label: `arn:aws:secretsmanager:…:secret:name`,
-    // `"AWS::IAM::AccessKey": …`.
+    // The word is the last part of a longer name and not a label:
+    // `arn:aws:secretsmanager:…:secret:name`, `"AWS::IAM::AccessKey": …`.
     if label.before.ends_with(b":") {
         return None;
     }
@@ -51,12 +51,12 @@ pub(super) fn find_in_field(name: &str, text: &str) -> Option<SecretSpan> {
     let label = Label::of_field(name);
     let kind = label.kind()?;
     let view = View::new(text.as_bytes(), 0);
-    // If the field has the name of an environment variable, its value is read like that of a
-    // variable.
+    // A field named like an environment variable (`DB_PASSWORD`) is read as `DB_PASSWORD=…`, others
+    // as `name: …`.
     let sign = if label.is_environment_variable() { b'=' } else { b':' };
     let secret = Assignment { label, sign }.find(view, kind, Value::of_field(view))?;
-    // The rest of the text is redacted too: without the secret before it, a second redaction
-    // might read it differently.
+    // Redact the rest of the text too. Otherwise redacting the result again could find another
+    // secret in the rest.
     Some(SecretSpan { end: text.trim_ascii_end().len(), ..secret })
 }
 

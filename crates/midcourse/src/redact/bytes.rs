@@ -43,7 +43,7 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-/// The number of different bytes. Non-ASCII bytes count as their lower seven bits.
+/// The number of different bytes. Only the lower seven bits of each byte are compared.
 pub(super) fn count_distinct(bytes: &[u8]) -> u32 {
     let set = bytes.iter().fold(0_u128, |set, byte| set | 1 << (byte & 0x7f));
     set.count_ones()

@@ -11,7 +11,7 @@ use super::view::{SecretSpan, View};
 
 const MAX_USER_LEN: usize = 96;
 
-/// How many bytes before a password are searched for the command.
+/// How many bytes before a password are searched for a command such as `curl` or `mysql`.
 const MAX_COMMAND_DISTANCE: usize = 256;
 
 /// How many bytes of a password are examined to see whether it is a placeholder.
@@ -75,14 +75,16 @@ pub(super) fn find_short_flag(view: View<'_>, flag: usize) -> Option<SecretSpan>
     (!sample.iter().all(is_port_byte)).then_some(secret)
 }
 
-/// Whether a flag is one of the program `find`, which may search for a file named like a command.
+/// Whether a flag that starts with `p` belongs to the program `find` (`find -name mysql -print`),
+/// so that the rest of it is not a password.
 fn is_find_predicate(flag: &[u8]) -> bool {
     const PREDICATES: [&[u8]; 6] = [b"print", b"print0", b"printf", b"prune", b"path", b"perm"];
     let name = flag.get(..prefix_len(flag, is_name_byte)).unwrap_or_default();
     PREDICATES.contains(&name)
 }
 
-/// The password in a line `machine … login … password …`; `space` is the position before it.
+/// The password in a `.netrc` line `machine … login … password …`; `space` is the position of the
+/// space before it.
 pub(super) fn find_netrc_password(view: View<'_>, space: usize) -> Option<SecretSpan> {
     let before = view.before(space).strip_suffix(b"password")?;
     before.last().filter(|byte| byte.is_ascii_whitespace())?;

@@ -11,19 +11,19 @@ use super::marker::{MARKER_START, contains_marker_start};
 use super::value::{Expected, Syntax, looks_secret};
 use super::view::{SecretSpan, View};
 
-/// How many bytes are examined to see whether a credential or a login is a secret.
+/// How many bytes of a credential or an encoded login are examined to see whether it is a secret.
 const SAMPLE_LEN: usize = 64;
 
 /// How many bytes of a header are searched for a secret cookie.
 const COOKIES_SAMPLE_LEN: usize = 256;
 
-/// The longest cookie name that is not redacted. It is shorter than every token, so that a secret
-/// in the place of a name is redacted.
+/// The longest name of a first cookie that is kept. Every token is longer, so a secret that stands
+/// in the place of the name is still redacted.
 const MAX_KEPT_NAME_LEN: usize = 11;
 
 const MIN_LOGIN_LEN: usize = 16;
 
-/// The minimum length of a credential after a scheme, and of one without a scheme.
+/// The minimum length of a credential after a scheme such as `Bearer`, and without a scheme.
 const MIN_CREDENTIAL_LEN: usize = 8;
 const MIN_BARE_CREDENTIAL_LEN: usize = 16;
 
@@ -39,16 +39,16 @@ pub(super) fn find_credential(view: View<'_>, start: usize) -> Option<SecretSpan
     let sample = view.ahead_up_to(start, SAMPLE_LEN);
     let sample = sample.get(..prefix_len(sample, is_credential_byte))?;
     let has = |class: fn(&u8) -> bool| sample.iter().any(class);
-    // Base64 of `user:pass` may have no digit, but unlike `YOUR_API_KEY` it has upper and lower
+    // Base64 of `user:pass` may have no digit. Unlike `YOUR_API_KEY`, it has both upper and lower
     // case.
     let capitals = sample.iter().skip(1).filter(|byte| byte.is_ascii_uppercase()).count();
     let looks_generated = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
         || word.eq_ignore_ascii_case(b"basic") && has(u8::is_ascii_lowercase) && capitals > 1;
     let min_len = if is_scheme { MIN_CREDENTIAL_LEN } else { MIN_BARE_CREDENTIAL_LEN };
     let next = view.byte(start + sample.len());
-    // The word is a scheme that is not in the list, followed by its parameters.
+    // The word is an authentication scheme that is not in `SCHEMES`, followed by its parameters.
     let is_other_scheme = !is_scheme && next == Some(b' ');
-    // The word is followed by a call, an index or a template.
+    // The word is program code: a call, an index or a template follows it.
     let is_expression = matches!(next, Some(b'(' | b'[' | b'{' | b'$' | b'<'));
     if sample.len() < min_len
         || !looks_generated
@@ -99,7 +99,8 @@ pub(super) fn find_cookies(
     })
 }
 
-/// Base64 of `user:password` in quotes, as in Docker's `config.json`, that starts at `start`.
+/// The login that starts at `start`: Base64 of `user:password` in quotes, as in Docker's
+/// `config.json`.
 pub(super) fn find_encoded_login(view: View<'_>, start: usize) -> Option<SecretSpan> {
     let sample = view.ahead_up_to(start, SAMPLE_LEN);
     let sample = sample.get(..prefix_len(sample, is_base64_byte))?;
@@ -114,7 +115,7 @@ pub(super) fn find_encoded_login(view: View<'_>, start: usize) -> Option<SecretS
     (is_closed && len.is_multiple_of(4)).then_some(SecretSpan { start, end, kind: LabelledSecret })
 }
 
-/// Whether Base64 decodes to printable ASCII with a colon.
+/// Whether Base64 decodes to `user:password`: printable ASCII with a colon.
 fn decodes_to_login(encoded: &[u8]) -> bool {
     let (mut bits, mut bit_count, mut has_colon) = (0_u32, 0, false);
     for byte in encoded.iter().take_while(|byte| **byte != b'=') {

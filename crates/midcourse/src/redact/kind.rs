@@ -127,12 +127,12 @@ impl SecretKinds {
     pub(super) const NONE: Self = Self(0);
     pub(super) const ALL: Self = Self((1 << SecretKind::ALL.len()) - 1);
 
-    /// Whether the set contains this kind.
+    /// Whether secrets of this kind are in the set.
     pub const fn contains(self, kind: SecretKind) -> bool {
         self.0 & Self::bit(kind) != 0
     }
 
-    /// Whether the set is empty.
+    /// Whether the set contains no kind.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

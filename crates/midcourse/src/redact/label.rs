@@ -8,7 +8,7 @@
 use super::bytes::{last_bytes, matching_suffix, suffix_len};
 use super::view::View;
 
-/// The number of bytes, from the end of a label, that are examined.
+/// The longest part of a label that is examined, in bytes from its end.
 const MAX_LABEL_LEN: usize = 64;
 
 /// The most spaces between a label and the operator after it, and the most backslashes before
@@ -30,14 +30,15 @@ pub(super) enum LabelKind {
     SetCookie,
     /// `user:password` in Base64.
     EncodedLogin,
-    /// The value is often the name or path of a secret rather than the secret itself.
+    /// A label such as `credentials`, whose value is often the name or path of a secret.
     Credentials,
-    /// A key of unknown purpose. Its value is mostly secret only in an environment variable.
+    /// A key of unknown purpose. Its value is usually a secret only if the label is an environment
+    /// variable.
     OtherKey,
 }
 
-/// Ends of labels, in lower case without separators. The first entry that matches is used; `None`
-/// means that the value is not a secret.
+/// How labels end, in lower case and without separators. The first entry that matches decides;
+/// `None` means that the value is not a secret.
 const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"authorization", Some(LabelKind::Authorization)),
     (b"password", Some(LabelKind::Password)),
@@ -100,14 +101,14 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"idempotencykey", None),
 ];
 
-/// The last two bytes of every label that has a kind.
+/// The last two bytes of every label in `LABEL_ENDS` whose value is a secret.
 const LAST_TWO_BYTES: [&[u8; 2]; 13] =
     [b"al", b"en", b"et", b"ey", b"ie", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"th", b"wd"];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     pub(super) name: &'a [u8],
-    /// The text before the name, back to the end of the last secret.
+    /// The text before the label, from the end of the last secret on.
     pub(super) before: &'a [u8],
     /// Whether there is space between the label and the operator.
     pub(super) is_spaced: bool,
@@ -165,7 +166,8 @@ impl<'a> Label<'a> {
 
 /// What a name says about its value; `None` if it is not the label of a secret.
 pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
-    // Returns early for most names, because this runs for every label in a text.
+    // Most labels in a text are not for secrets, so they are sorted out first by their last two
+    // bytes.
     let [.., second_last, last] = name else { return None };
     let last_two = [second_last.to_ascii_lowercase(), last.to_ascii_lowercase()];
     if !LAST_TWO_BYTES.contains(&&last_two) {

@@ -23,7 +23,7 @@ pub(super) fn end_of_marker(text: &str, start: usize) -> Option<usize> {
     Some(start + MARKER_START.len() + kind.name().len() + MARKER_END.len())
 }
 
-/// Whether a marker starts in `bytes`; its end may be missing.
+/// Whether `bytes` contain the start of a marker, even if its end is cut off.
 pub(super) fn contains_marker_start(bytes: &[u8]) -> bool {
     contains(bytes, MARKER_START.as_bytes())
 }

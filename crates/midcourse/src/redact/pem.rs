@@ -10,30 +10,31 @@ use super::view::{SecretSpan, View};
 
 const DASHES: &[u8] = b"-----";
 
-/// The longest name between `BEGIN` and the dashes.
+/// The longest name in a line `-----BEGIN NAME-----`.
 const MAX_NAME_LEN: usize = 48;
 
-/// The most text before the first word of the key: the headers of the block.
+/// The most text that may come before the first word of the key: the block's headers.
 const HEADERS: Gap = Gap { bytes: 1024, words: 32 };
 
-/// The most text between two words of the key: a line number, quotes, indentation.
+/// The most text that may come between two words of the key, such as line numbers, quotes or
+/// indentation.
 const BETWEEN_WORDS: Gap = Gap { bytes: 160, words: 4 };
 
-/// The minimum length of a word of the key. The first word must be as long as a line.
+/// The minimum lengths of the key's first word, which fills a line, and of the other words.
 const MIN_FIRST_WORD_LEN: usize = 24;
 const MIN_WORD_LEN: usize = 16;
 
 /// How many bytes of a word are examined to see whether it is part of the key.
 const WORD_SAMPLE_LEN: usize = 128;
 
-/// A limit for text between the words of a key that is not part of the key.
+/// How much text may be skipped between two words of a key.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     bytes: usize,
     words: usize,
 }
 
-/// The block whose `BEGIN` is at `begin`.
+/// The private key block whose `BEGIN` is at `begin`.
 pub(super) fn find_block(view: View<'_>, begin: usize) -> Option<SecretSpan> {
     let dashes = suffix_len(view.before(begin), |byte| byte == b'-').min(DASHES.len());
     let name = view.ahead(begin).strip_prefix(b"BEGIN ")?;
@@ -48,7 +49,7 @@ pub(super) fn find_block(view: View<'_>, begin: usize) -> Option<SecretSpan> {
     Some(SecretSpan { start: begin - dashes, end, kind: PrivateKey })
 }
 
-/// The end of the key that starts at `start`, or of its `END` line if there is one.
+/// The end of the key that starts at `start`, including its `END` line if there is one.
 fn end_of_key(view: View<'_>, start: usize) -> Option<usize> {
     let (mut at, mut key_end) = (start, None);
     let (mut gap, mut gap_start) = (HEADERS, start);
@@ -58,7 +59,7 @@ fn end_of_key(view: View<'_>, start: usize) -> Option<usize> {
             prefix_len(ahead, |byte| !is_base64_byte(byte) && !matches!(byte, b'-' | b'['));
         at += skipped;
         let ahead = ahead.get(skipped..).unwrap_or_default();
-        // A `[` may start a marker, which ends the key as the replaced secret would.
+        // A `[` may start the marker of a secret that was redacted before. The key ends there.
         if ahead.is_empty() || ahead.starts_with(b"[") {
             return key_end;
         }
@@ -115,7 +116,7 @@ fn is_key_word(word: &[u8], is_first: bool) -> bool {
 mod tests {
     use crate::redact::testing::{assert_no_secret, redacted};
 
-    /// Three lines that look like a key but are random.
+    /// Random lines that look like those of a key.
     const LINES: [&str; 3] = [
         "MIIEpAIBAAKCAQEA7bq4Zk1vXoJ8yTgq2mR5sW9dLfHc3uNxPz6aYtVb0eKjIrQw",
         "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtz",

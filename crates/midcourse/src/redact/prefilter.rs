@@ -8,11 +8,11 @@
 
 use super::prefixed_tokens::PREFIXED_TOKENS;
 
-/// The number of bits for prefixed tokens, the lowest ones. Several prefixes may share a bit; the
-/// rule compares the whole prefix.
+/// The lowest bits of a mask are for tokens with a known prefix. Several prefixes may share a bit,
+/// because the rule compares the whole prefix anyway.
 pub(super) const PREFIXED_TOKEN_BITS: u32 = 54;
 
-/// Bit numbers of the rules that are not for prefixed tokens.
+/// The bits of the other rules, one each.
 pub(super) const NETRC: u32 = 54;
 pub(super) const SENDGRID: u32 = 55;
 pub(super) const MARKER: u32 = 56;
@@ -24,14 +24,15 @@ pub(super) const PRIVATE_KEY: u32 = 61;
 pub(super) const JWT: u32 = 62;
 pub(super) const DISCORD: u32 = 63;
 
-/// Rules whose trigram is the start of a token: they match only at a token boundary.
+/// The rules whose trigram is the start of a token. They apply only where a token can start.
 pub(super) const TOKEN_RULES: u64 = ((1 << PREFIXED_TOKEN_BITS) - 1)
     | (1 << SENDGRID)
     | (1 << CUSTOM_PREFIX)
     | (1 << JWT)
     | (1 << DISCORD);
 
-/// For one byte, the rules that have it as the first, second or third byte of a trigram.
+/// For one byte: the rules whose trigram has this byte in first, second or third place, one bit per
+/// rule.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct ByteMasks {
@@ -44,7 +45,7 @@ impl ByteMasks {
     const NONE: Self = Self { first: 0, second: 0, third: 0 };
 }
 
-/// A place where a secret may be.
+/// A place where the prefilter found the trigram of at least one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// The position of the trigram's third byte.
@@ -53,12 +54,12 @@ pub(super) struct Candidate {
     pub(super) rules: u64,
 }
 
-/// How far a text has been searched, and which trigrams have begun there.
+/// How far a text has been searched, and which trigrams have partly matched there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     at: usize,
-    /// Rules for which the last byte (`one_matched`) or the last two bytes (`two_matched`) are the
-    /// beginning of a trigram.
+    /// Rules of whose trigram the first byte (`one_matched`) or the first two bytes (`two_matched`)
+    /// were just read.
     one_matched: u64,
     two_matched: u64,
 }
@@ -131,7 +132,8 @@ impl Prefilter {
         self.masks_mut(third).third |= 1 << bit;
     }
 
-    /// Adds the rules whose trigrams are given as classes of bytes.
+    /// Adds the rules whose trigrams have classes of bytes, such as "any digit", instead of fixed
+    /// bytes.
     const fn add_byte_classes(&mut self) {
         let mut byte = 0_u8;
         loop {

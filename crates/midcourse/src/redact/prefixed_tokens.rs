@@ -123,7 +123,7 @@ impl PrefixedToken {
                 return None;
             }
         } else if self.alphabet != Alphabet::Path {
-            // `_` and `-` are not in every alphabet; what follows them is redacted too.
+            // `_` and `-` end a token of some alphabets. What follows them is redacted too.
             len += prefix_len(view.ahead(body_start + len), is_token_byte);
         }
         let start = if self.keeps_prefix { body_start } else { start };
@@ -157,7 +157,7 @@ pub(super) fn find_prefixed_token(view: View<'_>, start: usize, bit: u32) -> Opt
         .find_map(|token| token.find(view, start))
 }
 
-/// The token at `start` that has one of the user's own prefixes.
+/// The token at `start` that begins with a prefix which the user configured.
 pub(super) fn find_custom_token(
     view: View<'_>,
     start: usize,

@@ -10,14 +10,15 @@ use super::view::{SecretSpan, View};
 /// The minimum length of a JWT's header and of its payload: the length of `{"alg":"…"}` in Base64.
 const MIN_JWT_PART_LEN: usize = 12;
 
-/// One more than the longest part of a Discord token whose length is limited.
+/// How many bytes of each part of a Discord token are read: one more than its first part can have,
+/// so that a longer one is rejected.
 const MAX_DISCORD_PART_LEN: usize = 29;
 
 /// The JSON web token whose `eyJ` is at `start`.
 pub(super) fn find_jwt(view: View<'_>, start: usize) -> Option<SecretSpan> {
     let header_end = start + prefix_len(view.ahead(start), is_token_byte);
     let payload = view.ahead(header_end).strip_prefix(b".")?;
-    // Base64 of the start of a JSON object: `{"`, `{ `, `{\n` or `{\r`.
+    // The payload is Base64 of a JSON object, so it starts like `{"`, `{ `, `{\n` or `{\r`.
     let is_object =
         [b"eyJ", b"eyA", b"ewo", b"ew0"].iter().any(|start| payload.starts_with(*start));
     if header_end - start < MIN_JWT_PART_LEN || !is_object {

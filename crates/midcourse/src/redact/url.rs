@@ -8,11 +8,11 @@ use super::false_positives::is_placeholder_password;
 use super::kind::SecretKind::UrlPassword;
 use super::view::{SecretSpan, View};
 
-/// The most bytes before the colon that are searched for the scheme and user.
+/// How many bytes before the colon are searched for the URL's scheme and user.
 const MAX_USER_LEN: usize = 96;
 const MAX_PASSWORD_LEN: usize = 512;
 
-/// The password of a URL that starts after the colon at `colon`.
+/// The password in a URL such as `https://user:password@host`; `colon` is the position before it.
 pub(super) fn find_password(view: View<'_>, colon: usize) -> Option<SecretSpan> {
     let before = last_bytes(view.before(colon), MAX_USER_LEN);
     let user_len = suffix_len(before, is_user_byte);
@@ -32,7 +32,7 @@ const fn is_user_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'%' | b'+' | b'~' | b'!')
 }
 
-/// Whether a byte can be part of a password. Those of variables and placeholders (`${PASSWORD}`,
+/// Whether a byte can be part of a password. The brackets of placeholders (`${PASSWORD}`,
 /// `<password>`) cannot.
 const fn is_password_byte(byte: u8) -> bool {
     byte > b' '

@@ -17,7 +17,7 @@ const MAX_SAMPLE_LEN: usize = 64;
 const MIN_SECRET_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// The most spaces before a value, and the most bytes of a prefix before its opening quote.
+/// The most spaces before a value, and the longest prefix of a string literal (`r#` in `r#"…"#`).
 const MAX_GAP_LEN: usize = 8;
 
 /// How to read a value that is not in quotes.
@@ -29,14 +29,15 @@ pub(super) enum Syntax {
     MaybeExpression,
 }
 
-/// Which kind of value the label announces.
+/// What the label says about the value after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A password, chosen by a person.
     Password,
     /// A generated token.
     Token,
-    /// A generated token that has to be long, because the label alone is weak evidence.
+    /// A generated token that has to be long, because a label such as `key` often precedes other
+    /// values.
     LongToken,
 }
 
@@ -84,7 +85,7 @@ impl<'a> Value<'a> {
         Self { view, start, delimiter: Delimiter::EndOfText }
     }
 
-    /// Whether the value's end is certain: at a closing quote or at the end of the text.
+    /// Whether the end of the value is certain, because of a closing quote or the end of the text.
     pub(super) fn is_delimited(&self) -> bool {
         self.delimiter != Delimiter::Unquoted
     }
@@ -127,7 +128,7 @@ impl<'a> Value<'a> {
         self.end_within(usize::MAX)
     }
 
-    /// The first bytes of the value, by which it is judged.
+    /// The first bytes of the value. They decide whether it is a secret.
     pub(super) fn sample(&self) -> &'a [u8] {
         self.view.ahead_up_to(self.start, self.end_within(MAX_SAMPLE_LEN) - self.start)
     }
@@ -142,7 +143,7 @@ impl<'a> Value<'a> {
         };
         let is_expression = !self.is_delimited() && matches!(after, [b'(' | b'[' | b'{', ..]);
         let syntax = if self.is_delimited() { Syntax::Literal } else { syntax };
-        // A marker may start near the end of the sample and continue after it.
+        // Look a little further than the sample: a marker may start at its end.
         let around = self.view.ahead_up_to(self.start, sample.len() + MARKER_START.len());
         !is_prose
             && !is_expression
@@ -171,8 +172,8 @@ impl<'a> Value<'a> {
             .then_some(self.start + text.len())
     }
 
-    /// Whether the value is a password made of words, and is followed by a character that can
-    /// follow a word in a shell, rather than one that follows an argument in a call.
+    /// Whether the value is a password made of words. What follows it must look like a shell
+    /// command; after `,` or `)` the value is probably an argument of a function.
     pub(super) fn is_password_word(&self) -> bool {
         let sample = self.sample();
         let after = self.view.ahead(self.start + sample.len());
@@ -201,7 +202,7 @@ struct CharCounts {
     lowercase: usize,
     uppercase: usize,
     digits: usize,
-    /// Symbols that names and paths do not contain, except as the last byte.
+    /// The number of symbols that names and paths do not contain. The last byte is not counted.
     symbols: usize,
     /// How often a digit is next to a letter.
     digit_changes: usize,

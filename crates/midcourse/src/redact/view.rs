@@ -18,7 +18,7 @@ pub(super) struct SecretSpan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     bytes: &'a [u8],
-    /// The end of the last secret or marker, past which a rule cannot look back.
+    /// The end of the last secret or marker. Rules do not see the text before it.
     floor: usize,
 }
 
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         ahead.get(..max_len).unwrap_or(ahead)
     }
 
-    /// The bytes between the last secret and `at`.
+    /// The bytes before `at`, back to the end of the last secret or marker.
     pub(super) fn before(&self, at: usize) -> &'a [u8] {
         self.bytes.get(self.floor..at).unwrap_or_default()
     }
@@ -50,7 +50,8 @@ impl<'a> View<'a> {
     /// Whether a token can start at `at`: the byte before it is not part of a token.
     pub(super) fn is_token_boundary(&self, at: usize) -> bool {
         match self.before(at) {
-            // After an escape sequence: `\n` in a JSON string, `%3D` in a URL, a terminal colour.
+            // An escape sequence ends here: `\n` in a JSON string, `%3D` in a URL, or a terminal
+            // colour.
             [.., b'\\', b'n' | b't' | b'r'] => true,
             [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
             [rest @ .., b'm' | b'K'] => ends_in_colour_parameters(rest),

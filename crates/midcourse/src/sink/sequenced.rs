@@ -10,7 +10,7 @@ use super::sequencer::Sequencer;
 use super::{Recording, TrajectoryError, TrajectorySink};
 use crate::event::Event;
 
-/// The future that writes a record.
+/// Returned by a writer that writes a record. It completes when the record is written.
 pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<(), TrajectoryError>> + Send + 'a>>;
 
 /// Writes records, which already have their seqs, to a program's own storage.
@@ -69,7 +69,7 @@ mod tests {
     use crate::event::{Channel, Event, Source};
     use crate::sink::{TrajectoryError, TrajectorySink as _};
 
-    /// Writes to a list, and fails as many times as it was told to.
+    /// Writes to a list. Its first writes fail; a test sets how many.
     #[derive(Default)]
     struct List {
         written: Mutex<Vec<(String, u64)>>,

@@ -17,20 +17,21 @@ pub(super) struct Sequencer {
     runs: HashMap<RunId, Vec<Entry>>,
 }
 
-/// A record, with the fields that are needed to recognise another report of the same event.
+/// A record, and what is needed to recognise another report of the same event.
 #[derive(Debug, Clone)]
 struct Entry {
     record: TrajectoryRecord,
-    /// The payload before other reports added fields to it.
+    /// The payload of the first report, without the fields that later reports added.
     first_reported: TrajectoryPayload,
     fact: Option<FactKey>,
     source: Source,
 }
 
-/// The result of placing an event in its run.
+/// The result of adding an event to its run.
 pub(super) struct Placed {
     pub(super) recorded: Recorded,
-    /// The new records in order: of a missing parent, of an adopted run, and of the event itself.
+    /// The new records in order: the start of a parent that was missing, those moved from an
+    /// adopted run, and that of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
@@ -52,7 +53,8 @@ impl Sequencer {
         self.runs.values().map(Vec::len).sum()
     }
 
-    /// Gives an event its seq and adds it to its run, or merges it with its record.
+    /// Gives an event the next seq and adds it to its run. If the event is stored already, merges
+    /// it with its record.
     pub(super) fn place(&mut self, event: Event) -> Result<Placed, TrajectoryError> {
         let (mut new, mut undo) = (Vec::new(), Vec::new());
         self.ensure_parent(&event, &mut new, &mut undo);
@@ -91,7 +93,7 @@ impl Sequencer {
         Ok(Placed { recorded, new, undo })
     }
 
-    /// Removes an event again that could not be written.
+    /// Takes back the changes of an event that could not be written.
     pub(super) fn undo(&mut self, placed: Placed) {
         if placed.undo.is_empty() {
             let run_id = placed.recorded.record.run_id;
@@ -174,7 +176,8 @@ fn next_seq(entries: &[Entry]) -> u64 {
     u64::try_from(entries.len()).unwrap_or(u64::MAX)
 }
 
-/// An earlier record that makes this event redundant although its fact key is another.
+/// The earlier record of which this event is a duplicate although their payload kinds differ or
+/// there is no fact key.
 fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
         let is_end =
@@ -190,7 +193,8 @@ fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     })
 }
 
-/// Compares another report of a stored event with its record and adds the fields that are new.
+/// Compares another report of a stored event with its record, and adds fields that the record
+/// lacks.
 fn report(entry: &mut Entry, event: &Event) -> Result<Recorded, TrajectoryError> {
     let same_source = entry.source == event.source;
     let stored = if same_source { &entry.first_reported } else { &entry.record.payload };

@@ -9,8 +9,9 @@ use super::error::StoreError;
 use super::read::{self, Row};
 use super::run_counts::RunCounts;
 
-/// Moves the records of a provisional run after the latest record of the run that adopts it, with
-/// new seqs and links. Its child runs get the new parent. Runs inside the caller's transaction.
+/// Moves the records of a provisional run to the end of the run that adopts it, with new seqs and
+/// hashes. Child runs of the provisional run get the new parent. The caller has begun a
+/// transaction.
 ///
 /// A provisional record whose fact (what it reports, by its key) is already stored in the adopting
 /// run is deleted as a duplicate.

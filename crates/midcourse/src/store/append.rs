@@ -24,11 +24,11 @@ use crate::dedupe::{RecordStatus, other_end};
 pub(super) enum Appended {
     /// A new record, at this seq.
     New(u64),
-    /// The event was stored already: how this report compares, and the stored record.
+    /// The event was stored already. Has the result of comparing the two, and the stored record.
     Existing(RecordStatus, TrajectoryRecord),
 }
 
-/// Where the next record of a run goes: the next seq, and the link of the latest record.
+/// The end of a run: the seq that its next record gets, and the hash of its latest record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunHead {
     pub(super) id: i64,
@@ -44,7 +44,7 @@ pub(super) fn check_version(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// The head of a run; `None` if the run is not stored.
+/// The next seq and the latest hash of a run; `None` if the run is not stored.
 pub(super) fn run_head(
     connection: &Connection,
     run_id: &str,
@@ -113,8 +113,8 @@ pub(super) fn is_stored(
     Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// An earlier record that makes this event redundant although its fact key is another: the result
-/// or denial of the same call, or an equal event directly before it.
+/// The earlier record of which this event is a duplicate although it is not found by payload kind
+/// and fact key: the result or denial of the same call, or an equal event directly before it.
 fn earlier_record(
     connection: &Connection,
     run: i64,
@@ -129,12 +129,12 @@ fn earlier_record(
     if !event.dedupe_consecutive {
         return Ok(None);
     }
-    // A run's settings stay in force until others replace them, so an event is compared with the
-    // latest record of its kind, however old. Settings have fact keys; testing for one keeps this
-    // query fast.
+    // Settings stay in force until others replace them, so they are compared with the latest
+    // settings, however old. All settings have fact keys, and the index covers only records with
+    // one.
     let latest_of_kind = "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
                           fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    // Records that do not come from the host may lie between an event and its duplicate.
+    // Records that midcourse itself added may lie between an event and its duplicate.
     let latest_event = "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
                         WHERE run = ?1 AND \
                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \

@@ -30,7 +30,8 @@ use crate::sink::Recorded;
 /// Events of one run, with what the engine concluded from them.
 pub struct Batch {
     run: RunId,
-    /// The run's head when the batch was evaluated; `None` if the run was not stored yet.
+    /// The end of the run when the batch was evaluated; `None` if the run was not stored then. If
+    /// the run has grown since, the batch is stale.
     head: Option<RunHead>,
     entries: Vec<Entry>,
     step: Step,
@@ -40,16 +41,16 @@ pub struct Batch {
 /// One thing that the transaction stores.
 enum Entry {
     /// An event: it becomes a new record, or another report of a stored one. The number is the seq
-    /// at which the engine was shown the event, if it was.
+    /// under which the engine saw it; `None` if the engine did not see it.
     Event(Box<PreparedEvent>, Option<u64>),
     /// A delivery or an outcome that the engine concluded from the event before it.
     Conclusion(Box<PreparedRecord>),
 }
 
-/// How much of the run, with the batch, the engine has seen.
+/// How many of the run's records, those of the batch included, the engine has seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// The engine was not needed yet.
+    /// So far, the batch has no event that the engine has to see.
     NotNeeded,
     /// The engine has seen every record so far.
     Current,
@@ -88,12 +89,12 @@ impl Batch {
         &self.run
     }
 
-    /// What the engine concluded from the events.
+    /// What the engine concluded from the events; empty before the batch is evaluated.
     pub const fn step(&self) -> &Step {
         &self.step
     }
 
-    /// What the engine concluded from the events.
+    /// Takes out what the engine concluded from the events.
     pub fn into_step(self) -> Step {
         self.step
     }
@@ -102,8 +103,8 @@ impl Batch {
         std::mem::take(&mut self.step)
     }
 
-    /// Withdraws the permission to deliver messages. The batch has to be evaluated again and then
-    /// has no deliveries.
+    /// Withdraws the permission to deliver messages about the events. Evaluate the batch again
+    /// afterwards; it then has no deliveries.
     pub fn forbid_deliveries(&mut self) {
         for entry in &mut self.entries {
             if let Entry::Event(event, _) = entry {
@@ -112,8 +113,8 @@ impl Batch {
         }
     }
 
-    /// Writes the events durably to the spill folder. An event that cannot be written is lost, and
-    /// the loss is noted for a gap marker; the first error is returned.
+    /// Writes the events durably to the spill folder. If an event cannot be written, it is lost and
+    /// counted, so that a gap marker can be stored later. Returns the first error.
     pub fn spill(&self, data_dir: &DataDir) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let mut failed = None;
@@ -130,7 +131,7 @@ impl Batch {
         failed.map_or(Ok(files), Err)
     }
 
-    /// The gap marker for the lost events of this run that `note` counts.
+    /// A gap marker for the losses in `note`; `None` if the batch is empty.
     pub(super) fn gap_marker(&self, note: &LossNote) -> Option<Event> {
         let first = self.events().next()?;
         Some(note.gap_marker(&first.run, first.prepared.record.at()))
@@ -143,7 +144,7 @@ impl Batch {
         })
     }
 
-    /// Removes the conclusions of an earlier evaluation.
+    /// Removes what the engine concluded before, so that the batch can be evaluated again.
     fn reset(&mut self, head: Option<RunHead>) {
         self.entries.retain(|entry| matches!(entry, Entry::Event(..)));
         self.head = head;
@@ -151,13 +152,15 @@ impl Batch {
         self.progress = Progress::NotNeeded;
     }
 
-    /// The engine's state after the batch; `None` if the engine has not seen the run's records.
+    /// The engine's state after the batch; `None` if the engine has not seen the run's records or
+    /// its state cannot be saved.
     fn checkpoint(&self, engine: &SyncedEngine) -> Option<Checkpoint> {
         let has_seen = matches!(self.progress, Progress::Current | Progress::Behind(_));
         has_seen.then(|| engine.engine().checkpoint().ok()).flatten()
     }
 
-    /// Writes the batch; returns `None` if it is stale.
+    /// Writes the batch. Returns `None`, and writes nothing, if the run has changed since the
+    /// evaluation.
     fn write(
         &self,
         connection: &Connection,
@@ -265,7 +268,8 @@ impl Store {
         }
         // After an error, the batch still keeps the events that were not evaluated.
         batch.entries.extend(entries);
-        // The engine has seen events that are not stored until the batch is committed.
+        // The engine has now seen events that are not stored. Its position is unknown until the
+        // commit.
         engine.clear_position();
         done
     }
@@ -334,7 +338,7 @@ impl Evaluation<'_> {
             return done;
         }
         self.next_seq = self.next_seq.saturating_add(u64::from(is_new));
-        // The engine was not asked about this event, so a replay must not ask it either.
+        // The engine did not see this event, so a replay must not ask it for messages here either.
         event.prepared.decision_point = None;
         batch.entries.push(Entry::Event(event, None));
         done

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use serde_json::Value;
 use zstd::bulk::Compressor;
 
-/// Texts longer than this many bytes become bodies.
+/// Texts longer than this many bytes are stored separately and compressed, as bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
 
 /// SQLite stores no value longer than this, so a greater length in a row is damage.
@@ -175,7 +175,7 @@ fn walk(
     }
 }
 
-/// Runs `step` with the pointer extended by a field.
+/// Runs `step` with the JSON pointer extended by a field, and then shortens the pointer again.
 fn within(pointer: &mut String, name: &str, step: impl FnOnce(&mut String)) {
     let length = pointer.len();
     pointer.push('/');

@@ -9,14 +9,14 @@
 pub struct Link([u8; 32]);
 
 impl Link {
-    /// The link that precedes a run's first record.
+    /// The first link of a run's hash chain, before any record.
     pub(super) fn genesis(run_id: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
         absorb(&mut hasher, &[b"midcourse run 1", run_id.as_bytes()]);
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The link that follows this one, for an item with these fields.
+    /// The next link of the hash chain, for a record or report with these fields.
     pub(super) fn next(&self, fields: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
@@ -88,7 +88,8 @@ pub(super) fn record_link<'a>(
     head.next(&fields)
 }
 
-/// The link of a report about a record. Of its content only the hash is covered.
+/// The link of a report about a record. It covers the hash of the report's content instead of the
+/// content.
 pub(super) fn report_link(
     head: &Link,
     seq: u64,

@@ -9,15 +9,15 @@ use super::error::StoreError;
 use super::synced_engine::SyncedEngine;
 use super::{Store, read};
 
-/// The most records that one step folds when the checkpoint is behind the run. After an upgrade a
-/// run is folded again from its start; a long run takes several steps, so that no single step takes
-/// long.
+/// The most records that the engine reads in one step to catch up with a run. After an upgrade it
+/// reads a run again from the start; with this limit, a long run takes several steps and no step
+/// takes long.
 pub(super) const MAX_RECORDS_PER_STEP: usize = 20_000;
 
 /// Far above the size of any valid checkpoint; a larger one is damaged.
 const MAX_CHECKPOINT_BYTES: usize = 1024 * 1024;
 
-/// Records read at a time while folding.
+/// How many records are read from the database at a time.
 const PAGE: usize = 256;
 
 impl Store {
@@ -60,8 +60,8 @@ pub(super) fn catch_up(
         return Ok(Some(head.next_seq));
     }
     let (mut from, checkpoint) = match load_checkpoint(connection, head.id)? {
-        // The checkpoint covers more records than the run has: the run has grown meanwhile, or the
-        // checkpoint is wrong.
+        // The checkpoint covers more records than the run had when its end was read. Either the run
+        // has grown since, or the checkpoint is wrong.
         Some((folded, _)) if folded > head.next_seq => {
             if run_head(connection, run_id.as_str())?.as_ref() != Some(head) {
                 return Ok(None);
@@ -111,8 +111,8 @@ fn load_checkpoint(
         .prepare_cached("SELECT next_seq, zstd FROM checkpoints WHERE run = ?1")?
         .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    // A checkpoint that does not decompress is treated like one that does not restore: the run is
-    // folded again.
+    // A checkpoint that does not decompress becomes an empty one, which the engine rejects; it then
+    // reads the run again.
     Ok(stored.map(|(folded, packed)| {
         let bytes = zstd::bulk::decompress(&packed, MAX_CHECKPOINT_BYTES).unwrap_or_default();
         (folded, Checkpoint::from(bytes))

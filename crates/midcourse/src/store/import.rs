@@ -22,7 +22,7 @@ pub struct Imported {
     pub duplicates: u64,
     /// Stored records that gained fields from an imported one.
     pub merged: u64,
-    /// Stored records of which the same source had reported other content in the import.
+    /// Stored records for which the import has other content from the same source.
     pub conflicts: u64,
     /// New records that have another seq here than in the file.
     pub renumbered: u64,
@@ -57,7 +57,8 @@ impl Store {
     }
 }
 
-/// Imports one event with the seq that it had elsewhere. Also returns whether its seq here differs.
+/// Imports one event with the seq that it had in the file. Returns its status, and whether its seq
+/// in this store is another one.
 fn import_event(
     connection: &Connection,
     seq: Option<u64>,

@@ -72,9 +72,10 @@ struct Intake<'a> {
     data_dir: &'a DataDir,
     settings: &'a StoreSettings,
     start: Instant,
-    /// The open store, and the lock by which processes take turns to write.
+    /// The open store, and a lock that this process holds while it writes; `None` before the first
+    /// event.
     opened: Option<(Store, WriterLock)>,
-    /// Why an earlier event could not be stored; the later ones are then spilled.
+    /// Why an event could not be stored. All later events are then spilled.
     failed: Option<StoreError>,
 }
 
@@ -86,7 +87,8 @@ impl Intake<'_> {
     fn take(&mut self, event: Event, engine: &mut SyncedEngine) -> Result<Ingested, StoreError> {
         let run_id = event.run.run_id.clone();
         let mut event = PreparedEvent::new(event, self.settings).inspect_err(|_| {
-            // The caller gets the error. The note lets the next process record the gap.
+            // The caller gets the error. The next process that writes a record of this run also
+            // stores a gap marker.
             let _ = LossNote::write(self.data_dir, &run_id);
         })?;
         // A commit that reported a failure may have succeeded. With a key, the event is recognised
@@ -169,7 +171,8 @@ pub fn spill_event(
     let prepared = PreparedEvent::new(event, settings);
     let written = prepared.and_then(|event| Ok(spill::write(data_dir, &event)?));
     if written.is_err() {
-        // The caller gets the error. The note lets the next process record the gap.
+        // The caller gets the error. The next process that writes a record of this run also stores
+        // a gap marker.
         let _ = LossNote::write(data_dir, &run_id);
     }
     written

@@ -56,7 +56,8 @@ impl LossNote {
         Ok(())
     }
 
-    /// Notes that an event of this run was lost. If all slots are taken, the oldest is overwritten.
+    /// Counts a lost event of this run in the file. If the file is full, the count of the run whose
+    /// loss is oldest is overwritten.
     pub(super) fn write(data_dir: &DataDir, run_id: &RunId) -> io::Result<()> {
         Self::create_file(data_dir)?;
         let (mut file, slots) = open(&data_dir.loss_file(), true)?;
@@ -79,7 +80,7 @@ impl LossNote {
         (lost.len(), lost.iter().sum())
     }
 
-    /// The note about a run, if there is one.
+    /// The count of lost events of a run; `None` if none was lost.
     pub(super) fn read(data_dir: &DataDir, run_id: &RunId) -> Option<Self> {
         let (_, slots) = open(&data_dir.loss_file(), false).ok()?;
         let run = hash(run_id);
@@ -87,15 +88,15 @@ impl LossNote {
         Some(Self { slot })
     }
 
-    /// The gap marker for these losses. It has a fact key, so that a second one is a duplicate.
+    /// The gap marker for these losses. Its fact key makes a second marker for them a duplicate.
     pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };
         Event::new(run.clone(), Source::new("midcourse", Channel::Store), at, gap)
             .with_fact(format!("lost:{}:{}", self.slot.since, self.slot.lost))
     }
 
-    /// Removes the note once its gap marker is stored. Losses that were added since then stay
-    /// noted.
+    /// Removes the count once its gap marker is stored. Events that were lost since then stay
+    /// counted.
     pub(super) fn remove(&self, data_dir: &DataDir) -> io::Result<()> {
         let (mut file, slots) = open(&data_dir.loss_file(), true)?;
         let is_it = |slot: &Slot| slot.run == self.slot.run && slot.since == self.slot.since;

@@ -15,7 +15,7 @@ use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
 use crate::event::{Channel, FactKey, Source};
 
-/// How many ancestors are followed; a longer line is taken for a cycle.
+/// How many ancestors of a run are followed. If there are more, the runs probably form a cycle.
 const MAX_ANCESTORS: usize = 64;
 
 /// Inserts the row of a new run, after the row of its parent.
@@ -53,7 +53,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// The parent that a run names; `None` if that is the run itself or one of its descendants.
+/// The parent that a run names; `None` if this would make the run its own ancestor.
 fn parent<'a>(
     connection: &Connection,
     identity: &'a RunIdentity,

@@ -36,8 +36,8 @@ pub(super) struct PreparedEvent {
     pub(super) run: RunIdentity,
     pub(super) dedupe_consecutive: bool,
     pub(super) adopts: Option<RunId>,
-    /// The decision point that the host allowed for this event. It is copied to the record only if
-    /// the engine is asked at this point.
+    /// Where the host can still deliver a message about this event. The record gets this only if
+    /// the engine is asked for messages here.
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) prepared: PreparedRecord,
 }

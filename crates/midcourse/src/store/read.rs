@@ -98,7 +98,7 @@ pub struct RunKey {
 }
 
 impl Row {
-    /// The link of this row in the hash chain, if the row follows `head` and has this seq.
+    /// The hash that this row must have, if the row follows `head` and has this seq.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         record_link(
             head,
@@ -133,8 +133,7 @@ impl Row {
 }
 
 impl ReportRow {
-    /// The link of this report in the hash chain, if it follows `head` and is about the record at
-    /// `seq`.
+    /// The hash that this report must have, if it follows `head` and is about the record at `seq`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         report_link(head, seq, self.at, &self.host, &self.channel, &self.status, &self.hash)
     }
@@ -334,7 +333,8 @@ pub(super) fn records(
     Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
 }
 
-/// Up to `count` records with the payloads of their first reports, which the engine was shown.
+/// Up to `count` records with the payloads of their first reports. These are what the engine saw
+/// when the events happened.
 pub(super) fn first_reported(
     connection: &Connection,
     run: i64,
@@ -353,10 +353,9 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         at: Timestamp::from_unix_ms(row.at),
         schema_version: row.schema_version,
         value: row.value()?,
-        // A decision point of a newer release is read as none: this release delivers nothing there.
+        // A newer release may have other decision points. This release delivers nothing there.
         decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
-        // A channel of a newer release is read as `Import`; the channel is kept for information
-        // only.
+        // A newer release may have other channels. They are read as `Import`.
         source: Source::new(&row.host, Channel::from_name(&row.channel).unwrap_or(Channel::Import)),
         fact: row.fact,
         redactions: row.redactions,

@@ -22,7 +22,8 @@ pub(super) fn add(
 ) -> Result<Appended, StoreError> {
     let reported = report.value()?;
     let same_source = stored.source == report.source;
-    // A source's report is compared with its own earlier one, without the fields that others added.
+    // If the first report is from the same source, compare with it alone, without the fields that
+    // other sources added since.
     let known = stored.first_reported.as_ref().filter(|_| same_source).unwrap_or(&stored.value);
     let (status, payload) = match compare(known, &reported, same_source) {
         Comparison::Same => (RecordStatus::Duplicate, None),

@@ -22,7 +22,7 @@ pub(super) enum Ending<'a> {
     Unchanged,
     /// The run ended, with this outcome.
     Ended(&'a str),
-    /// The run continues, so an end that was recorded before is cleared.
+    /// The run continues after its end, so the recorded end is cleared.
     Continues,
 }
 

@@ -23,7 +23,7 @@ pub struct RunSummary {
     pub latest: Timestamp,
     /// When the run ended; `None` if no end is recorded, or if the run continued after it.
     pub ended: Option<Timestamp>,
-    /// The outcome that the run ended with.
+    /// How the run ended; `None` if `ended` is.
     pub outcome: Option<String>,
     /// The number of records in the run.
     pub records: u64,
@@ -81,7 +81,7 @@ impl Store {
         Ok(found.optional()?)
     }
 
-    /// The child runs of a run.
+    /// The runs that this run started directly.
     pub fn children(&self, run_id: &str) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM runs WHERE parent_run_id = ?1 ORDER BY id"
@@ -90,8 +90,8 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// The runs that have a record of this payload kind with this fact key, and any record since
-    /// `since`; each with the seq of that first record.
+    /// The runs that have a record of this payload kind with this fact key, each with the seq of
+    /// that record. Only runs whose latest record is not older than `since` are returned.
     pub fn runs_with_fact(
         &self,
         kind: &str,

@@ -109,9 +109,9 @@ pub fn has_spilled(data_dir: &DataDir) -> bool {
 }
 
 impl Store {
-    /// Stores events from the spill folder, in order, and returns how many; 0 means that none is
-    /// left. The engine sees them with the next step of their run. A file that cannot be read or
-    /// stored is renamed and kept.
+    /// Stores some of the events in the spill folder, oldest first, and returns how many; 0 means
+    /// that none is left. The engine sees them when the next event of their run is evaluated. A
+    /// file that cannot be read or stored is renamed and kept.
     pub fn ingest_spilled(&mut self) -> Result<usize, StoreError> {
         let (mut taken, mut events) = (Vec::new(), Vec::new());
         for file in waiting(self.data_dir(), DONE)? {

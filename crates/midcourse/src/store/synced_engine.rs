@@ -7,7 +7,7 @@ use midcourse_core::{Checkpoint, CheckpointError, Engine, RunId};
 
 use super::chain::Link;
 
-/// An engine that the store keeps up to date with a run.
+/// An engine, and up to which stored record of which run it has seen.
 pub struct SyncedEngine {
     engine: Engine,
     /// The engine's state before it has seen any record, to start another run from.
@@ -21,12 +21,12 @@ impl SyncedEngine {
         Ok(Self { empty: engine.checkpoint()?, engine, position: None })
     }
 
-    /// The wrapped engine.
+    /// The engine, to inspect its state.
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Unwraps the engine.
+    /// Takes the engine out, to use it without a store.
     pub fn into_engine(self) -> Engine {
         self.engine
     }
@@ -35,12 +35,12 @@ impl SyncedEngine {
         &mut self.engine
     }
 
-    /// Whether the engine has seen the records of this run up to exactly this link.
+    /// Whether the engine has seen exactly the records of this run up to the one with this hash.
     pub(super) fn is_at(&self, run: &RunId, link: &Link) -> bool {
         self.position.as_ref().is_some_and(|(at, head)| at == run && head == link)
     }
 
-    /// Notes that the engine has seen the records of the run up to this link.
+    /// Notes that the engine has seen the records of the run up to the one with this hash.
     pub(super) fn set_position(&mut self, run: &RunId, link: Link) {
         self.position = Some((run.clone(), link));
     }

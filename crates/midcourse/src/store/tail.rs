@@ -12,7 +12,8 @@ use super::{Store, append};
 pub struct Cursor(i64);
 
 impl Store {
-    /// The position before the latest `count` records of one run, or of all runs if it is `None`.
+    /// The position before the latest `count` records of a run, or of all runs if `run_id` is
+    /// `None`.
     pub fn cursor(&self, run_id: Option<&RunId>, count: usize) -> Result<Cursor, StoreError> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let last = "coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM records))";

@@ -17,7 +17,7 @@ use super::read::{self, ReportRow, Row};
 use super::run_counts::{Ending, RunCounts};
 use super::{RunSummary, Store, spill};
 
-/// Records read at a time.
+/// How many records are read from the database at a time.
 const PAGE: usize = 64;
 
 /// A defect that verification found.
@@ -216,8 +216,8 @@ impl Walk {
         self.advance(&expected, &report.link, &format!("a report about record {}", report.seq));
     }
 
-    /// Compares the next link of the chain. A break is reported once: all links after a changed
-    /// record still cover its old content.
+    /// Compares a stored hash with the expected one. Only the first difference in a run is
+    /// reported, because all hashes after it differ too.
     fn advance(&mut self, expected: &Link, found: &Link, what: &str) {
         if expected != found && !self.chain_broken {
             self.chain_broken = true;

@@ -54,7 +54,7 @@ impl WriteAheadLog {
         fs::metadata(&self.file).map_or(0, |found| found.len())
     }
 
-    /// Call this after a commit. Checkpoints the log if it is long.
+    /// Call this after a commit. If the log is long, moves its content into the database.
     pub(super) fn after_commit(
         &mut self,
         connection: &Connection,

@@ -14,7 +14,7 @@ use crate::data_dir::DataDir;
 use crate::event::Event;
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
-/// How many events can be queued.
+/// The most events that wait for the writer thread. A caller with another event waits for space.
 const QUEUE: usize = 1024;
 
 /// The most events that share one commit.
@@ -25,7 +25,7 @@ struct Job {
     reply: oneshot::Sender<Result<Recorded, TrajectoryError>>,
 }
 
-/// A store for the tasks and threads of one process.
+/// A store that the tasks and threads of a process share. One thread writes for all of them.
 ///
 /// Dropping it waits until all queued events are written.
 pub struct StoreWriter {

@@ -13,7 +13,7 @@ use crate::data_dir::DataDir;
 
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
-/// The lock until this is dropped; no lock if it could not be obtained.
+/// Holds the lock until it is dropped. If the lock could not be obtained in time, it holds none.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     _file: Option<File>,

@@ -12,8 +12,9 @@ pub(crate) struct Messages;
 impl ModelApi for Messages {
     const PATH: &'static str = "/v1/messages";
 
-    /// A subagent's conversation begins with its task. A request without tools that has a session
-    /// id is one that Claude Code makes for itself, such as for a title.
+    /// Who sent the request. A subagent's conversation begins with its task. A request with a
+    /// session id but without tools is one that Claude Code makes for itself, for example to get a
+    /// title.
     fn requester(body: &Value) -> Requester {
         let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
         if !has_tools && body["metadata"].is_object() {
@@ -75,7 +76,7 @@ fn block(piece: &Piece) -> Value {
     }
 }
 
-/// A response as server-sent events: the start, three events for each piece, the end.
+/// A response as server-sent events: a start, three events for each text or call, and an end.
 fn stream(message: &Value, pieces: &[Piece], reason: &str) -> Vec<String> {
     let mut events = vec![json!({"type": "message_start", "message": message})];
     for (index, piece) in pieces.iter().enumerate() {

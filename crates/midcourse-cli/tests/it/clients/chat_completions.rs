@@ -12,7 +12,8 @@ pub(crate) struct ChatCompletions;
 impl ModelApi for ChatCompletions {
     const PATH: &'static str = "/v1/chat/completions";
 
-    /// A conversation whose first user message is the subagent's task is the subagent's.
+    /// Who sent the request: the subagent if the first user message is its task, else the main
+    /// agent.
     fn requester(body: &Value) -> Requester {
         let mut messages = body["messages"].as_array().into_iter().flatten();
         let first = messages.find(|message| message["role"] == "user");
@@ -75,8 +76,8 @@ fn message(pieces: &[Piece]) -> Value {
     message
 }
 
-/// A response as server-sent events: the role, the text, three events for each call, the end, the
-/// token counts.
+/// A response as server-sent events: the role, the text, three events for each call, the end, and
+/// the token counts.
 fn stream(head: &Value, pieces: &[Piece], reason: &str, usage: Option<Value>) -> Vec<String> {
     let mut deltas = vec![json!({"role": "assistant", "content": "", "refusal": null})];
     let mut index = 0;

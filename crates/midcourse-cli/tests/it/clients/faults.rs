@@ -20,7 +20,8 @@ fn script(client: Client) -> Script {
     Script::of_calls(steps, "I have finished.")
 }
 
-/// Runs the script once without midcourse and once with a fault, and compares the results.
+/// Runs the script without midcourse and with a faulty midcourse. Checks that the client's results
+/// are the same.
 fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended> {
     let bare = Trial::of(client, script(client))?.run(&Hooks::None);
     let faulty = faulty(Trial::of(client, script(client))?);
@@ -34,7 +35,7 @@ fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended>
     Some(faulty)
 }
 
-/// Checks a data directory that cannot be created because its parent is a file.
+/// Checks that the client is not disturbed if the data directory cannot be created.
 fn check_no_data_dir(client: Client) {
     let run = |is_installed: bool| {
         compare(client, |trial| {
@@ -49,7 +50,7 @@ fn check_no_data_dir(client: Client) {
     assert_ne!(installed.log(), "", "the hooks ran and could not write");
 }
 
-/// Checks a data directory on a full disk.
+/// Checks that the client is not disturbed if the disk with the data directory is full.
 fn check_full_disk(client: Client) {
     let disk = Disk::new();
     disk.inject(&[Fault::no_space()]);
@@ -67,10 +68,10 @@ fn check_full_disk(client: Client) {
     assert!(ended.log().contains("the disk is full"), "{}", ended.log());
 }
 
-/// Checks hooks that are killed while they run.
+/// Checks that the client is not disturbed if each hook is killed while it runs.
 fn check_killed_hooks(client: Client) {
     let ended = compare(client, |trial| {
-        // A shell redirects the standard input of background commands, so the original is passed on
+        // A shell gives background commands an empty standard input, so the real one is passed on
         // as descriptor 3.
         let lines = format!(
             "exec 3<&0\n{} <&3 &\nkill -9 $! && echo killed >> \"$0.note\"\nkill -9 $$",
@@ -81,7 +82,7 @@ fn check_killed_hooks(client: Client) {
     });
     let Some(ended) = ended else { return };
     assert!(ended.note("hook.note").lines().count() > 10, "{}", ended.note("hook.note"));
-    // The records that the hooks could store are sound.
+    // Some hooks stored records before they were killed. This checks that the store is sound.
     drop(ended.store());
 }
 

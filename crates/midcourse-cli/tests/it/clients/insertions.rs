@@ -9,12 +9,12 @@ use serde_json::Value;
 
 /// The recorded deliveries of a run.
 struct Deliveries {
-    /// Deliveries of feedback, by the call to whose result they were added.
+    /// The feedback, by the call to whose result it was added.
     feedback: Vec<(CallId, Vec<Delivery>)>,
     guidance: Vec<Delivery>,
 }
 
-/// Compares the requests of a run as the model received them with those that the client sent.
+/// Checks that requests reach the model as the client sent them, apart from the recorded messages.
 pub(crate) fn check(records: &[TrajectoryRecord], received: &[Vec<u8>], sent: &[Vec<u8>]) {
     assert_eq!(received.len(), sent.len(), "each request arrives once");
     let deliveries = Deliveries::of(records);
@@ -78,7 +78,7 @@ impl Deliveries {
     }
 }
 
-/// The range of an inserted text in a body, in one of the forms that the proxy uses.
+/// Where a text was inserted in a body. The proxy inserts a text in one of several forms.
 fn find(body: &str, text: &str) -> Option<Range<usize>> {
     let json = Value::from(text).to_string();
     let forms = [
@@ -91,13 +91,13 @@ fn find(body: &str, text: &str) -> Option<Range<usize>> {
         let found = body.match_indices(form);
         found.map(|(at, form)| at..at + form.len()).collect::<Vec<_>>()
     };
-    // The order matters: the third form ends with the last one, which would match there too.
+    // The third form ends with the last one, so it has to be tried before it.
     let places = forms.iter().map(places).find(|places| !places.is_empty())?;
     assert_eq!(places.len(), 1, "occurs once: {text}");
     places.into_iter().next()
 }
 
-/// The bytes of a body from a call's id to the end of this text in the call's result.
+/// The part of a body from a call's id to the end of this text in the call's result.
 fn with_context(body: &str, call: &CallId, text: &str) -> Option<String> {
     let range = find(body, text)?;
     let (front, _) = body.split_at(range.end);
@@ -105,7 +105,7 @@ fn with_context(body: &str, call: &CallId, text: &str) -> Option<String> {
     Some(front.split_at(begin).1.to_owned())
 }
 
-/// A text as it is inside a JSON string.
+/// A text as it is written inside a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap().to_owned()

@@ -22,7 +22,7 @@ pub(crate) trait ModelApi: Send + Sync + 'static {
     fn requester(body: &Value) -> Requester;
     /// The response for a turn of the script; `number` is unique among the responses of a trial.
     fn respond(turn: &Turn, body: &Value, number: usize) -> Reply;
-    /// The reply to a request with another path.
+    /// The reply to a request that is not a model request.
     fn other(request: &Request) -> Reply;
 }
 

@@ -12,8 +12,8 @@ pub(crate) struct Responses;
 impl ModelApi for Responses {
     const PATH: &'static str = "/v1/responses";
 
-    /// In a subagent's conversation the task is a user message; in the main one it is the input of
-    /// a call.
+    /// Who sent the request. A subagent has its task as a user message; in the main conversation
+    /// the task is in the input of a call.
     fn requester(body: &Value) -> Requester {
         let mut items = body["input"].as_array().into_iter().flatten();
         let is_agent = items.any(|item| item["role"] == "user" && times(item, AGENT_TASK) > 0);

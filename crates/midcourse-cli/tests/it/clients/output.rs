@@ -12,7 +12,7 @@ fn shape(ended: &Ended) -> Vec<String> {
         Client::ClaudeCode => vec![serde_json::from_str(&ended.stdout).unwrap()],
         Client::Codex => ended.lines(),
     };
-    // Codex prints this warning only about hooks in its settings.
+    // Codex prints this warning only if there are hooks in its settings, so it is left out.
     let is_warning = |line: &Value| line.to_string().contains("bypass-hook-trust");
     lines
         .into_iter()

@@ -18,7 +18,7 @@ use super::{folder, print_skipped};
 /// An API key that is not valid anywhere and easy to search for.
 pub(crate) const KEY: &str = "sk-of-nobody-0123456789abcdef";
 
-/// A Python package, by its API, and how the agent uses it.
+/// A Python package for a model API, and whether the agent streams responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) api: Api,
@@ -55,7 +55,7 @@ impl Package {
     }
 }
 
-/// An agent that has not been started yet.
+/// An agent that has not been started yet, with its model and folders.
 pub(crate) struct Trial {
     package: Package,
     python: PathBuf,
@@ -84,7 +84,7 @@ impl Trial {
             Api::OpenAi => Model::start::<ChatCompletions>(script),
             Api::Anthropic => Model::start::<Messages>(script),
         };
-        // Waiting up to a minute is enough on a busy machine.
+        // Requests may wait up to a minute, so that no message is late on a busy machine.
         Some(Self { package, python, folder, model, budget: "60000" })
     }
 

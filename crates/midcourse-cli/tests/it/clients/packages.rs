@@ -39,7 +39,7 @@ fn script() -> Script {
     Script { main: turns(main), subagent: Vec::new() }
 }
 
-/// Checks a run that only the proxy saw, with no hooks. Returns the records of the run.
+/// Checks a run that was recorded by the proxy alone, without hooks. Returns its records.
 fn check(trial: &Trial, ended: &Ended, bare: &Ended) -> Vec<TrajectoryRecord> {
     assert_eq!((ended.code, &ended.stdout), (bare.code, &bare.stdout), "{}", ended.stderr);
     assert_eq!(ended.sent.len(), bare.sent.len(), "the number of requests is the same");
@@ -74,7 +74,7 @@ fn check_session(api: Api, streams: bool) {
     let run = check(&trial, &ended, &bare);
     assert_eq!(user_messages(&run), [TASK]);
     let failed = match api {
-        // This API does not mark failed calls.
+        // OpenAI's API does not mark failed calls, so they count as successful.
         Api::OpenAi => "ok",
         Api::Anthropic => "failed",
     };
@@ -159,7 +159,7 @@ fn a_chat_without_tools_is_one_run() {
     }
 }
 
-/// Runs two agents at the same time: each waits for the other in the middle of a call.
+/// Runs two agents at the same time. Each waits in a tool call until the other one is in its call.
 fn check_two_agents(api: Api, streams: bool) {
     let shell = Package::shell;
     let main = turns(vec![

@@ -26,7 +26,7 @@ fn trial() -> Option<Trial> {
     Trial::of(Client::ClaudeCode, script(Client::ClaudeCode))
 }
 
-/// The indexes of the requests that contain a text.
+/// Which of the requester's requests contain a text, by index.
 fn with(session: &Ended, requester: Requester, text: &str) -> Vec<usize> {
     let requests = session.requests_of(requester);
     let contains = |(number, body)| (times(body, text) > 0).then_some(number);
@@ -54,8 +54,8 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     let [main, subagent] =
         session.runs().try_into().unwrap_or_else(|runs: Vec<_>| panic!("{} runs", runs.len()));
     let is_hooked = !matches!(hooks, Hooks::None);
-    // Only hooks report the end of a session and refused calls, and only hooks tell that the first
-    // message of a subagent is not from the user.
+    // Without hooks, the end of the session and refused calls are not recorded, and the task of a
+    // subagent looks like a message of the user.
     let task: &[&str] = if is_hooked { &[] } else { &[AGENT_TASK] };
     let outcomes = |calls: &str| match is_hooked {
         true => calls.to_owned(),
@@ -80,7 +80,7 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     [main, subagent]
 }
 
-/// Checks that no message came through a hook.
+/// Checks that all messages were inserted by the proxy, and none by a hook.
 fn assert_only_the_proxy_delivers(session: &Ended) {
     for request in &session.requests {
         assert_eq!(times(&request.body, HOOK_MARK), 0, "{}", request.body);
@@ -108,7 +108,7 @@ fn with_hooks_and_a_proxy_everything_is_recorded_once_and_the_proxy_delivers() {
     assert_eq!(texts(&subagent), [""; 0], "the subagent gets no message");
     assert_only_the_proxy_delivers(&session);
     assert_eq!((session.code, session.final_message()), (bare.code, bare.final_message()));
-    // The result of a subagent contains an id, which differs between runs and is removed.
+    // The result of a subagent contains an id that differs between runs, so it is left out.
     let results = |ended: &Ended| {
         let mut results = ended.results();
         results.retain(|result| !result.contains("h-agent"));
@@ -161,7 +161,7 @@ fn sent(tee: &Tee, requester: Requester) -> Vec<Vec<u8>> {
         .map(|request| (serde_json::from_slice::<Value>(&request.body).unwrap(), request.body));
     let mut bodies: Vec<_> =
         bodies.filter(|(body, _)| Messages::requester(body) == requester).collect();
-    // A conversation only grows, so its length gives the order.
+    // A conversation only grows, so sorting by length gives the order of its requests.
     bodies.sort_by_key(|(body, _)| body["messages"].as_array().unwrap().len());
     bodies.into_iter().map(|(_, raw)| raw).collect()
 }

@@ -25,7 +25,7 @@ impl RecordedData {
         store
     }
 
-    /// All runs, subagents last.
+    /// All runs with their records: first those of main agents, then those of subagents.
     pub(crate) fn runs(&self) -> Vec<(RunSummary, Vec<TrajectoryRecord>)> {
         let store = self.store();
         let mut runs = store.runs(usize::MAX).unwrap();
@@ -37,7 +37,8 @@ impl RecordedData {
         runs.into_iter().map(with_records).collect()
     }
 
-    /// Checks that replaying each stored run gives the messages that were delivered live.
+    /// Checks that a replay of each stored run gives the messages that were delivered during the
+    /// run.
     pub(crate) fn assert_replay_is_equal(&self) {
         for run in self.store().runs(usize::MAX).unwrap() {
             let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
@@ -53,7 +54,7 @@ impl RecordedData {
         fs::read_to_string(self.0.log_file()).unwrap_or_default()
     }
 
-    /// The files that contain a text.
+    /// The files in the data directory that contain a text.
     pub(crate) fn files_with(&self, text: &str) -> Vec<PathBuf> {
         let contains = |file: &PathBuf| {
             let bytes = fs::read(file).unwrap();

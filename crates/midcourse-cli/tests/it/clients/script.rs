@@ -8,10 +8,11 @@ pub(crate) const TASK: &str = "Do the scripted work.";
 /// The prompt of the subagent.
 pub(crate) const AGENT_TASK: &str = "Look into the scripted corner.";
 
-/// A placeholder in the input of a call, replaced by the id of the last subagent.
+/// A placeholder in the input of a call. The model server replaces it with the id of the last
+/// subagent.
 pub(crate) const AGENT_ID: &str = "{{agent}}";
 
-/// Who sends a model request.
+/// Who sends a model request: the main agent, its subagent or the client itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requester {
     Main,

@@ -8,7 +8,7 @@ use super::{Client, times};
 
 pub(crate) const LAST: &str = "I have finished.";
 
-/// The ids of the main agent's calls in Claude Code, each with how the call ends.
+/// The calls that Claude Code's main agent makes: the id of each, and how it ends.
 pub(crate) const CALLS: &str = "\
 a-fine ok
 b-fails failed
@@ -89,7 +89,7 @@ pub(crate) fn script(client: Client) -> Script {
     Script { main: turns(main), subagent: turns(subagent) }
 }
 
-/// Checks what is equal for all clients. Returns the calls of the main agent and of the subagent.
+/// Checks what all clients have in common. Returns the calls of the main agent and of the subagent.
 fn check(session: &Ended) -> [Vec<String>; 2] {
     assert_eq!(
         (session.code, session.final_message().as_str()),
@@ -108,8 +108,8 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     }
     assert_eq!(texts(subagent), [""; 0], "the subagent gets no message");
 
-    // The message about the loop is in the request after the third call. Every message stays in all
-    // later requests, once.
+    // The request after the third equal call contains a message about the loop. Each message stays
+    // in all later requests, exactly once.
     let requests = session.requests_of(Requester::Main);
     let first_with = |text: &str| requests.iter().position(|body| times(body, text) > 0);
     let messages = texts(main);
@@ -164,7 +164,7 @@ fn a_codex_session_is_recorded_and_gets_a_message_about_its_loop() {
     ");
 }
 
-/// A session that ends in a loop, and is resumed in the same loop.
+/// Checks a session that ends in a loop and continues the loop after it is resumed.
 fn check_resumed_session(client: Client) {
     let fails = |id: &str| Turn::Response(vec![client.shell(id, "cat missing.txt")]);
     let text = |text: &str| Turn::Response(vec![Piece::text(text)]);

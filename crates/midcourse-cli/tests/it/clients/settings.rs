@@ -33,7 +33,7 @@ fn assert_success(session: &Ended) {
     assert_eq!(session.log(), "", "there were no problems");
 }
 
-/// Checks messages about a token budget; each response of the scripted model has 520 tokens.
+/// Checks messages about a token budget. Each scripted response counts 520 tokens.
 fn check_budget_messages(client: Client) {
     let Some(trial) = Trial::of(client, steps(client, 8)) else { return };
     let session = trial.run(&Hooks::Run(&["--max-calls", "6", "--max-tokens", "6000"]));
@@ -64,7 +64,7 @@ fn codex_is_told_what_is_left_of_its_budgets() {
     check_budget_messages(Client::Codex);
 }
 
-/// Checks that messages are recorded and none has reached the agent.
+/// Checks that messages were recorded but none was given to the agent.
 fn check_not_delivered(session: &Ended, messages: usize) {
     assert_success(session);
     let main = &session.runs()[0];
@@ -94,7 +94,7 @@ fn codex_gets_no_message_in_shadow_mode() {
     check_shadow(Client::Codex);
 }
 
-/// Approval is needed because a project's file could switch off messages that the user wants.
+/// A project's file could switch off messages that the user wants, so the user has to approve it.
 #[test]
 fn a_projects_configuration_applies_once_it_is_approved() {
     for approved in [false, true] {

@@ -18,7 +18,7 @@ impl Proxy {
     /// Starts a proxy for a model, with this data directory.
     pub(crate) fn start(model: SocketAddr, data_dir: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        // A wait of up to a minute is long enough on a busy machine.
+        // Requests may wait up to a minute, so that no message is late on a busy machine.
         command.args(["proxy", "--upstream", &format!("http://{model}"), "--max-wait-ms", "60000"]);
         command.env_clear().env("MIDCOURSE_HOME", data_dir).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();

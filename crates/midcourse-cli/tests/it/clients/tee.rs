@@ -9,7 +9,7 @@ use super::http::{self, Request};
 /// The bytes that the client sent, one list per connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A server that forwards to another one. It runs until the process ends.
+/// A server that forwards to another one and keeps what the client sent.
 pub(crate) struct Tee {
     pub(crate) address: SocketAddr,
     sent: Sent,
@@ -23,7 +23,7 @@ impl Tee {
         let kept = Arc::clone(&sent);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // If the server cannot be reached, the connection closes.
+                // If the server cannot be reached, the client's connection is closed.
                 let _ = join(client, server, &kept);
             }
         });

@@ -41,7 +41,7 @@ pub(crate) enum Hooks {
 
 pub(crate) const RUN: Hooks = Hooks::Run(&[]);
 
-/// A client that has not been started yet.
+/// A client that has not been started yet, with its model and folders.
 pub(crate) struct Trial {
     client: Client,
     program: PathBuf,
@@ -117,7 +117,7 @@ impl Trial {
         self.ended(output)
     }
 
-    /// Runs the client, and then a second time to resume the same session.
+    /// Runs the client, and runs it again to resume the same session.
     pub(crate) fn run_and_resume(self, hooks: &Hooks) -> Ended {
         self.write_settings(hooks);
         let output = self.start(hooks, false);
@@ -178,7 +178,8 @@ impl Trial {
             Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
                 command.arg("run");
-                // With the proxy, messages are delivered at other points than with hooks alone.
+                // Only `Proxied` keeps the proxy, because messages are delivered at other points
+                // with it.
                 match hooks {
                     Hooks::Proxied(options) => command.args(*options),
                     Hooks::Run(options) => command.arg("--no-proxy").args(*options),
@@ -345,7 +346,7 @@ impl Ended {
         }
     }
 
-    /// How often midcourse's label occurs in each request of the main agent.
+    /// How often the label of midcourse's messages occurs in each request of the main agent.
     pub(crate) fn label_counts(&self) -> Vec<usize> {
         let requests = self.requests_of(Requester::Main);
         requests.into_iter().map(|body| times(body, LABEL)).collect()
@@ -356,7 +357,8 @@ impl Ended {
         self.recorded.store()
     }
 
-    /// Checks that replaying each stored run gives the messages that were delivered live.
+    /// Checks that a replay of each stored run gives the messages that were delivered during the
+    /// run.
     pub(crate) fn assert_replay_is_equal(&self) {
         self.recorded.assert_replay_is_equal();
     }
@@ -386,7 +388,8 @@ impl Ended {
     }
 }
 
-/// Id and ending of every call of a run, sorted by id. Fails if a call started or ended twice.
+/// The id of every call of a run and how it ended, sorted by id. Fails if a call started or ended
+/// twice.
 pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     let (mut started, mut ended) = (Vec::new(), Vec::new());
     for record in records {

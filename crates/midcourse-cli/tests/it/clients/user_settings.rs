@@ -11,7 +11,7 @@ use super::trial::{Hooks, RUN, Trial, calls, texts};
 
 const LAST: &str = "I have finished.";
 
-/// Paths in a settings file are relative to that file.
+/// The rule's path is relative to its settings file. `midcourse run` must not change its meaning.
 #[test]
 fn a_rule_in_a_settings_file_still_applies() {
     let run = |hooks: &Hooks| {
@@ -36,8 +36,8 @@ fn loops(client: Client) -> Script {
     Script::of_calls((0..4).map(call), LAST)
 }
 
-/// Checks that everything is recorded and delivered once, although hooks are both installed in the
-/// settings and added by `midcourse run`.
+/// Checks that everything is recorded and delivered only once if hooks are in the user's settings
+/// and `midcourse run` adds them again.
 fn check_hooks_twice(client: Client) {
     let Some(trial) = Trial::of(client, loops(client)) else { return };
     let session = trial.run(&Hooks::Twice);
@@ -52,7 +52,8 @@ fn check_hooks_twice(client: Client) {
     assert_eq!(calls(&main).len(), 4);
     for kind in ["run_started", "config_applied", "message_appended", "run_ended"] {
         let found = main.iter().filter(|record| record.payload.kind() == kind).count();
-        // There are two messages: the prompt and the agent's last message.
+        // The run has two messages, the prompt and the agent's last one, and one of everything
+        // else.
         assert_eq!(found, if kind == "message_appended" { 2 } else { 1 }, "{kind}");
     }
     assert_eq!((texts(&main).len(), session.label_counts().last()), (1, Some(&1)));
@@ -68,7 +69,7 @@ fn codex_hooks_that_are_installed_twice_record_and_deliver_once() {
     check_hooks_twice(Client::Codex);
 }
 
-/// A project can set environment variables for the hooks that run in it.
+/// A project can set environment variables for hooks. They must not change what midcourse does.
 #[test]
 fn variables_that_a_project_sets_have_no_effect() {
     let Some(trial) = Trial::of(Client::ClaudeCode, loops(Client::ClaudeCode)) else { return };

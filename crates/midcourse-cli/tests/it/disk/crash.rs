@@ -15,7 +15,7 @@ use super::log::Entry;
 use super::model::Model;
 use super::rng::CrashRng;
 
-/// Which crash points to test, and how many random states at each.
+/// Which moments of a power cut to test, and how many random states at each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     points: usize,
@@ -34,7 +34,7 @@ impl Sample {
         Self { points, ..Self::all() }
     }
 
-    /// Tests this many random states at each crash point; the default is four.
+    /// How many random states are tested at each crash point; the default is four.
     pub(crate) fn random_states(self, random_states: u64) -> Self {
         Self { random_states, ..self }
     }

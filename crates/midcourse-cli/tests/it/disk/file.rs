@@ -7,14 +7,14 @@
 
 use super::rng::CrashRng;
 
-/// The disk keeps or loses each sector of a write as a whole.
+/// A power cut keeps or loses each sector of a write as a whole.
 const SECTOR_LEN: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileHistory {
-    /// The bytes with all changes up to the first one that is not durable.
+    /// The bytes after all changes before the first one that is not durable.
     durable: Vec<u8>,
-    /// The changes from the first one that is not durable on. Later ones among them may be durable.
+    /// The first change that is not durable, and all changes after it, which may be durable.
     changes: Vec<Change>,
 }
 
@@ -86,7 +86,7 @@ impl FileHistory {
         }
     }
 
-    /// The index of the log entry of the last write that is not durable.
+    /// The log index of the last write that a power cut could still lose.
     pub(super) fn last_volatile_write(&self) -> Option<usize> {
         let is_volatile_write = |change: &&Change| {
             change.state != ChangeState::Durable && matches!(change.kind, ChangeKind::Write { .. })

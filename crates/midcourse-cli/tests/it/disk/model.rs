@@ -32,9 +32,9 @@ pub(super) struct Model {
     by_inode: HashMap<u64, NodeId>,
     /// The names as processes see them.
     current: Names,
-    /// The names after all changes up to the first one that is not durable.
+    /// The names after all changes before the first one that is not durable.
     durable: Names,
-    /// The changes from the first one that is not durable on. Later ones among them may be durable.
+    /// The first change that is not durable, and all changes after it, which may be durable.
     changes: Vec<NameChange>,
     /// How many log entries were applied.
     entries: usize,
@@ -53,7 +53,7 @@ struct NameChange {
     node: NodeId,
     removed: Option<Location>,
     added: Option<Location>,
-    /// The folders that must be synced before the change is durable.
+    /// The folders that still have to be synced to make the change durable.
     unsynced: Vec<NodeId>,
 }
 
@@ -186,7 +186,7 @@ impl Model {
         complete.lines().map(str::to_owned).collect()
     }
 
-    /// The index of the log entry of the last write that is not durable.
+    /// The log index of the last write that a power cut could still lose.
     pub(super) fn last_volatile_write(&self) -> Option<usize> {
         let last = |node: &Node| match node {
             Node::Folder => None,

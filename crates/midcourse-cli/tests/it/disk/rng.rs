@@ -6,9 +6,9 @@
 /// A SplitMix64 generator.
 pub(super) struct CrashRng {
     state: u64,
-    /// Of eight changes that are not durable, how many survive on average.
+    /// How many of eight changes that are not durable survive, on average.
     kept_of_eight: u64,
-    /// Of eight writes that are not durable, how many are torn on average.
+    /// How many of eight writes that are not durable are written only in part, on average.
     torn_of_eight: u64,
 }
 

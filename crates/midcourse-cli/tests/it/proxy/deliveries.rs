@@ -86,7 +86,7 @@ fn feedback_is_in_every_later_request_and_guidance_in_one() {
     for (sent, arrived) in sent.iter().zip(&arrived) {
         assert_eq!(&cut(arrived, &delivered), sent);
     }
-    // Apart from guidance, each request begins with the bytes of the one before.
+    // Without guidance, each request begins with the bytes of the request before it.
     let guidance: Vec<_> =
         delivered.iter().filter(|(is_guidance, _)| *is_guidance).cloned().collect();
     let without_guidance: Vec<_> = arrived.iter().map(|body| cut(body, &guidance)).collect();
@@ -105,7 +105,7 @@ fn a_restarted_proxy_repeats_the_same_feedback() {
         if number > 0 {
             chat.call(&format!("c{number}"), "make", &format!("error: {number} files"));
         }
-        // Starts a new proxy process for every request.
+        // Every request goes through a new proxy process.
         let proxy = Proxy::start_in(folder, server.address);
         assert!(proxy.chat(&chat.body()).is_whole);
         folder = proxy.stop();

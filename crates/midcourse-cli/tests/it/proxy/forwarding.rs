@@ -123,7 +123,7 @@ fn a_model_request_that_is_too_long_passes() {
     assert!(reply.is_whole && reply.head.starts_with("HTTP/1.1 200"));
     assert!(server.received()[0].body == body);
 
-    // The request is sent again, without a content-length header.
+    // Send the same request without a content-length header.
     let mut stream = proxy.connect();
     let head = format!("POST {}/openai/chat/completions HTTP/1.1\r\nhost: x\r\n", proxy.prefix);
     write!(stream, "{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();
