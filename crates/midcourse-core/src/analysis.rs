@@ -37,8 +37,8 @@ use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
 
-/// Most calls that can be open (started and not ended) at once. The oldest is dropped for a new
-/// one.
+/// The maximum number of calls that can be open (started and not ended) at once. The oldest is
+/// dropped for a new one.
 pub const MAX_OPEN_CALLS: usize = 16;
 
 /// How many of the latest call ids are remembered, so that a call reported twice counts once.

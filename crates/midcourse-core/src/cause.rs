@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use crate::digest::Digest;
 use crate::text::SafeName;
 
-/// Most records that a pattern or message names as evidence.
+/// The maximum number of records that a pattern or message names as evidence.
 pub const MAX_EVIDENCE_SEQS: usize = 16;
 
 /// What a message is about, such as one certain loop or error. In JSON it is the string
@@ -30,7 +30,7 @@ impl Cause {
         Self { kind: SafeName::of(kind).as_str().into(), id: Digest::of(kind.as_bytes()).with(id) }
     }
 
-    /// A cause of a kind that has only one cause per run.
+    /// A cause that can occur once per run, such as the deadline: the kind alone identifies it.
     pub fn only(kind: &str) -> Self {
         Self::new(kind, Digest::default())
     }

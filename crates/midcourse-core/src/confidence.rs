@@ -10,7 +10,7 @@ pub struct Confidence(f64);
 impl Confidence {
     /// 0, the lowest confidence.
     pub const ZERO: Self = Self(0.0);
-    /// 0.5, halfway between the lowest and the highest confidence.
+    /// The default threshold of providers.
     pub const HALF: Self = Self(0.5);
     /// 1, the highest confidence.
     pub const ONE: Self = Self(1.0);

@@ -13,11 +13,12 @@ use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// Most causes that are remembered; beyond that, the problem that was reported longest ago is
-/// forgotten.
+/// The maximum number of causes that are remembered; beyond that, the problem that was reported
+/// longest ago is forgotten.
 pub const MAX_CAUSES: usize = 64;
 
-/// Most texts per cause that are remembered, so that none of them is delivered again.
+/// The maximum number of texts per cause that are remembered, so that none of them is delivered
+/// again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
 /// Number of tool calls in a run before its first message about a problem: with fewer calls there

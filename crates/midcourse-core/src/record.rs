@@ -46,7 +46,7 @@ pub struct TrajectoryRecord {
     /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
     #[serde(default)]
     pub depth: usize,
-    /// When the event was recorded.
+    /// The time of the event, in milliseconds since 1970.
     pub recorded_at_unix_ms: Timestamp,
     /// What happened, with its details.
     pub payload: TrajectoryPayload,

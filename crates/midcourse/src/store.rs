@@ -110,8 +110,8 @@ impl Store {
         self.append_redacted(events.into_iter().map(|event| (event, 0)))
     }
 
-    /// Like [`append_all`](Self::append_all), for events whose secrets are already replaced; each
-    /// comes with the number of secrets that were.
+    /// Like [`append_all`](Self::append_all), for events that were redacted before. Each comes with
+    /// its number of redacted secrets.
     fn append_redacted(
         &mut self,
         events: impl IntoIterator<Item = (Event, u32)>,

@@ -1,4 +1,4 @@
-//! `midcourse eval`: measures deliveries against labelled scenarios.
+//! `midcourse eval`: measures how often messages come when a labelled scenario expects them.
 
 mod scenario_list;
 mod score;

@@ -247,7 +247,7 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        // The call has not run, so it has neither searched nor shown anything.
+        // A denied call never ran, so it counts as no search, read or edit.
         self.act = None;
         let mut call = self.end(reason, true, seq, at, scratch);
         let class = match call.status.error().map(|error| error.class) {

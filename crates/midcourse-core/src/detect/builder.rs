@@ -11,7 +11,8 @@ use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPa
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
-/// Most custom detectors. All detectors, built-in and custom, are numbered with one byte.
+/// The maximum number of custom detectors. All detectors, built-in and custom, are numbered with
+/// one byte.
 const MAX_CUSTOM_DETECTORS: usize = 128;
 
 /// Builds the analysis of a run, record by record.

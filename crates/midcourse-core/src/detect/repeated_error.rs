@@ -23,7 +23,8 @@ use crate::text::{ErrorClass, ErrorSignature};
 /// error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
-/// This many costly failures are enough: refusals, or timeouts of at least `LONG_TIMEOUT`.
+/// Failures after which the error is reported if they are refusals, or timeouts of at least
+/// `LONG_TIMEOUT`: repeating those wastes the most.
 const MIN_COSTLY_FAILURES: u32 = 2;
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -8,7 +8,7 @@ use crate::cause::Why;
 use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
 
-/// Most observations in one feedback, and most suggestions. Later ones are left out.
+/// The maximum number of observations in one feedback, and of suggestions. Later ones are left out.
 pub const MAX_FEEDBACK_LINES: usize = 5;
 
 /// Upper bound for the rendered length of any feedback, in characters.
@@ -203,7 +203,7 @@ impl Feedback {
         }
     }
 
-    /// Gives the feedback the heading of an assessment.
+    /// Renders the feedback under `[Trajectory Assessment - NAME]` instead of `[Feedback - NAME]`.
     #[must_use]
     pub(super) const fn into_assessment(mut self) -> Self {
         self.heading = Heading::Assessment;

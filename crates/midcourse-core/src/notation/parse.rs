@@ -10,7 +10,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 
-/// Most lines of a trajectory after lines such as `3x bash make` are repeated.
+/// The maximum number of lines of a trajectory after lines such as `3x bash make` are repeated.
 const MAX_EXPANDED_LINES: usize = 1_000_000;
 
 const TOO_MANY_LINES: &str = "repetitions expand to more than 1000000 lines; use fewer";

@@ -11,10 +11,10 @@ pub struct DeliveryPolicy {
     pub guidance: GuidanceSelection,
     /// How many calls have to pass between two messages about the same cause.
     pub ledger: LedgerPolicy,
-    /// Most messages in one run; `None` for no limit.
+    /// The maximum number of messages in one run; `None` for no limit.
     pub max_deliveries: Option<u64>,
-    /// Most characters in all messages of one run; once they are reached, no more messages are
-    /// delivered. `None` for no limit.
+    /// The maximum number of characters in all messages of one run; once they are reached, no more
+    /// messages are delivered. `None` for no limit.
     pub max_chars: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub enum FeedbackPolicy {
 /// How much guidance is delivered at one decision point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuidanceSelection {
-    /// Most messages at one decision point.
+    /// The maximum number of messages at one decision point.
     pub max_per_decision: usize,
 }
 

@@ -65,11 +65,11 @@ guide_through_a_pointer!(Box, Arc);
 /// How often a guidance provider may deliver, and how confident it has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuidanceLimits {
-    /// Most deliveries in one turn.
+    /// The maximum number of deliveries in one turn.
     pub max_per_turn: NonZeroU32,
     /// Number of turns after a delivery in which the provider does not deliver again.
     pub cooldown_turns: u32,
-    /// Most deliveries in one run; `None` for no limit.
+    /// The maximum number of deliveries in one run; `None` for no limit.
     pub max_fires_per_session: Option<NonZeroU32>,
     /// Lowest confidence of a classification with which the provider delivers.
     pub min_confidence: Confidence,
@@ -169,7 +169,7 @@ impl GuidanceProviderConfig {
         &*self.provider
     }
 
-    /// Most deliveries in one turn.
+    /// The maximum number of deliveries in one turn.
     pub const fn max_per_turn(&self) -> u32 {
         self.limits.max_per_turn.get()
     }

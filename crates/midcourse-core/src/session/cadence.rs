@@ -11,8 +11,8 @@ use crate::digest::Digest;
 use crate::text::ProviderName;
 use crate::time::Timestamp;
 
-/// Most providers whose latest delivery is remembered; beyond that, the one that delivered longest
-/// ago is forgotten.
+/// The maximum number of providers whose latest delivery is remembered; beyond that, the one that
+/// delivered longest ago is forgotten.
 const MAX_PROVIDERS: usize = 64;
 
 /// How often a guidance provider has delivered.

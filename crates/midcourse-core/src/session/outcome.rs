@@ -16,7 +16,8 @@ use crate::message::{Outcome, OutcomeVerdict};
 /// Number of calls (or responses) after a delivery at which its outcome is decided.
 const CALLS_TO_DECIDE: u64 = 5;
 
-/// Most deliveries whose outcome is not decided yet; beyond that, the oldest gets no outcome.
+/// The maximum number of deliveries whose outcome is not decided yet; beyond that, the oldest gets
+/// no outcome.
 const MAX_OPEN_OUTCOMES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::time::Deadline;
 
-/// Most items of one type, other than tool calls, that are kept; the latest item of each prompt is
-/// kept in any case. Each kept item adds to the size of a checkpoint.
+/// The maximum number of items of one type, other than tool calls, that are kept; the latest item
+/// of each prompt is kept in any case. Each kept item adds to the size of a checkpoint.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.

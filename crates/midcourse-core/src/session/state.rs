@@ -14,14 +14,15 @@ use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::record::{RunIdentity, TrajectoryRecord};
 use crate::time::{Deadline, Timestamp};
 
-/// Most prompts that a run tells apart; any further prompt counts as the last of these.
+/// The maximum number of prompts that a run tells apart; any further prompt counts as the last of
+/// these.
 pub const MAX_PROMPTS: usize = 16;
 
-/// Most created files that are remembered; beyond that, the oldest is forgotten.
+/// The maximum number of created files that are remembered; beyond that, the oldest is forgotten.
 pub const MAX_CREATED_FILES: usize = 16;
 
-/// Most providers per created file that are remembered as having delivered feedback since. Once
-/// there are this many, the file makes no other provider due.
+/// The maximum number of providers per created file that are remembered as having delivered
+/// feedback since. Once there are this many, the file makes no other provider due.
 const MAX_ANNOUNCERS: usize = 32;
 
 /// How many bytes of the name of a file or prompt are kept.

@@ -1,4 +1,4 @@
-//! The crate's integration tests, one binary: what users and other crates can see.
+//! Integration tests of the public API, in one binary.
 
 #![expect(
     clippy::unwrap_used,

@@ -30,7 +30,7 @@ pub enum StoreError {
         /// The newest schema version that this release reads.
         known: u32,
     },
-    /// A build before the first release made the store.
+    /// The store was created by a development build that predates the first release.
     #[error(
         "the store was made by an earlier, unreleased build of midcourse, which this one cannot read"
     )]

@@ -36,8 +36,8 @@ pub(super) struct PreparedEvent {
     pub(super) run: RunIdentity,
     pub(super) dedupe_consecutive: bool,
     pub(super) adopts: Option<RunId>,
-    /// Where the host can still deliver a message about this event. The record gets this only if
-    /// the engine is asked for messages here.
+    /// Where the host can still deliver a message about this event. The stored record keeps it only
+    /// if the engine was asked for a message at that point.
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) prepared: PreparedRecord,
 }

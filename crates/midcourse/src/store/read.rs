@@ -276,7 +276,7 @@ pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The identity of a run; `None` if it was just removed or adopted by another run.
+/// The identity of a run; `None` if the run was just removed, or merged into another run.
 fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
     Ok(connection
         .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?

@@ -77,8 +77,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a command. If it contains a here-document (`<<`), only the rest of that line is still
-    /// read, because the line may redirect the output.
+    /// Splits a command. The lines of a here-document (`<<`) are not part of the command, so
+    /// everything after the line with the `<<` is ignored.
     pub(super) fn of(command: &'a str) -> Self {
         let document = command.find("<<");
         let end = document.and_then(|at| command.get(at..)?.find('\n').map(|line| at + line));
