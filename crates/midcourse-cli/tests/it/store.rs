@@ -164,7 +164,9 @@ fn every_change_of_the_stored_data_is_detected() {
         ),
         ("UPDATE records SET at = at + 1 WHERE seq = 2", "record 2 was changed"),
         ("UPDATE records SET fact = 'other' WHERE seq = 1", "record 1 was changed"),
-        ("UPDATE records SET source = 'x/y' WHERE seq = 0", "record 0 was changed"),
+        ("UPDATE records SET host = 'x' WHERE seq = 0", "record 0 was changed"),
+        ("UPDATE records SET channel = 'proxy' WHERE seq = 0", "record 0 was changed"),
+        ("UPDATE records SET decision_point = 'pre_render' WHERE seq = 0", "record 0 was changed"),
         ("UPDATE records SET redactions = 5 WHERE seq = 0", "record 0 was changed"),
         (
             "DELETE FROM record_bodies; DELETE FROM records WHERE seq = 2",
@@ -176,7 +178,7 @@ fn every_change_of_the_stored_data_is_detected() {
         ),
         (
             "UPDATE bodies SET zstd = x'00'",
-            "record 2: the text at /result/content/0/text: it does not unpack",
+            "record 2: the text at /result/content/0/text: it does not decompress",
         ),
         ("UPDATE bodies SET hash = x'0102'", "record 2 was changed"),
         ("UPDATE reports SET hash = x'00'", "a report about record 3 was changed"),
