@@ -3,7 +3,7 @@
 //!
 //! Keys that a file does not set keep their shipped values. A wrong key or value is an error that
 //! shows its position and what is allowed there; nothing is ignored silently.
-//! `docs/configuration.md` describes every key, and a test compares it with this code. [`find`]
+//! `docs/configuration.md` describes every key, and a test compares it with this code. `find`
 //! determines which files apply to a run, for [`crate::run_settings`].
 
 mod error;

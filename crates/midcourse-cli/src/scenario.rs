@@ -1,6 +1,6 @@
 //! Labelled scenarios: short runs with an expectation of when a message is due, or that none is.
 //!
-//! Scenarios measure the detectors. [`parse_scenarios`] parses a file; [`evaluate`] replays one
+//! Scenarios measure the detectors. [`parse_scenarios`] parses a file; `evaluate` replays one
 //! scenario through the engine and compares the first delivery with the expectation. The format is
 //! described in `docs/scenarios.md`.
 
