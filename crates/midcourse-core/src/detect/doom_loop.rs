@@ -52,7 +52,7 @@ const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 /// How the latest calls compare with the calls that came a fixed number of calls earlier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// How many of the latest calls in a row equal the call at that distance before them.
+    /// How many of the latest calls, without a gap, equal the call that many calls earlier.
     matched: u32,
     /// The lowest similarity between two calls that were compared as equal.
     similarity: f64,

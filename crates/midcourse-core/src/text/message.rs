@@ -120,7 +120,8 @@ fn reversed(tail: &str) -> Vec<u8> {
     plain
 }
 
-/// Whether a text ends in a repetition of one piece; takes the text in reverse.
+/// Whether a text ends with the same piece several times in a row. Pass the text reversed, because
+/// the search starts at its end.
 fn ends_in_repetition(reversed: &[u8]) -> bool {
     // The failure function of Knuth-Morris-Pratt: for each prefix, the longest shorter prefix that
     // is also its suffix. The difference of the two lengths is the length of the repeated piece.

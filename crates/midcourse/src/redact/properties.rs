@@ -128,7 +128,7 @@ fn redacted(text: &str) -> Option<String> {
     Redaction::default().redact(text).map(|redacted| redacted.text)
 }
 
-/// The parts of a text before, between and after its markers.
+/// The texts around the `[redacted:…]` markers: before, between and after them.
 fn parts_between_markers(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut at) = (Vec::new(), 0, 0);
     while let Some(found) = text[at..].find(MARKER_START) {

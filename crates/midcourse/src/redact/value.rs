@@ -202,7 +202,8 @@ struct CharCounts {
     lowercase: usize,
     uppercase: usize,
     digits: usize,
-    /// The number of symbols that names and paths do not contain. The last byte is not counted.
+    /// The number of symbols such as `$` or `!`, which names and paths do not contain. The last byte
+    /// is left out: it may be punctuation after the value.
     symbols: usize,
     /// How often a digit is next to a letter.
     digit_changes: usize,
