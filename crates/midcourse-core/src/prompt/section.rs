@@ -11,29 +11,23 @@ use crate::message::{GuidanceInjection, format_guidance};
 pub(super) const GUIDANCE: &str = "guidance";
 
 /// A prompt's sections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sections {
-    environment: Environment<'static>,
+    /// `None` until the first section is added. The engine's own prompt has no sections, and a hook
+    /// process would spend a few per cent of its instructions on an environment it never uses.
+    environment: Option<Environment<'static>>,
     keys: Vec<String>,
     /// Index of the first section that uses guidance; every later one uses it too.
     first_guided: Option<usize>,
-}
-
-impl Default for Sections {
-    fn default() -> Self {
-        let mut environment = Environment::new();
-        // Prompts are plain text, even if the key of a section ends in `.html`.
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        Self { environment, keys: Vec::new(), first_guided: None }
-    }
 }
 
 impl Sections {
     /// Adds a section at the end. Returns `false`, and adds nothing, if the section does not use
     /// guidance but an earlier section does.
     pub(super) fn push(&mut self, key: &str, source: &str) -> Result<bool, Error> {
-        self.environment.add_template_owned(key.to_owned(), source.to_owned())?;
-        let template = self.environment.get_template(key)?;
+        let environment = self.environment.get_or_insert_with(new_environment);
+        environment.add_template_owned(key.to_owned(), source.to_owned())?;
+        let template = environment.get_template(key)?;
         if template.undeclared_variables(false).contains(GUIDANCE) {
             self.first_guided.get_or_insert(self.keys.len());
         } else if self.first_guided.is_some() {
@@ -52,6 +46,11 @@ impl Sections {
         values: &Value,
         guidance: &[GuidanceInjection],
     ) -> Result<RenderedPrompt, Error> {
+        let Some(environment) = &self.environment else {
+            let mut rendered = RenderedPrompt::default();
+            rendered.append(&format_guidance(guidance));
+            return Ok(rendered);
+        };
         let contents: Vec<&str> = guidance.iter().map(GuidanceInjection::content).collect();
         let contents = Value::from(Serde(contents));
         let values = if values.is_undefined() {
@@ -64,7 +63,7 @@ impl Sections {
         let mut rendered = RenderedPrompt::default();
         for (index, key) in self.keys.iter().enumerate() {
             let sees_guidance = self.first_guided.is_some_and(|first| index >= first);
-            let text = self.environment.get_template(key)?.render(values.clone())?;
+            let text = environment.get_template(key)?.render(values.clone())?;
             rendered.append(text.trim());
             if !sees_guidance {
                 rendered.fixed = rendered.text.len();
@@ -75,6 +74,13 @@ impl Sections {
         }
         Ok(rendered)
     }
+}
+
+fn new_environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    // Prompts are plain text, even if the key of a section ends in `.html`.
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment
 }
 
 /// A rendered prompt.

@@ -57,19 +57,11 @@ impl<'a> RunCounts<'a> {
         run: &RunHead,
         at_ms: i64,
     ) -> Result<(), StoreError> {
-        let (ending, outcome) = match self.ending {
-            Ending::Unchanged => ("unchanged", None),
-            Ending::Ended(outcome) => ("ended", Some(outcome)),
-            Ending::Continues => ("continues", None),
-        };
         connection
             .prepare_cached(
                 "UPDATE runs SET next_seq = ?2, head = ?3, latest = max(latest, ?4), \
                  started = min(started, ?4), calls = calls + ?5, errors = errors + ?6, \
-                 deliveries = deliveries + ?7, \
-                 ended = CASE ?8 WHEN 'ended' THEN ?4 WHEN 'continues' THEN NULL ELSE ended END, \
-                 outcome = CASE ?8 WHEN 'ended' THEN ?9 WHEN 'continues' THEN NULL \
-                 ELSE outcome END WHERE id = ?1",
+                 deliveries = deliveries + ?7 WHERE id = ?1",
             )?
             .execute(params![
                 run.id,
@@ -79,9 +71,15 @@ impl<'a> RunCounts<'a> {
                 self.calls,
                 self.errors,
                 self.deliveries,
-                ending,
-                outcome,
             ])?;
+        let (ended, outcome) = match self.ending {
+            Ending::Unchanged => return Ok(()),
+            Ending::Ended(outcome) => (Some(at_ms), Some(outcome)),
+            Ending::Continues => (None, None),
+        };
+        connection
+            .prepare_cached("UPDATE runs SET ended = ?2, outcome = ?3 WHERE id = ?1")?
+            .execute(params![run.id, ended, outcome])?;
         Ok(())
     }
 }
