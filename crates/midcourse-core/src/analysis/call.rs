@@ -1,9 +1,9 @@
-//! A tool call that has ended, as kept in the window.
+//! A tool call that has ended. The analysis keeps the latest calls of a run in this form.
 //!
-//! It keeps names, digests and short excerpts, never whole arguments or results. Calls are compared
-//! by three digests: `exact_digest` covers the tool and its exact arguments, `call_digest` the tool
-//! and its normalized arguments, `result_digest` the normalized result. An error is compared by its
-//! signature.
+//! Of the arguments and the result, only digests and excerpts of at most 256 bytes are kept. Calls
+//! are compared by three digests: `exact_digest` covers the tool and its exact arguments,
+//! `call_digest` the tool and its arguments without ids and times, `result_digest` the result
+//! without ids and times. Errors are compared by their signature.
 
 use std::time::Duration;
 
@@ -25,12 +25,13 @@ pub enum CallStatus {
     Ok,
     /// The call ran and failed with this error.
     Error(ErrorSignature),
-    /// The call was refused before it ran; the signature is the same for all refusals of the tool.
+    /// The call was refused before it ran. All refusals of one tool count as the same error,
+    /// whatever the given reason.
     Denied(ErrorSignature),
 }
 
 impl CallStatus {
-    /// The error of a call that failed or was refused.
+    /// The error of a call that failed or was refused; `None` if the call succeeded.
     pub const fn error(self) -> Option<ErrorSignature> {
         match self {
             Self::Ok => None,
@@ -39,8 +40,9 @@ impl CallStatus {
     }
 }
 
-/// Boolean properties of a call. They are stored as bits to keep checkpoints small: a checkpoint
-/// contains every kept call.
+/// Properties of a call that are either true or false, one bit each. The methods of `ToolInvoked`
+/// explain them. Bits take little space in the checkpoint (the saved session), which contains all
+/// kept calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallFlags(u32);
 
@@ -84,12 +86,11 @@ impl CallFlags {
     }
 }
 
-/// What a call that edits a file replaced and what it wrote.
+/// The text that an edit replaces and the text that it writes, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edit {
-    /// Digest of the replaced text, if the call names it.
+    /// Digest of the replaced text; `None` if the arguments do not contain that text.
     pub(crate) from: Option<Digest>,
-    /// Digest of the written text.
     pub(crate) to: Digest,
 }
 
@@ -100,7 +101,7 @@ pub(crate) enum Act {
     Edit(Edit),
     /// Searches for the term with this digest.
     Search(Digest),
-    /// Shows the file that the call names, from the first to the last of these lines.
+    /// Shows the file that the call names, from the first to the second of these line numbers.
     Read(u32, u32),
 }
 
@@ -110,7 +111,8 @@ pub struct ToolInvoked {
     pub(super) call_index: u64,
     pub(super) prompt: u8,
     pub(super) tool: CompactString,
-    /// Digest of the call's id. It is not saved: only a call that is just being added needs it.
+    /// Digest of the call's id. It is read only when the call is added to the analysis, to ignore a
+    /// call that was reported twice, so it is not saved.
     #[serde(skip)]
     pub(super) call_id: Digest,
     pub(super) turn: u64,
@@ -131,9 +133,9 @@ pub struct ToolInvoked {
 }
 
 impl ToolInvoked {
-    /// Creates a call for [`Session::dispatch`](crate::Session::dispatch), for callers that keep no
-    /// records. The session's tool settings do not apply: whether the tool writes or waits is
-    /// guessed from its name.
+    /// Creates a call for [`Session::dispatch`](crate::Session::dispatch), for programs that use a
+    /// session without storing records. The user's tool settings do not apply to this call: whether
+    /// it writes or waits is guessed from the tool's name and the arguments.
     ///
     /// A session ignores a call whose id it has seen before.
     pub fn new(
@@ -150,7 +152,7 @@ impl ToolInvoked {
         open.end(result, is_error, 0, at, &mut scratch)
     }
 
-    /// The position of this call in the run, from 1.
+    /// The number of this call in the run, counted from 1; 0 before the call is added to a session.
     pub const fn call_index(&self) -> u64 {
         self.call_index
     }
@@ -165,7 +167,8 @@ impl ToolInvoked {
         SafeName::of(&self.tool)
     }
 
-    /// Number of the turn that the call is part of. Calls that the model made together share it.
+    /// Number of the turn that the call is part of. Calls that the model made together are in the
+    /// same turn.
     pub const fn turn(&self) -> u64 {
         self.turn
     }
@@ -220,8 +223,8 @@ impl ToolInvoked {
         self.flags.any(CallFlags::WAITS)
     }
 
-    /// Whether the call is a poll: it waits, or it repeats an earlier call after a long or growing
-    /// pause.
+    /// Whether the call is a poll: it waits, or it repeats an earlier call after a sleep or after a
+    /// long or growing pause.
     pub const fn polls(&self) -> bool {
         self.flags.any(CallFlags::POLLS)
     }
@@ -231,18 +234,18 @@ impl ToolInvoked {
         self.flags.any(CallFlags::SHELL)
     }
 
-    /// Whether an earlier call in the same turn is exactly the same.
+    /// Whether an earlier call in the same turn has the same tool and arguments.
     pub const fn is_duplicate(&self) -> bool {
         self.flags.any(CallFlags::DUPLICATE)
     }
 
-    /// Whether an earlier call is the same and got the same result, and nothing was changed in
-    /// between.
+    /// Whether an earlier call has the same tool, arguments and result, and no call in between
+    /// changed anything.
     pub const fn repeats(&self) -> bool {
         self.flags.any(CallFlags::REPEATS)
     }
 
-    /// Whether the result says no more than "done", so that it shows nothing new.
+    /// Whether the result says no more than "done", so that the agent learns nothing from it.
     pub const fn is_bare(&self) -> bool {
         self.flags.any(CallFlags::BARE)
     }
@@ -272,12 +275,14 @@ impl ToolInvoked {
         self.target
     }
 
-    /// Name of the file, URL or other object that the call names; kept only for the latest calls.
+    /// Name of the file, URL or other object that the call names; `None` if it names none, and for
+    /// older calls, which keep only the digest.
     pub const fn target_name(&self) -> Option<&SafeName> {
         self.target_name.as_ref()
     }
 
-    /// Whether the call only plans, prints text or changes nothing, so that it is not progress.
+    /// Whether the call does no work: it only records a plan, prints text, or makes an edit that
+    /// has no effect.
     pub const fn is_idle(&self) -> bool {
         self.flags.any(CallFlags::IDLE)
     }
@@ -292,12 +297,13 @@ impl ToolInvoked {
         self.flags.any(CallFlags::PENDING)
     }
 
-    /// Whether the output always differs from call to call, as that of `date` does.
+    /// Whether the call prints something that differs each time, as `date` does.
     pub const fn prints_clock(&self) -> bool {
         self.flags.any(CallFlags::PRINTS_CLOCK)
     }
 
-    /// Whether the result of a successful call says that what was tried is wrong or was not found.
+    /// Whether the call succeeded, but its result says that something is wrong, invalid or not
+    /// found.
     pub const fn is_negative(&self) -> bool {
         self.flags.any(CallFlags::NEGATIVE)
     }
@@ -322,7 +328,8 @@ impl ToolInvoked {
         self.flags.any(CallFlags::LANDED)
     }
 
-    /// Whether the call is a successful shell command that may write and is not a repetition.
+    /// Whether the call is a successful shell command that may do more than read, and that does not
+    /// repeat an earlier call with the same result.
     pub const fn may_have_changed_something(&self) -> bool {
         self.flags.any(CallFlags::SHELL)
             && !self.flags.any(CallFlags::ONLY_READS)
@@ -330,8 +337,8 @@ impl ToolInvoked {
             && !self.repeats()
     }
 
-    /// Whether the call failed in a new way: other calls failed before it, and none with this
-    /// error.
+    /// Whether the call failed with an error that no earlier call had. `false` if no earlier call
+    /// failed at all.
     pub const fn is_new_error(&self) -> bool {
         self.flags.any(CallFlags::NEW_ERROR)
     }
@@ -379,8 +386,8 @@ impl ToolInvoked {
         self.args_excerpt.as_str()
     }
 
-    /// The arguments; `None` if they are too long to be kept whole. Untrusted: never put them in a
-    /// message.
+    /// The arguments; `None` if they are too long to be kept whole, and for older calls, which keep
+    /// no arguments. Untrusted: never put them in a message.
     pub fn whole_args(&self) -> Option<&str> {
         let excerpt = self.args_excerpt.as_str();
         (!excerpt.is_empty() && !self.args_excerpt.is_cut()).then_some(excerpt)
@@ -392,7 +399,7 @@ impl ToolInvoked {
         self.result_excerpt.as_str()
     }
 
-    /// Whether two calls ended the same way: with the same result, or with the same error.
+    /// Whether both calls succeeded with the same result, or both failed with the same error.
     pub fn same_result(&self, other: &Self) -> bool {
         match (self.status.error(), other.status.error()) {
             (Some(a), Some(b)) => a.digest == b.digest,

@@ -1,6 +1,7 @@
 //! The configuration of the analysis: window sizes, thresholds and what is known about tools.
 //!
-//! Every field has a type that allows only valid values, so nothing is checked twice.
+//! Every field has a type that allows only valid values, so code that reads a field need not check
+//! it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,16 +16,16 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     }
 }
 
-/// How many of the latest calls are kept: 1 to 200.
+/// A number of latest calls, from 1 to 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WindowSize(u8);
 
 impl WindowSize {
-    /// The largest window. Calls are saved with up to 256 bytes each of arguments and result; more
-    /// of them would not fit into a saved session of 64 KiB.
+    /// The largest window, in calls. All calls in the window are part of the saved session, which
+    /// this limit keeps small.
     pub const MAX: usize = 200;
 
-    /// The number of calls, 1 to 200.
+    /// The number of calls, from 1 to 200.
     pub const fn get(self) -> usize {
         self.0 as usize
     }
@@ -49,12 +50,13 @@ pub struct InvalidWindow(pub usize);
 /// The limits and thresholds with which a run is analysed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrajectoryAnalysisConfig {
-    /// How many of the latest calls are kept; detectors see no older ones.
+    /// How many of the latest calls are kept. Detectors do not see older calls.
     pub window: WindowSize,
     /// How many of the latest calls keep an excerpt of their arguments; half as many keep an
     /// excerpt of their result. Only calls with an excerpt can be recognized as nearly equal.
     pub excerpts: WindowSize,
-    /// How many rounds of a repeated sequence of calls (a cycle) make a loop.
+    /// How often the agent must make the same sequence of calls (a cycle) until it counts as a
+    /// loop.
     pub cycle_threshold: NonZeroU32,
     /// Length of the shortest cycle that can be a loop, 1 to 8 calls.
     pub shortest_cycle: NonZeroU32,
@@ -68,16 +70,18 @@ pub struct TrajectoryAnalysisConfig {
     pub cascade_threshold: NonZeroU32,
     /// Number of calls without progress that make a stall.
     pub stall_threshold: NonZeroU32,
-    /// Time without progress that makes a stall.
+    /// Time without progress that makes a stall, if the agent made at least three calls in it.
     pub stall_after: Duration,
     /// Number of different calls with the same result that make a stagnation.
     pub stagnation_threshold: NonZeroU32,
-    /// Pause after which repeating a call is a poll. Polls do not count towards a loop.
+    /// If a call is repeated after a pause of at least this length, it is a poll. Polls do not
+    /// count towards a loop.
     pub poll_gap: Duration,
-    /// Whether a shell command that exits with a failure and prints a new error has just printed
-    /// output, so that it does not count towards a cascade of failures.
+    /// If `true`, a shell command that fails with a new error does not count as a failure: an agent
+    /// that works on failing tests gets such errors all the time.
     pub failing_exit_is_output: bool,
-    /// Whether `drift` is detected: work on files outside the folders where the run began.
+    /// Whether `drift` is detected: work on files outside the folders where the run began. Off by
+    /// default.
     pub watch_drift: bool,
     /// The user's settings for single tools, such as whether a tool writes.
     pub tools: ToolSettings,
@@ -107,7 +111,8 @@ impl Default for TrajectoryAnalysisConfig {
 }
 
 impl TrajectoryAnalysisConfig {
-    /// The values that midcourse ships, tuned for few and accurate messages.
+    /// The values that the `midcourse` command uses unless its configuration file sets others. They
+    /// lead to fewer and more accurate messages than the default values.
     pub fn shipped() -> Self {
         Self {
             // The most common loop is a single call, repeated exactly.

@@ -12,8 +12,9 @@ impl TrajectoryAnalysis {
         self.patterns.retain(|pattern| pattern.detector != detector);
     }
 
-    /// Stores the pattern that a detector reports. Returns the pattern if it is new: the detector
-    /// reported none before, or one with another cause.
+    /// Stores the pattern that a detector reports, in place of the pattern that it reported before.
+    /// Returns the pattern if it is new: the detector reported none before, or one about another
+    /// problem (with another cause).
     pub(crate) fn set_pattern(
         &mut self,
         detector: u8,
@@ -40,8 +41,8 @@ impl TrajectoryAnalysis {
         self.patterns.retain(|pattern| usize::from(pattern.detector) < detector);
     }
 
-    /// Takes over the configuration of another analysis. If that configuration keeps fewer calls,
-    /// the oldest calls are dropped.
+    /// Replaces the configuration by that of another analysis. If the new configuration keeps fewer
+    /// calls, the oldest calls are dropped.
     pub(crate) fn with_config_of(mut self, other: &Self) -> Self {
         self.config = Arc::clone(&other.config);
         while self.calls.len() > self.config.window.get() {

@@ -1,8 +1,8 @@
-//! Applies a record to the analysis.
+//! Updates the analysis with one record after the other.
 //!
-//! The match names every payload kind, so that a new kind does not compile until somebody decides
-//! what it means for the analysis. [`TrajectoryAnalysis::push_call`] is the only place that counts
-//! calls.
+//! The `match` on the payload names every kind, so that a new kind does not compile until somebody
+//! decides what it means for the analysis. [`TrajectoryAnalysis::push_call`] is the only place that
+//! counts calls.
 
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ use crate::text::asks_to_repeat;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
-    /// Updates the analysis with one record. `prompt` is the number of the prompt that the run is
-    /// on.
+    /// Updates the analysis with one record. `prompt` is the number of the prompt that the agent
+    /// currently works with; a call keeps it, because the session counts calls per prompt.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
         self.advance(record.seq, record.at());
         self.awaits_feedback &= !makes_feedback_late(&record.payload);
@@ -63,8 +63,8 @@ impl TrajectoryAnalysis {
             }
             TrajectoryPayload::Resumed => {
                 self.ended = None;
-                // Calls that were open when the run stopped never end, and the time until it was
-                // resumed is not a stall. Earlier errors and repetitions still count.
+                // Calls that were running when the run stopped will never end, and the time until
+                // the run was resumed is not a stall. Earlier errors and repetitions still count.
                 self.open.clear();
                 self.progress.at = Some(self.latest_at);
             }
@@ -95,8 +95,9 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Whether the next call begins a new turn although the host has not reported one. It does
-    /// unless all calls of the current turn are still running: then the model made them together.
+    /// Whether the call that starts now begins a new turn, if the host does not report turns. While
+    /// all calls of the current turn are still running, a further call belongs to the same turn:
+    /// the model made them together.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -119,7 +120,8 @@ impl TrajectoryAnalysis {
         self.turns.has_response = false;
     }
 
-    /// Updates the number of consecutive turns with exactly one call, when the next turn begins.
+    /// Called when the next turn begins: updates the number of consecutive turns with exactly one
+    /// call.
     fn finish_turn(&mut self) {
         match self.turns.calls_in_turn {
             0 => {}
@@ -212,8 +214,9 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Drops the excerpts of calls that are no longer among the latest. The excerpt of a result is
-    /// dropped earlier than that of the arguments, because no comparison needs it.
+    /// Drops the excerpts of the call that, after a call was added, is too old to keep them. The
+    /// excerpt of a result is dropped after half as many calls as that of the arguments, because
+    /// calls are never compared by it.
     fn drop_old_excerpts(&mut self) {
         let excerpts = self.config.excerpts.get();
         let back = |places: usize| self.calls.len().checked_sub(places + 1);
@@ -226,19 +229,21 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Notes that feedback on the latest call was delivered, for callers that keep no records.
+    /// Notes that the agent got feedback on the latest call. This is for programs that store no
+    /// records; otherwise a `FeedbackDelivered` record has the same effect.
     pub(crate) const fn feedback_given(&mut self) {
         self.awaits_feedback = false;
     }
 
-    /// Adds a call that was not recorded. Returns `false`, and does nothing, if its id was seen
-    /// before.
+    /// Adds a call that has no record, because the program stores none. Returns `false`, and does
+    /// nothing, if a call with the same id has already ended.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {
             return false;
         }
         self.open.retain(|open| open.call_id != call.call_id);
-        // The call has no record; it gets the next seq so that it comes after all earlier records.
+        // The call has no record and so no seq (position in the run). It gets the next one, so that
+        // it comes after everything before it.
         self.advance(self.latest_seq.saturating_add(1), call.ended_at);
         call.turn = self.enter_turn();
         call.ended_seq = self.latest_seq;
@@ -311,12 +316,14 @@ impl TrajectoryAnalysis {
     }
 }
 
-/// The id; `None` if it is too long to keep, because hosts may send ids of any length.
+/// The id, or `None` if it is too long to keep. Hosts may send ids of any length, but the analysis
+/// has a bounded size.
 fn bounded(id: &CallId) -> Option<CallId> {
     (id.as_str().len() <= MAX_CALL_ID_BYTES).then(|| id.clone())
 }
 
-/// Whether feedback on the latest call can no longer be delivered after a record of this kind.
+/// Whether it is too late for feedback on the latest call after a record of this kind, because the
+/// agent has moved on.
 const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
     matches!(
         payload,
@@ -326,7 +333,7 @@ const fn makes_feedback_late(payload: &TrajectoryPayload) -> bool {
             | TrajectoryPayload::MessageAppended { .. }
             | TrajectoryPayload::RunEnded { .. }
             | TrajectoryPayload::Resumed
-            // A call gets feedback only once. Other feedback waits for the next call.
+            // A call gets feedback only once; further feedback has to wait for the next call.
             | TrajectoryPayload::FeedbackDelivered { .. }
     )
 }

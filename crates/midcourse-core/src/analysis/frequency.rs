@@ -1,4 +1,5 @@
-//! Counters with bounded memory: the first names are counted individually, all later ones together.
+//! Counts how often each tool was called and each error occurred, in bounded memory: the first 64
+//! different tools or errors have a count each, all further ones share one count.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ impl Frequency {
             .map_or(0, |(_, count)| *count)
     }
 
-    /// How often all names occurred together that came after the limit of counted names.
+    /// How often names occurred that have no count of their own, all of these names together.
     pub const fn other(&self) -> u64 {
         self.other
     }
@@ -64,7 +65,8 @@ impl Frequency {
 /// An error and how often it occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// Signature of the error's first occurrence.
+    /// Signature of the error's first occurrence. Errors that have no count of their own share one
+    /// item, whose signature is empty.
     pub signature: ErrorSignature,
     /// Number of occurrences in the whole run.
     pub count: u64,

@@ -20,15 +20,16 @@ use crate::text::{
 };
 use crate::time::Timestamp;
 
-/// A result up to this length, in bytes, is compared without ids and times anywhere in it.
+/// If a result is at most this many bytes long, it is compared without the ids and times in it.
 const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
 
-/// In a longer result, ids and times are ignored only in this many bytes at either end.
+/// In a longer result, ids and times are ignored only in its first 512 and last 512 bytes; the rest
+/// is compared exactly.
 const RESULT_HEAD_BYTES: usize = 512;
 const RESULT_TAIL_BYTES: usize = 512;
 
-/// In arguments up to this length, in bytes, ids and times are ignored. Longer arguments, such as
-/// the content of a file, are compared exactly.
+/// If arguments are at most this many bytes long, they are compared without the ids and times in
+/// them. Longer arguments, such as the content of a file, are compared exactly.
 const MAX_NORMALIZED_ARGS_BYTES: usize = 2048;
 
 /// The longest tool name that is kept, in bytes.
@@ -37,10 +38,12 @@ const MAX_TOOL_NAME_BYTES: usize = 128;
 /// Results that mean no more than "done", whatever the tool.
 const DONE_RESULTS: [&str; 8] = ["ok", "ok.", "done", "done.", "success", "true", "null", "{}"];
 
-/// A result of a shell command up to this length, in bytes, means no more than "done".
+/// If the result of a shell command is at most this many bytes long, it counts as no more than
+/// "done".
 const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 
-/// A result up to this length, in bytes, from a tool that writes means no more than "written".
+/// If the result of a call that writes is at most this many bytes long, it counts as no more than
+/// "done": it usually only confirms the write.
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
 
 /// A tool call that has started and not ended, reduced to what is needed when it ends.
@@ -100,7 +103,7 @@ impl OpenCall {
         let exact_digest = name.then(&scratch.text);
         let call_digest = match command {
             Some(command) => name.with(command.normalized),
-            // Edits are compared exactly: two different edits are two steps, however similar they
+            // Writes are compared exactly: two different edits are two steps, however similar they
             // are.
             None if flags.any(CallFlags::WRITES)
                 || scratch.text.len() > MAX_NORMALIZED_ARGS_BYTES =>
@@ -134,7 +137,8 @@ impl OpenCall {
         }
     }
 
-    /// An open call for an end whose start was not recorded, so that its arguments are unknown.
+    /// Creates the open call for a call of which only the end was recorded, so that its arguments
+    /// are unknown.
     pub(super) fn without_start(
         call_id: &CallId,
         tool: &str,
@@ -143,8 +147,8 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> Self {
         let mut open = Self::new(call_id, tool, &Value::Null, at, config, scratch);
-        // Adding the call's id makes the digest unique: unknown arguments must not equal any
-        // others.
+        // Two calls with unknown arguments must not count as equal, so the call's id is added to
+        // the digest, which makes it unique.
         open.exact_digest = open.exact_digest.with(open.call_id);
         open.call_digest = open.exact_digest;
         open
@@ -170,7 +174,7 @@ impl OpenCall {
         let short = ShortResult::of(result, is_search);
         // A search such as `grep` exits with 1 if it finds nothing, which is not a failure. A
         // command such as `make | tail` exits with 0 even if `make` failed, so its output is
-        // examined.
+        // searched for signs of a failure.
         let found_no_match = is_search && self.flags.any(CallFlags::SHELL) && is_bare_exit(result);
         let may_hide_failure = self.flags.any(CallFlags::HIDES_FAILURE) && self.shows_no_content();
         let reports_failure = self.flags.any(CallFlags::SHELL)
@@ -190,7 +194,7 @@ impl OpenCall {
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
-        // A file or a search result that mentions an outage is content, not a report of an outage.
+        // If a file or a search result mentions an outage, that does not mean that there is one.
         let service_down = short.service_down && !is_error && self.may_use_a_service();
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
@@ -201,8 +205,9 @@ impl OpenCall {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(text);
-            // These results are compared exactly: an error has a signature besides, and in the
-            // output of a benchmark every number matters.
+            // Errors and the output of benchmarks are compared exactly: errors are also compared by
+            // their signature, which ignores ids and times, and in a benchmark every number
+            // matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
@@ -247,7 +252,7 @@ impl OpenCall {
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
-        // A denied call never ran, so it counts as no search, read or edit.
+        // A denied call never ran, so it does not count as a search, read or edit.
         self.act = None;
         let mut call = self.end(reason, true, seq, at, scratch);
         let class = match call.status.error().map(|error| error.class) {
@@ -273,7 +278,8 @@ impl OpenCall {
         !matches!(self.act, Some(Act::Read(..) | Act::Search(_)))
     }
 
-    /// Whether the call may use a service that can be down.
+    /// Whether the call may use the network or a service. A call that only reads, searches or
+    /// writes local files does not.
     const fn may_use_a_service(&self) -> bool {
         let is_local = (self.flags.any(CallFlags::WRITES) && self.target.is_some())
             || (self.flags.any(CallFlags::SHELL) && self.flags.any(CallFlags::ONLY_READS));
@@ -281,7 +287,7 @@ impl OpenCall {
     }
 }
 
-/// A tool call that has started and not ended, as far as it is known.
+/// A tool call that has started and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingToolCall<'a> {
     /// The tool's name as the host gives it. Untrusted: never put it in a message.
@@ -292,7 +298,8 @@ pub struct PendingToolCall<'a> {
     pub started_at: Timestamp,
 }
 
-/// A tool's name. A name that is too long is cut and ends in a digest, so that it stays unique.
+/// The tool's name as it is kept. A name that is too long is cut and gets a digest at its end, so
+/// that different long names stay different.
 fn bounded_name(tool: &str) -> CompactString {
     if tool.len() <= MAX_TOOL_NAME_BYTES {
         return tool.into();
@@ -305,7 +312,8 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     let end = bytes.len().min(2 * MAX_EXCERPT_BYTES);
     match std::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
         Ok(text) => Excerpt::of(text),
-        // The last character is incomplete. The excerpt is shorter than `end` and loses nothing.
+        // The cut at `end` went through a character. An excerpt has only half as many bytes, so
+        // leaving out that character makes no difference.
         Err(error) => {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
             Excerpt::of(std::str::from_utf8(valid).unwrap_or_default())
@@ -321,7 +329,6 @@ fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Diges
     }
     let (head, rest) = text.split_at(RESULT_HEAD_BYTES);
     let (middle, tail) = rest.split_at(rest.len() - RESULT_TAIL_BYTES);
-    // The middle of a long result is compared exactly.
     let mut digest = Digest::of(middle);
     for end in [head, tail] {
         scratch.clear();
@@ -365,13 +372,14 @@ fn act_of(
     }
 }
 
-/// The signature of a refusal: the same for every refusal of a tool, whatever its text.
+/// The error signature of a refusal. Its digest is the same for all refusals of one tool, whatever
+/// the reason in their text.
 fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
     let digest = Digest::of(b"denied").then(tool.as_bytes());
     ErrorSignature { digest, template: digest, line: None, class }
 }
 
-/// Whether a result says nothing but that the exit code was 1, or nothing at all.
+/// Whether a result is empty or says only that the exit code was 1, as `exit code 1` does.
 fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40

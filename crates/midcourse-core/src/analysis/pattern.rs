@@ -1,4 +1,5 @@
-//! Patterns: what detectors find in a trajectory, with the records that show it.
+//! Patterns: what detectors find in the records of a run, such as a loop, with the records that
+//! show it.
 
 use std::time::Duration;
 
@@ -16,14 +17,15 @@ pub enum PatternType {
     DoomLoop,
     /// The same error over and over, whatever the agent tries.
     RepeatedError,
-    /// Many calls, or a long time, in which the agent learned and changed nothing new.
+    /// Many calls, or a long time, without a change or a new result.
     ProgressStall,
     /// The agent only plans, prints text or makes edits without effect, and does no work in
     /// between.
     Churn,
     /// Responses that announce actions and contain no tool call.
     ToolAvoidance,
-    /// Calls that ask again for what earlier calls returned.
+    /// Calls that ask again for what earlier calls returned: the agent loses track of what it has
+    /// read.
     ContextDegradation,
     /// One file read over and over in pieces.
     Sweep,
@@ -33,20 +35,21 @@ pub enum PatternType {
     Stagnation,
     /// A file that keeps returning to an earlier state.
     WriteThrash,
-    /// The agent waits for something, such as a build. This is not trouble.
+    /// The agent waits for something, such as a build. Waiting is not trouble and gets no message.
     Waiting,
     /// The network or a service is down.
     Outage,
     /// The model repeats the same text.
     Monologue,
-    /// Work on files far from where the run began.
+    /// Work on files outside the folders where the run began.
     Drift,
     /// A pattern that a custom detector reports, with the name that the detector gives it.
     Custom(SafeName),
 }
 
 impl PatternType {
-    /// The stable name, as used in configuration, scenarios and storage.
+    /// The name in configuration files, in scenario files and in stored data. It stays the same
+    /// from version to version.
     pub fn as_str(&self) -> &str {
         match self {
             Self::DoomLoop => "doom_loop",
@@ -74,7 +77,7 @@ impl std::fmt::Display for PatternType {
     }
 }
 
-/// The numbers and names behind a pattern; each type of pattern has its own.
+/// The type of a pattern, with the numbers and names that a message about it can mention.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PatternDetail {
     /// The same calls with the same results, over and over.
@@ -97,14 +100,14 @@ pub enum PatternDetail {
         /// The tool that failed last.
         tool: SafeName,
     },
-    /// Many calls, or a long time, in which the agent learned and changed nothing new.
+    /// Many calls, or a long time, without a change or a new result.
     ProgressStall {
         /// Time since the last progress.
         duration: Duration,
         /// Calls since the last progress.
         actions: u64,
     },
-    /// Turns that only planned, printed text or changed nothing.
+    /// Turns that only planned, printed text or made edits without effect.
     Churn {
         /// Time since the first of these turns.
         duration: Duration,
@@ -113,7 +116,7 @@ pub enum PatternDetail {
     },
     /// Responses that announce actions and contain no tool call.
     ToolAvoidance {
-        /// Number of such responses in a row.
+        /// Number of responses in a row that only announce an action.
         responses: u32,
     },
     /// Calls that ask again for what earlier calls returned.
@@ -125,11 +128,12 @@ pub enum PatternDetail {
     },
     /// One file read over and over in pieces.
     Sweep {
-        /// The file; `None` if its name is not known any more: only the latest calls keep it.
+        /// Name of the file; `None` if it is not known, because only the latest calls keep names.
         file: Option<SafeName>,
         /// Number of reads of the file since it last changed.
         reads: u32,
-        /// Number of reads of lines that had been read before; 0 if all pieces were new.
+        /// Number of reads that mostly showed lines that had been read before. It is 0 if the
+        /// pattern was reported only because of the large number of reads.
         repeated: u32,
     },
     /// Many different failures in a short time.
@@ -148,7 +152,7 @@ pub enum PatternDetail {
     },
     /// A file that keeps returning to an earlier state.
     WriteThrash {
-        /// The file; `None` if its name is not known any more: only the latest calls keep it.
+        /// Name of the file; `None` if it is not known, because only the latest calls keep names.
         file: Option<SafeName>,
         /// How often the file returned to an earlier state.
         returns: u32,
@@ -170,7 +174,7 @@ pub enum PatternDetail {
         /// Number of responses with the same text; 0 if the text repeats within one response.
         repetitions: u32,
     },
-    /// Work on files far from where the run began.
+    /// Work on files outside the folders where the run began.
     Drift {
         /// Number of consecutive calls on files outside the folders where the run began.
         calls: u32,
@@ -221,12 +225,12 @@ pub struct TrajectoryPattern {
 }
 
 impl TrajectoryPattern {
-    /// Creates a pattern. `evidence` is the seqs of the records that show the pattern; the newest
-    /// [`MAX_EVIDENCE_SEQS`] are kept.
+    /// Creates a pattern. `evidence` is the positions in the run (seqs) of the records that show
+    /// the pattern; the newest [`MAX_EVIDENCE_SEQS`] are kept.
     ///
-    /// `cause` tells two patterns of one type apart: a loop over different calls is a different
-    /// loop. `occurrences` is the detector's count: repetitions, failures or calls, depending on
-    /// the type.
+    /// `cause` says which problem the pattern is about, so that two patterns of one type can be
+    /// told apart: loops over different calls have different causes. `occurrences` is the number of
+    /// repetitions, failures or calls that the detector counted, depending on the type.
     pub fn new(
         detail: PatternDetail,
         confidence: Confidence,
@@ -255,7 +259,7 @@ impl TrajectoryPattern {
         self.detail.pattern_type()
     }
 
-    /// The numbers and names behind the pattern; each type has its own.
+    /// The numbers and names that a message about the pattern can mention.
     pub const fn detail(&self) -> &PatternDetail {
         &self.detail
     }
@@ -270,7 +274,8 @@ impl TrajectoryPattern {
         &self.evidence
     }
 
-    /// The detector's count: repetitions, failures or calls, depending on the type.
+    /// The number of repetitions, failures or calls that the detector counted, depending on the
+    /// type.
     pub const fn occurrences(&self) -> u32 {
         self.occurrences
     }
@@ -280,12 +285,13 @@ impl TrajectoryPattern {
         self.first_seen
     }
 
-    /// Seq of the record with which the pattern was first detected.
+    /// Position in the run (seq) of the record after which the pattern was first detected.
     pub const fn first_seq(&self) -> u64 {
         self.first_seq
     }
 
-    /// What the pattern is about. Two patterns of one type with different causes are two problems.
+    /// Which problem the pattern is about. Two patterns of one type with different causes are two
+    /// different problems.
     pub const fn cause(&self) -> &Cause {
         &self.cause
     }

@@ -1,5 +1,5 @@
-//! Compares a call that has just ended with the calls in the window: whether it is progress, a
-//! repetition or a poll.
+//! Compares a call that has just ended with the earlier calls that the analysis keeps, to decide
+//! whether it is progress, a repetition or a poll.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const MAX_SHORT_RESULT_BYTES: u64 = 240;
 
 impl TrajectoryAnalysis {
     /// Sets the flags of a call that has just ended by comparing it with the kept calls. Calls from
-    /// before a compaction are left out: the agent no longer knows their results.
+    /// before a compaction are left out: their results are no longer in the agent's context.
     pub(super) fn flag_progress(&self, call: &mut ToolInvoked) {
         let (mut seen_target, mut seen_result, mut seen_error) = (false, false, false);
         let (mut repeats, mut duplicate, mut any_error, mut seen_call, mut same_write) =
@@ -27,7 +27,7 @@ impl TrajectoryAnalysis {
             seen_target |= kept.target == call.target;
             let same_result = kept.result_digest == call.result_digest && !kept.is_error();
             seen_result |= same_result;
-            // Repeating a call after a change is reasonable.
+            // Making a call again after a change is not a repetition.
             repeats &= !kept.flags.any(CallFlags::LANDED);
             duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
             if kept.exact_digest == call.exact_digest {
@@ -59,7 +59,8 @@ impl TrajectoryAnalysis {
         flags.set(CallFlags::NEW_ERROR, !ok && any_error && !seen_error);
     }
 
-    /// Whether a call waits, or repeats an earlier call after a long or growing pause.
+    /// Whether a call waits, or repeats an earlier call after a sleep or after a long or growing
+    /// pause.
     fn is_poll(&self, call: &ToolInvoked) -> bool {
         if call.waits() {
             return true;
@@ -78,8 +79,8 @@ impl TrajectoryAnalysis {
             let gap_before = last.started_at().since(older.ended_at());
             gap >= MIN_BACK_OFF_GAP && gap * 2 >= gap_before * 3
         };
-        // Time that the agent spends on other work between two equal calls does not make them
-        // polls.
+        // `gap` is the time since the equal call, `pause` the time since the latest call of any
+        // kind. A long gap alone does not make a poll: the agent may have done other work in it.
         pause.is_some_and(|pause| pause >= self.config.poll_gap)
             || (gap >= self.config.poll_gap && only_waits())
             || (call.is_pending() && gap >= MIN_PENDING_POLL_GAP)
@@ -90,8 +91,8 @@ impl TrajectoryAnalysis {
                 && before.next().is_some_and(backs_off))
     }
 
-    /// Whether the call ended before the latest compaction. The agent's context then contains at
-    /// most a summary of the call.
+    /// Whether the call ended before the host last compacted the agent's context. The context then
+    /// contains at most a summary of the call.
     pub(crate) const fn is_compacted_away(&self, call: &ToolInvoked) -> bool {
         call.call_index <= self.turns.calls_at_compaction
     }

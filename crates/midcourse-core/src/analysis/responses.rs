@@ -27,7 +27,8 @@ pub(super) struct Responses {
     /// Whether the latest response repeats one piece of text over and over.
     #[serde(skip)]
     pub(super) repeats_itself: bool,
-    /// Digest and beginning of the latest response of the run.
+    /// Digest of the latest response of the run; `last_excerpt` is its beginning. A tool call or a
+    /// user message does not clear them.
     last_digest: Option<Digest>,
     last_excerpt: Excerpt,
     /// Whether a model request has offered tools.

@@ -1,7 +1,8 @@
-//! What is known about tools: which ones write or wait, and which arguments do not matter.
+//! What is known about tools: which of them write or wait, and which arguments are ignored when
+//! calls are compared.
 //!
-//! The user's settings come first; whatever they do not say is guessed from the words of the tool's
-//! name.
+//! The user's settings come first. What they leave open is guessed from the words of the tool's
+//! name and from the call's arguments.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ const WRITING_WORDS: [&str; 24] = [
     "click", "press", "book", "cancel",
 ];
 
-/// If the name of a tool contains one of these words, it waits or reads a process's output.
+/// If the name of a tool contains one of these words, the tool waits or reads the output of a
+/// running process.
 const WAITING_WORDS: [&str; 4] = ["wait", "sleep", "poll", "output"];
 
 /// If the name of a tool contains one of these words, the tool only records plans or thoughts.
@@ -37,7 +39,8 @@ const SHELL_WORDS: [&str; 9] =
 /// If the name of a tool contains one of these words, the tool shows a file.
 const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
 
-/// Arguments that are ignored when calls are compared: explanations and limits.
+/// Arguments that are ignored when calls are compared: they explain the call, limit its time or
+/// output, or ask for permissions.
 const IRRELEVANT_ARGUMENTS: [&str; 11] = [
     "explanation",
     "reasoning",
@@ -52,7 +55,8 @@ const IRRELEVANT_ARGUMENTS: [&str; 11] = [
     "with_escalated_permissions",
 ];
 
-/// The user's settings for one tool; unset fields are guessed from its name.
+/// The user's settings for one tool. A field that is `None` is guessed from the tool's name and
+/// arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSetting {
     /// Whether calls of the tool change files or other state.
@@ -89,8 +93,8 @@ impl ToolSettings {
     ) -> bool {
         let configured = self.get(tool).and_then(|setting| setting.writes);
         configured.unwrap_or_else(|| match args.command.as_deref() {
-            // Some editor tools have one name for all actions; the argument `command` says which
-            // one.
+            // Some editor tools have one name for all their actions, and the argument `command`
+            // says which action to take.
             Some("view") => false,
             Some("create" | "str_replace" | "insert" | "undo_edit") => true,
             _ => {
@@ -112,7 +116,7 @@ impl ToolSettings {
         configured.unwrap_or_else(|| {
             name.has(NameTraits::WAITS)
                 || command.is_some_and(|command| command.waits)
-                // Empty input to a running process only waits for its output.
+                // A call that sends empty input to a running process only waits for its output.
                 || args.input.is_some_and(str::is_empty)
         })
     }
@@ -130,7 +134,7 @@ fn is_sql_write(statement: &str) -> bool {
     verb.is_some_and(|verb| SQL_WRITING_VERBS.iter().any(|known| verb.eq_ignore_ascii_case(known)))
 }
 
-/// What a tool does, judged by the words of its name, as bits.
+/// What a tool does, judged by the words of its name; one bit per property.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NameTraits(u8);
 
@@ -166,7 +170,7 @@ impl NameTraits {
     }
 }
 
-/// What the names of tools say, kept because a run calls few tools many times.
+/// A cache of the traits of tool names: a run calls the same few tools many times.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolNameCache(Vec<(CompactString, NameTraits)>);
 

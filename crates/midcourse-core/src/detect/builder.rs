@@ -1,7 +1,8 @@
-//! The analysis with its detectors: applies a record, then runs the detectors.
+//! The analysis of a run together with its detectors: each record updates the analysis, then the
+//! detectors examine the analysis.
 //!
-//! A detector is identified by its number: its index in the list of built-in, then custom
-//! detectors.
+//! A detector is identified by its number: its index in the list of all detectors, which begins
+//! with the built-in detectors, followed by the custom ones.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use crate::analysis::{TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPa
 use crate::fault::{Fault, guard_mut};
 use crate::record::TrajectoryRecord;
 
-/// The maximum number of custom detectors. All detectors, built-in and custom, are numbered with
-/// one byte.
+/// The maximum number of custom detectors. It is limited because the number of a detector is stored
+/// in one byte.
 const MAX_CUSTOM_DETECTORS: usize = 128;
 
 /// Builds the analysis of a run, record by record.
@@ -69,8 +70,9 @@ impl TrajectoryBuilder {
         &self.analysis
     }
 
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
-    /// times. The configured thresholds do not matter here.
+    /// The shortest cycle of at least `min_len` calls that the agent has just made at least
+    /// `threshold` times in a row; `None` if there is none. The two arguments are used in place of
+    /// the configured thresholds.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,
@@ -83,8 +85,8 @@ impl TrajectoryBuilder {
         &mut self.analysis
     }
 
-    /// Applies one record while the run is on the prompt with this number. Returns the new patterns
-    /// and the detectors that failed.
+    /// Applies one record; `prompt` is the number of the prompt that the agent currently works
+    /// with. Returns the new patterns, and the failures of detectors.
     pub(crate) fn apply(
         &mut self,
         record: &TrajectoryRecord,
@@ -121,8 +123,9 @@ impl TrajectoryBuilder {
                 }
                 Err(failure) => {
                     faults.push(failure.of(detector.name()));
-                    // The detector's state may be half-changed. If the reset panics too, the
-                    // detector still runs after the next record.
+                    // The detector panicked and may have left its state half-changed. If the reset
+                    // panics as well, that is ignored, and the detector runs again after the next
+                    // record.
                     let _ = guard_mut(|| detector.reset());
                     analysis.remove_pattern(number);
                 }
@@ -146,8 +149,9 @@ impl TrajectoryBuilder {
     ) {
         self.analysis = analysis.with_config_of(&self.analysis);
         self.built_in = built_in;
-        // A saved pattern names its detector by number, which is only valid as far as the saved and
-        // the current list of detectors agree.
+        // A saved pattern refers to its detector by number. If the list of custom detectors has
+        // changed since the state was saved, these numbers are wrong from the first difference on,
+        // so the patterns of those detectors are removed.
         let is_same = |(at, saved): (usize, &SavedDetector)| {
             self.custom.get(at).is_some_and(|detector| saved.is_of(&**detector))
         };

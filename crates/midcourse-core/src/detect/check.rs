@@ -1,5 +1,5 @@
-//! Test harness of the detectors: parses a trajectory in notation, runs it, and compares the
-//! patterns that are detected.
+//! Test function of the detectors: parses a short run that is written in midcourse's text notation,
+//! analyses its records, and compares the patterns that the detectors report.
 
 use super::TrajectoryBuilder;
 use crate::analysis::{PatternDetail, TrajectoryAnalysisConfig};

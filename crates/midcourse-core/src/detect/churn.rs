@@ -1,4 +1,4 @@
-//! Detects turns that only plan, print text or change nothing, with no work in between.
+//! Detects turns that only plan, print text or make edits without effect, with no work in between.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// If this many turns in a row do no work, the pattern is present. Making, correcting and
-/// completing a plan takes fewer turns.
+/// If this many turns in a row do no work, the pattern is present. An agent that makes, corrects
+/// and completes a plan needs fewer turns for it.
 const MIN_IDLE_TURNS: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Churn;

@@ -1,5 +1,6 @@
 //! Detects calls that ask again for what earlier calls returned, in no particular order: the agent
-//! has lost track of what it has read. Repetition in order is a `doom_loop`.
+//! has lost track of what it has read. If the agent repeats the calls in the same order, that is a
+//! `doom_loop`, which another detector reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +12,13 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// If `MIN_REPEATED_CALLS` of this many latest calls repeat an earlier call, the pattern is
-/// present: half of the calls is far more than chance.
+/// If at least `MIN_REPEATED_CALLS` of this many latest calls repeat an earlier call, the pattern
+/// is present. To read a few things twice is normal; half of all calls is not.
 const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 
-/// At least this many different calls must be repeated; one call that repeats is a loop.
+/// At least this many different calls must be repeated. If the agent repeats a single call, that is
+/// a loop, which another detector reports.
 const MIN_DIFFERENT_CALLS: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContextDegradation;

@@ -1,12 +1,15 @@
-//! Detects the same calls with the same results in a cycle of one to eight calls.
+//! Detects loops: the agent makes a sequence of one to eight calls (a cycle) again and again and
+//! gets the same results each time. One pass through the cycle is a round.
 //!
 //! For each cycle length the detector counts the consecutive calls that equal the call one cycle
-//! earlier, so a call costs eight comparisons however long the run is. Two calls are equal if the
-//! tool and the normalized arguments are the same, or the arguments are nearly the same, *and* the
-//! result is the same. A new result, target or error is progress; a poll is waiting, not looping.
+//! earlier, so each new call is compared with eight others, however long the run is. Two calls are
+//! equal if they have the same tool, the same or nearly the same arguments, *and* the same result.
+//! A call with a new result, target or error is progress and ends the cycle. So does a poll: the
+//! agent is waiting.
 //!
-//! A call that keeps recurring between other calls, with one result and no change since, is a loop,
-//! too. A failure that keeps recurring is a `repeated_error`.
+//! If the agent keeps making one call between other calls, always with the same result and without
+//! a change in between, that is a loop, too. If that call fails each time, the `repeated_error`
+//! detector reports it instead.
 
 use std::num::NonZeroU32;
 
@@ -23,7 +26,7 @@ use crate::text::similarity_of_change;
 /// The longest cycle that is detected, in calls.
 pub const MAX_CYCLE_LEN: usize = 8;
 
-/// How many rounds of the cycle are named as evidence.
+/// The evidence of a loop is the calls of at most this many latest rounds.
 const EVIDENCE_ROUNDS: usize = 3;
 
 /// A cycle of at least this many calls is a loop even if its last round is incomplete, as soon as
@@ -31,30 +34,31 @@ const EVIDENCE_ROUNDS: usize = 3;
 const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
-/// If the user asked for repetition, only this many repeats are a loop.
+/// If the user asked for something to be repeated, a loop has at least this many rounds.
 const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// If the output of a command differs each time, as that of `date` does, this many repeats are a
-/// loop.
+/// For a command whose output differs each time, such as `date`, a loop has at least this many
+/// rounds.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// If the result says "still running", this many repeats without a pause are a loop.
+/// If the result says "still running", a loop has at least this many rounds without a pause.
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
-/// If a call occurs this often between other calls, each time with the same result, it is a loop.
-/// Reading a file for the third or fourth time is normal.
+/// If the agent makes a call this often between other calls, each time with the same result, that
+/// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
-/// At least this many intervals between the occurrences must be without a possible change. The same
-/// check after each step of work is normal.
+/// For a loop of one call between other calls, at least this many of the intervals between the
+/// equal calls must have no command that may have changed something. To run the same check after
+/// each step of work is normal.
 const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
-/// How the latest calls compare with the calls that came a fixed number of calls earlier.
+/// Compares the latest calls with the calls that came n calls earlier, for one fixed n.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// How many of the latest calls, without a gap, equal the call that many calls earlier.
+    /// How many of the latest calls in a row equal the call n calls earlier.
     matched: u32,
-    /// The lowest similarity between two calls that were compared as equal.
+    /// The lowest similarity among these pairs of equal calls, from 0 to 1.
     similarity: f64,
 }
 
@@ -78,8 +82,8 @@ impl PatternDetector for DoomLoop {
         let mut earlier = trajectory.earlier_distinct_calls();
         for lag in &mut self.lags {
             let old = earlier.next();
-            // After a compaction the agent has to read things once more; such a read neither
-            // extends nor ends a cycle.
+            // The host has compacted the agent's context since the old call, so the agent may have
+            // to make that call once more. The new call neither extends nor ends a cycle.
             if old.is_some_and(|old| trajectory.is_compacted_away(old)) && !call.is_error() {
                 continue;
             }
@@ -104,8 +108,8 @@ impl PatternDetector for DoomLoop {
 }
 
 impl DoomLoop {
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
-    /// times.
+    /// The shortest cycle of at least `min_len` calls of which the agent has just completed at
+    /// least `threshold` rounds in a row; `None` if there is none.
     pub(super) fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,
@@ -149,7 +153,8 @@ fn similarity_if_same(
     if call.tool() != old.tool() || !call.same_result(old) {
         return None;
     }
-    // Retrying while a service is down is not a loop: the `outage` detector reports it.
+    // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
+    // not a loop either, except for a call that is meant to wait and fails.
     if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
@@ -167,7 +172,7 @@ fn similarity_if_same(
     if call.shown_lines().is_some() && old.shown_lines().is_some() && call.target().is_some() {
         return Some(0.95);
     }
-    // A search for something else is not a repetition, even if it finds nothing either.
+    // Searches for different terms are not a repetition, even if none of them finds anything.
     if call.search_term() != old.search_term() {
         return None;
     }
@@ -182,13 +187,14 @@ fn similarity_if_same(
     (similarity >= trajectory.config().similarity.value()).then_some(similarity)
 }
 
-/// A call that keeps recurring between other calls, with nothing changed in between.
+/// The loop pattern for a call that the agent keeps making between other calls, with the same
+/// result and without a change in between; `None` if `call` is no such call.
 fn recurring_call(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
 ) -> Option<TrajectoryPattern> {
-    // A bare "ok" is not a result that can repeat. The short output of a shell command, such as a
-    // number, can.
+    // A result that says no more than "ok" tells nothing, so getting it again is not a loop. The
+    // short output of a shell command, such as a number, does tell something.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
     let is_wait = call.polls()
         || call.is_pending()
@@ -254,8 +260,9 @@ fn describe(
     )
 }
 
-/// The cause of messages about a cycle: the same wherever in the cycle it starts. If all errors in
-/// the cycle are the same error, that error is the cause.
+/// The cause that identifies a cycle in messages about it. It does not depend on which call of the
+/// cycle comes first. If all failed calls in the cycle have the same error, that error is the
+/// cause.
 fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut errors = round.iter().filter_map(|call| call.status().error());
     if let Some(error) = errors.next()
@@ -304,8 +311,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              it, work on that, and note this as an open point."
                 .to_owned(),
         ),
-        // The same text is never delivered twice; the growing count makes this text different each
-        // time.
+        // The agent never gets the same text twice; the growing count makes this text different
+        // each time.
         (4.., _) => Some(format!(
             "{repetitions} rounds so far, all alike. Summarize what you know and hand it over as it \
              is; another round will not add to it."

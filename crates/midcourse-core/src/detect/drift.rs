@@ -1,5 +1,5 @@
-//! Detects work on files far from where the run began. Off by default: many tasks legitimately
-//! spread over a whole tree.
+//! Detects work on files outside the folders where the run began. Off by default, because many
+//! tasks need work in many folders. A user message starts the detection anew.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,11 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// The folders of the files in this many first calls count as the place where the run began.
+/// The first calls on files, this many of them, define the home folders: the folders of those files
+/// are where the run began.
 const HOME_CALLS: u32 = 10;
 
-/// If this many consecutive calls are on files outside those folders, the run has drifted.
+/// If this many consecutive calls are on files outside the home folders, the run has drifted.
 const MIN_AWAY_CALLS: u32 = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

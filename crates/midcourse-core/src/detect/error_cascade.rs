@@ -1,9 +1,10 @@
 //! Detects many different failures in a short time.
 //!
-//! The same error over and over is a `repeated_error`. Failures in one turn count once. A shell
-//! command that fails with a new error counts as output, not as a failure: that is what working on
-//! failing tests looks like. A few successes in between do not end a cascade if nearly everything
-//! else fails.
+//! If the same error occurs over and over, that is a `repeated_error`, which another detector
+//! reports. Failures in one turn count once. If `failing_exit_is_output` is configured, a shell
+//! command that fails with a new error does not count, because an agent that works on failing tests
+//! gets such errors all the time. A few successes in between do not end a cascade if nearly
+//! everything else fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,8 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// Failures with successes in between are a cascade, too, if there are failures in
-/// `MIN_FAILED_TURNS` turns among this many of the latest calls.
+/// If this many latest calls include failures in at least `MIN_FAILED_TURNS` turns, the pattern is
+/// present even if calls in between succeeded.
 const EXAMINED_CALLS: usize = 14;
 const MIN_FAILED_TURNS: u32 = 10;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,7 +68,7 @@ impl PatternDetector for ErrorCascade {
     fn reset(&mut self) {}
 }
 
-/// The turns, tools and records of the failures among some calls.
+/// The failures among some calls: in how many turns, of which tools, and the seqs of their records.
 struct Failures<'a> {
     /// Number of turns with at least one failure.
     turns: u32,
@@ -91,7 +92,9 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// Whether a call failed. If `exit_is_output`, a new error of a shell command is just output.
+/// Whether a call counts as a failure. An outage does not count, because it has its own detector.
+/// If `exit_is_output` is true, a new error of a shell command does not count either, unless its
+/// class shows that it is more than a failed check.
 fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
     let is_output = || exit_is_output && call.is_shell() && call.is_new_error();
     match call.error_class() {

@@ -1,5 +1,5 @@
 //! Detects that the network or a service is down, which the agent cannot fix by changing its work.
-//! The evidence is in an error, or in the body of a result that counts as a success.
+//! A call reports the outage in its error, or in the text of its result if it counts as successful.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,23 +10,22 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// After this many turns with an outage error, the pattern is present, unless the failed call
-/// succeeded in between.
+/// If calls report an outage in this many turns, and no success in between shows that the service
+/// is back, the pattern is present.
 const MIN_FAILURES: u32 = 3;
 
-/// Like [`MIN_FAILURES`], for an agent that already pauses between its attempts.
+/// Used in place of `MIN_FAILURES` for an agent that pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
-    /// Number of successful calls since the first failure that also use a remote service or this
-    /// tool.
+    /// Number of successful calls since the first failure that use a remote service or the tool
+    /// that failed last.
     successes: u32,
-    /// Tool and turn of the latest failure.
+    /// Tool, turn, digest and index of the call that failed last.
     tool: Digest,
     turn: u64,
-    /// Digest and index of the latest call that failed.
     call_digest: Digest,
     call_index: u64,
     evidence: [u64; MIN_FAILURES as usize],
@@ -44,8 +43,8 @@ impl PatternDetector for Outage {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if !call.reports_outage() {
-            // Local work does not show that the service is back; a successful call to a remote
-            // service does.
+            // Successful local work does not show that the service is back. Successful calls to
+            // remote services do, once there are more of them than failures.
             let is_similar = call.is_remote()
                 || (!call.is_shell() && self.tool == Digest::of(call.tool().as_bytes()));
             self.successes += u32::from(!call.is_error() && is_similar && self.failures > 0);
@@ -89,7 +88,8 @@ impl PatternDetector for Outage {
 }
 
 impl Outage {
-    /// Whether the failed call has succeeded, or was not made within the last `error_window` calls.
+    /// Whether `call` is the call that failed last, made again without reporting an outage, or
+    /// comes more than `error_window` calls after it.
     fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
         call.call_digest() == self.call_digest

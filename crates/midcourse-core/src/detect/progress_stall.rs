@@ -1,9 +1,10 @@
 //! Detects calls, or time, without progress, if no more specific pattern explains the lack of
 //! progress.
 //!
-//! The analysis defines progress: a change landed, a result, target or error is new, or the user
-//! sent a message. While a loop, a repeated error or an outage is present, this detector reports
-//! nothing, because those are better diagnoses. A long wait without progress is a stall.
+//! The analysis defines progress: a change took effect, a result, target or error is new, or the
+//! user sent a message. While a loop, a repeated error or an outage is present, this detector
+//! reports nothing, because those patterns describe the problem better. The pattern `waiting` does
+//! not prevent a report: a long wait without progress is a stall.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +17,12 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// A long time without progress is a stall only after this many calls: one long call is not.
+/// A long time without progress is a stall only if the agent made this many calls in it: a single
+/// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// An agent that waits for something stalls after this many calls without progress, however little
-/// time passes: not every host reports times.
+/// While the agent waits for something, a stall has at least this many calls without progress, even
+/// if the configured number is lower. Calls are counted because not every host reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
 /// If the agent sleeps this often in a row and never checks what it waits for, it stalls.

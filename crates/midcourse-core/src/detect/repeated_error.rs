@@ -1,11 +1,12 @@
 //! Detects the same error over and over, whatever tools, arguments and edits come in between.
 //!
-//! Only a different error, or a success of the failed call, ends the pattern: edits that do not
-//! change the error are not progress. Errors in one turn count once. An outage has its own
-//! detector.
+//! The pattern ends when the failed call succeeds or fails with a different error, or when the
+//! error has not occurred for a while. Edits that do not change the error do not end it. Errors in
+//! one turn count once. An outage has its own detector.
 //!
 //! If every failure has a different text (another missing file, another wrong argument), the errors
-//! are compared by template or class, and more failures are needed.
+//! are compared by their template (the text without the words of the call's arguments) or by their
+//! class (such as "not found"). The pattern then usually needs more failures.
 
 use std::time::Duration;
 
@@ -23,15 +24,16 @@ use crate::text::{ErrorClass, ErrorSignature};
 /// error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
-/// Failures after which the error is reported if they are refusals, or timeouts of at least
-/// `LONG_TIMEOUT`: repeating those wastes the most.
+/// The error is reported after this many failures of the same call if they are refusals, or
+/// timeouts of at least `LONG_TIMEOUT`: such calls are the most expensive to repeat.
 const MIN_COSTLY_FAILURES: u32 = 2;
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// If the agent pauses between its attempts, the error is reported this many failures later.
 const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 
-/// Among how many of the latest calls similar errors (not the same error) are counted.
+/// Errors with the same template or class, but different texts, are counted among this many of the
+/// latest calls.
 const CLASS_WINDOW_CALLS: usize = 10;
 
 /// If the errors differ only in the name of an object, they are reported this many failures later:
@@ -59,8 +61,8 @@ struct Failures {
     evidence: Vec<u64>,
 }
 
-/// The cause of messages about this error. All detectors that report an error use it, so that
-/// messages about one error count as messages about one problem.
+/// The cause that identifies this error in messages about it. All detectors that report the error
+/// use the same cause, so that the agent gets one series of messages and not one per detector.
 pub(super) fn cause_of(error: ErrorSignature) -> Cause {
     Cause::new("repeated_error", error.digest)
 }
@@ -108,7 +110,8 @@ impl RepeatedError {
                 Detection::Unchanged
             };
         };
-        // If two errors alternate, the one that was reported first stays the reported one.
+        // If two errors alternate, the reported error stays the reported one until the other error
+        // has occurred more often.
         let is_other =
             |reported: ReportedError| reported.cause != cause.id() && reported.count >= count;
         if self.reported.is_some_and(is_other) && !self.is_stale(trajectory, call) {
@@ -142,7 +145,8 @@ impl RepeatedError {
     }
 }
 
-/// Calls that succeeded, by digest and by tool and target: their earlier failures do not count.
+/// Calls that succeeded: the digest of each call, and its tool and target. Earlier failures of the
+/// same call, or of the same tool on the same target, do not count.
 #[derive(Default)]
 struct Solved(Vec<(Digest, Option<(Digest, Digest)>)>);
 
@@ -164,8 +168,8 @@ impl Solved {
     }
 }
 
-/// The failures with this error; `None` if there are too few to report. They are failures of any
-/// call within the error window, or of this same call among all kept calls.
+/// The failures with this error; `None` if there are too few to report. Failures of any call count
+/// within the error window; failures of `call` itself count among all kept calls.
 fn same_error(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -210,7 +214,8 @@ fn same_error(
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
 fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorClass) -> bool {
     let is_long = || {
-        // Not every host reports when a call began; it began after the previous call ended.
+        // Not every host reports when a call began, so the time since the end of the previous call
+        // counts, too.
         let before = trajectory.calls().rev().find(|old| old.call_index() < call.call_index());
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
@@ -229,7 +234,8 @@ fn same_template(
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.template == error.template);
     let cause = Cause::new("repeated_error", error.template);
     let found = since_success(trajectory, call, has_template, cause);
-    // The calls must differ: a different error of the same call means that the error changed.
+    // The failed calls must be different calls. If one call fails with a different text each time,
+    // its error changes, which is progress.
     let failed = trajectory
         .calls_since_user_message()
         .take(CLASS_WINDOW_CALLS)
@@ -316,7 +322,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              and what blocks you; then leave it as an open point and continue with other work."
                 .to_owned(),
         ),
-        // The same text is never delivered twice; here the count makes each text different.
+        // The agent never gets the same text twice; the growing count makes this text different
+        // each time.
         (4.., _) => Some(format!(
             "{count} times so far, and still the same error. Hand over what you know about it as it \
              is; another attempt of the same kind will not add to it."

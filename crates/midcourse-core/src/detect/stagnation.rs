@@ -1,8 +1,9 @@
 //! Detects different calls that all get the same result.
 //!
-//! The typical case is search after search that finds nothing; searches count together whatever the
-//! tool. For other calls the result must be informative: a bare "ok" does not count, and a short
-//! result about one object after another ("active", "no problems") is a list being worked through.
+//! The typical case is one search after another that finds nothing; searches with different tools
+//! count together. Other calls count only if they use the same tool and their result is
+//! informative. An "ok" is not, and neither is a short result such as "active" for one object after
+//! another: there the agent is working through a list.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +16,16 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// A shorter result, in bytes, does not count: different calls may get it by chance.
+/// Results shorter than this many bytes do not count: different calls may get them by chance.
 const MIN_RESULT_BYTES: u64 = 120;
 
-/// Like [`MIN_RESULT_BYTES`], for calls that name no file or other target. Such calls are not steps
-/// through a list of files, which may all give the same short result.
+/// The minimum length of a result, in bytes, for calls that name no file or other target. It is
+/// lower because such calls are not steps through a list of files, which may all give the same
+/// short result.
 const MIN_RESULT_BYTES_WITHOUT_TARGET: u64 = 40;
 
-/// Like [`MIN_RESULT_BYTES`], for calls that show a file or a page.
+/// The minimum length of a result, in bytes, for calls that show a file or a page. It is lower
+/// because different files rarely have the same content.
 const MIN_SHOWN_BYTES: u64 = 24;
 
 /// How many of the latest calls with comparable results are examined.
@@ -81,7 +84,8 @@ impl PatternDetector for Stagnation {
     fn reset(&mut self) {}
 }
 
-/// Whether an equal result of the earlier call `old` and of `call` would mean anything.
+/// Whether `call` is compared with the earlier call `old`: both are searches, or both use the same
+/// tool and the result of `call` is informative.
 fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
     if call.found_nothing() {
         return old.search_term().is_some();

@@ -1,9 +1,9 @@
 //! Detects one file read over and over in pieces: lines that were read before, or very many small
 //! pieces.
 //!
-//! Paging once through a long file is work, and so is reading it again after a change. The line
-//! ranges differ from call to call, so no two calls are equal; this detector compares the lines
-//! that they cover.
+//! Paging once through a long file is normal work, and so is reading it again after a change. The
+//! line ranges differ from call to call, so the loop detector sees no equal calls. This detector
+//! therefore compares which lines the calls show.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
 /// If this many reads show mostly lines that were read before, the pattern is present. Fewer such
-/// reads are normal: the agent looks something up.
+/// reads are normal: the agent looks something up again.
 const MIN_REPEATED_READS: usize = 7;
 
 /// If one file is read this often, the pattern is present even if all lines were new, because a
@@ -40,7 +40,8 @@ impl PatternDetector for Sweep {
         if call.is_error() || call.shown_lines().is_none() {
             return Detection::Unchanged;
         }
-        // The reads since the file last changed and the context was last compacted, oldest first.
+        // The reads of the file since it last changed and since the agent's context was last
+        // compacted, oldest first.
         let mut reads: Vec<&ToolInvoked> = trajectory
             .calls_since_user_message()
             .filter(|old| !old.is_duplicate())
@@ -52,7 +53,8 @@ impl PatternDetector for Sweep {
         let mut repeated = Vec::new();
         for read in &reads {
             let Some(lines) = read.shown_lines() else { continue };
-            // If the same lines have other content than before, something else changed the file.
+            // If the same lines now have other content, something has changed the file, so the
+            // reads before do not count.
             let before = reads.iter().take_while(|old| old.ended_seq() < read.ended_seq());
             let mut same_lines = before.filter(|old| old.shown_lines() == Some(lines));
             if same_lines.any(|old| !old.same_result(read)) {
@@ -91,7 +93,7 @@ impl PatternDetector for Sweep {
     fn reset(&mut self) {}
 }
 
-/// Whether a call may have changed the file: it wrote to this file, or did not name what it wrote.
+/// Whether a call may have changed the file: it made a change, and it names this file or no file.
 fn may_change(call: &ToolInvoked, file: Digest) -> bool {
     call.landed() && call.target().is_none_or(|target| target == file)
 }
@@ -116,7 +118,8 @@ fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
         known += end.saturating_sub(start);
         next = next.max(end);
     }
-    // A read of the whole file ends at `u32::MAX`, so only another such read can cover half of it.
+    // A read of the whole file ends at line `u32::MAX`, so only another read up to the end of the
+    // file can cover half of it.
     let all = u64::from(to).saturating_sub(u64::from(from)) + 1;
     known * 2 >= all
 }

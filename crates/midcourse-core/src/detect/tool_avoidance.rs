@@ -1,7 +1,7 @@
 //! Detects a model that announces actions and does not take them.
 //!
-//! Only short messages that announce an action count. Longer messages have content of their own: an
-//! agent may talk to another agent, or respond in several parts.
+//! Only short messages that announce an action count. Longer messages have content of their own, as
+//! when an agent talks to another agent or responds in several parts.
 
 use serde::{Deserialize, Serialize};
 

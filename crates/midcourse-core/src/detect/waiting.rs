@@ -1,5 +1,6 @@
 //! Detects that the agent waits for something, such as a build. Waiting is not trouble and has no
-//! message; this pattern keeps the other detectors from reporting a wait as a loop.
+//! message. Other detectors look at this pattern, so that they do not report a normal wait as a
+//! stall or as needless repetition.
 //!
 //! A wait consists of calls that sleep or poll by their nature, or of the same call repeated like a
 //! poll: a minute or more later, after growing pauses, or after a sleep.
@@ -16,7 +17,8 @@ use crate::time::Timestamp;
 /// After this many polls the agent is waiting; a single poll is just a pause.
 const MIN_POLLS: u32 = 2;
 
-/// Among how many earlier calls the detector looks for an equal call: polls alternate with sleeps.
+/// The previous poll is the latest equal call among this many earlier calls. There may be sleeps
+/// and other calls between two polls.
 const MAX_CALLS_BETWEEN_POLLS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
@@ -37,8 +39,8 @@ impl PatternDetector for Waiting {
             .take(MAX_CALLS_BETWEEN_POLLS)
             .find(|old| old.call_digest() == call.call_digest());
         if !call.polls() {
-            // While the agent waits, an equal call a few calls after the last one is part of the
-            // wait.
+            // During a wait, a call that equals one of the few calls before it is part of the wait,
+            // even if it comes too soon to be a poll.
             if previous_poll.is_some() && self.polls > 0 {
                 return Detection::Unchanged;
             }

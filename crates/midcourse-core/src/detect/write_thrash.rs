@@ -1,6 +1,7 @@
 //! Detects a file that keeps returning to an earlier state: edited, reverted, edited again.
 //!
-//! One return is an undo and often right. The second return of the same file is a flip-flop.
+//! One return to an earlier state is an ordinary undo. If the same file returns a second time, the
+//! agent is going back and forth.
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +70,7 @@ impl PatternDetector for WriteThrash {
 }
 
 impl WriteThrash {
-    /// Counts one more return of a file to an earlier state, and gives the number so far.
+    /// Counts one more return of a file to an earlier state; returns the file's new count.
     fn count(&mut self, file: Digest) -> u32 {
         let before = self.returns.iter().position(|(known, _)| *known == file);
         let count = before.map_or(0, |at| self.returns.remove(at).1).saturating_add(1);
@@ -89,7 +90,8 @@ fn is_write_to(call: &ToolInvoked, file: Digest) -> bool {
     call.target() == Some(file) && call.edit().is_some() && !call.is_error()
 }
 
-/// Whether a write undoes an earlier write to the file, or repeats one after a different write.
+/// Whether a write undoes an earlier write to the file, or repeats an earlier write after a
+/// different one.
 fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) -> bool {
     let Some(now) = call.edit() else { return false };
     let mut differed_since = false;

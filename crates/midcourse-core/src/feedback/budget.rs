@@ -1,7 +1,7 @@
 //! Feedback about the budget: how many calls and tokens, and how much money, are used up.
 //!
-//! The feedback informs the agent; a budget never stops a run. A budget counts from where the
-//! current settings began to apply: what an earlier launch of the same run used up does not count.
+//! The feedback informs the agent; a budget never stops a run. If a run is stopped and launched
+//! again, the new launch has the whole budget: what earlier launches used up does not count.
 
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
@@ -10,7 +10,8 @@ use crate::message::{Feedback, Severity};
 use crate::money::{InvalidMoney, MicroUsd};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Limits on what a run may use up. By default there are none.
+/// How many calls and tokens, and how much money, a run should use up at most. By default nothing
+/// is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     calls: Option<u64>,
@@ -25,13 +26,15 @@ impl Budget {
         Ok(self)
     }
 
-    /// Limits the number of tokens. The limit has no effect with hosts that do not report tokens.
+    /// Limits the number of tokens. A limit of zero is an error. The limit has no effect with hosts
+    /// that do not report tokens.
     pub fn with_tokens(mut self, tokens: u64) -> Result<Self, InvalidBudget> {
         self.tokens = Some(more_than_zero(tokens)?);
         Ok(self)
     }
 
-    /// Limits the cost. The limit has no effect with hosts that do not report a cost.
+    /// Limits the cost, in US dollars. A limit of zero is an error. The limit has no effect with
+    /// hosts that do not report a cost.
     pub fn with_cost_usd(mut self, dollars: f64) -> Result<Self, InvalidBudget> {
         let cost = MicroUsd::try_from(dollars)?;
         more_than_zero(cost.get())?;
@@ -54,10 +57,10 @@ fn more_than_zero(limit: u64) -> Result<u64, InvalidBudget> {
     if limit > 0 { Ok(limit) } else { Err(InvalidBudget::Zero) }
 }
 
-/// The error for an invalid budget.
+/// Why a limit of a budget is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidBudget {
-    /// A limit of zero.
+    /// The limit is zero.
     #[error("a budget of 0 is not possible; use more than 0, or set no budget")]
     Zero,
     /// The number of dollars is negative, infinite or NaN.
@@ -68,7 +71,7 @@ pub enum InvalidBudget {
 /// Percentages of a budget at which the agent gets feedback.
 const STEPS_PERCENT: [u64; 4] = [50, 80, 95, 100];
 
-/// Percentage of a budget from which on the feedback is a warning.
+/// When at least this percentage of a budget is used, the feedback is a warning.
 const WARNING_PERCENT: u64 = 80;
 
 /// Tells the agent how much of a budget is used: at 50, 80, 95 and 100 percent.
@@ -94,13 +97,13 @@ impl Usage {
         u64::try_from(percent).unwrap_or(u64::MAX)
     }
 
-    /// How many of [`STEPS_PERCENT`] are reached.
+    /// How many of the percentages in [`STEPS_PERCENT`] are reached.
     fn step(&self) -> u8 {
         STEPS_PERCENT.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
-    /// The cause of messages about this limit. It includes the amount used before, because a later
-    /// launch with the same limit counts anew.
+    /// The cause that identifies this limit in messages about it. It includes the amount that
+    /// earlier launches used up, so that each launch gets these messages again.
     fn cause(&self) -> Cause {
         let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
         Cause::new("budget", limit.then(&self.used_before.to_le_bytes()))
@@ -113,8 +116,8 @@ impl BudgetFeedback {
         Self { budget }
     }
 
-    /// The first limit of which a percentage in `STEPS_PERCENT` is reached that the agent was not
-    /// told about.
+    /// The first limit that has reached a further percentage of `STEPS_PERCENT`, with the reason
+    /// for a message; `None` if the agent has been told about all percentages reached so far.
     fn unreported_step(&self, context: &FeedbackContext<'_>) -> Option<(Usage, Why)> {
         let trajectory = context.trajectory();
         let before = context.session().usage_before();
@@ -145,8 +148,9 @@ impl BudgetFeedback {
         .flatten()
         .find_map(|usage| {
             let cause = usage.cause();
-            // The number of the step is also the number of the message. A step that was jumped
-            // over, because a later one was reached at once, is never reported.
+            // The message about the first percentage (step) has the number (rung) 1, and so on, so
+            // the rung of the latest message says which step it reported. If usage jumps from 40 to
+            // 85 percent, the step at 50 percent is never reported.
             let reported = context.session().ledger().next_rung(&cause).0 - 1;
             let rung = Rung(usage.step());
             (usage.step() > reported).then(|| {

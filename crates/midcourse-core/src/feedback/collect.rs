@@ -8,8 +8,8 @@ use crate::prompt::{Collected, FeedbackContext, FeedbackPolicy, FeedbackProvider
 /// the first provider that has some, or of all providers if the prompt's delivery policy is
 /// [`FeedbackPolicy::AllMatching`].
 ///
-/// This changes nothing. The caller delivers the feedback and dispatches it to the session, so that
-/// the provider's trigger counts from this delivery on:
+/// This function changes nothing. The caller shows the feedback to the agent and then dispatches it
+/// to the session, so that the provider's trigger counts calls and time from this feedback on:
 ///
 /// ```
 /// # use midcourse_core::*;
@@ -56,8 +56,8 @@ pub(crate) fn collect_from<C: AsRef<FeedbackProviderConfig>>(
         }
         match evaluate(config, context) {
             Ok(Some(feedback)) => {
-                // Two providers may report the same cause; the agent gets only the first of these
-                // messages.
+                // If two providers report the same problem (cause), the agent gets only the first
+                // of the two messages.
                 if collected.messages.iter().any(|other| have_same_cause(other, &feedback)) {
                     continue;
                 }
@@ -80,8 +80,8 @@ fn have_same_cause(a: &Feedback, b: &Feedback) -> bool {
     a.why().zip(b.why()).is_some_and(|(a, b)| a.cause == b.cause)
 }
 
-/// The feedback of a provider that is due; none if it is empty, repeats an earlier text, or follows
-/// the latest message about its cause too soon.
+/// The feedback of a provider that is due. `None` if the provider has none, or if its feedback is
+/// empty, repeats an earlier text, or follows the latest message about the same problem too soon.
 fn evaluate(
     config: &FeedbackProviderConfig,
     context: &FeedbackContext<'_>,

@@ -1,9 +1,10 @@
 //! Feedback about the time that is left until the deadline.
 //!
-//! By default the agent gets this feedback whenever the trigger is due. Hosts that keep every
-//! message in the context use [`DeadlineFeedback::at_steps`], which reports only a change: at the
-//! start, when a half, a quarter and a tenth of the time are left, below the warning threshold, at
-//! the deadline, and after a compaction removed the last report.
+//! By default the agent gets this feedback whenever the provider's trigger is due. For hosts that
+//! keep every message in the agent's context, [`DeadlineFeedback::at_steps`] limits it to certain
+//! moments: the start, when a half, a quarter and a tenth of the time are left, when the warning
+//! threshold and a quarter of it are left, the deadline, and after the host has compacted the
+//! context, which removes the earlier messages.
 
 use std::time::Duration;
 
@@ -22,29 +23,29 @@ pub struct DeadlineFeedback {
 }
 
 impl Default for DeadlineFeedback {
-    /// Warns when two minutes are left.
+    /// The feedback is a warning when two minutes or less are left.
     fn default() -> Self {
         Self { warning_threshold: Duration::from_secs(120), at_steps: false }
     }
 }
 
 impl DeadlineFeedback {
-    /// Warns when this many seconds are left.
+    /// The feedback is a warning when this many seconds or less are left.
     pub fn new(warning_threshold_seconds: f64) -> Result<Self, InvalidSeconds> {
         let warning_threshold = Seconds::try_from(warning_threshold_seconds)?.duration();
         Ok(Self { warning_threshold, at_steps: false })
     }
 
-    /// Reports only at certain steps, such as when half of the time is left, and not whenever the
-    /// trigger is due.
+    /// Limits the feedback to certain moments, such as when half of the time is left. By default
+    /// the agent gets it whenever the trigger is due.
     #[must_use]
     pub const fn at_steps(mut self) -> Self {
         self.at_steps = true;
         self
     }
 
-    /// How many of these points are passed: a half, a quarter and a tenth of the time left, the
-    /// warning threshold, a quarter of it, and the deadline itself.
+    /// How many of six points in time have passed: when a half, a quarter and a tenth of the time
+    /// are left, when the warning threshold and a quarter of it are left, and the deadline itself.
     fn step(&self, deadline: Deadline, now: Timestamp) -> u8 {
         let left = deadline.remaining(now);
         let part = |of: u32| left <= deadline.total() / of;
@@ -60,7 +61,8 @@ impl DeadlineFeedback {
     }
 }
 
-/// The cause of messages about a deadline. A deadline at another time has another cause.
+/// The cause that identifies a deadline in messages about it. If the deadline is moved, it has
+/// another cause, and the series of messages starts anew.
 pub(crate) fn deadline_cause(deadline: Deadline) -> Cause {
     Cause::new("deadline", Digest::of(&deadline.at().unix_ms().to_le_bytes()))
 }
@@ -77,7 +79,8 @@ impl FeedbackProvider for DeadlineFeedback {
         }
         let ledger = context.session().ledger();
         let cause = deadline_cause(deadline);
-        // Deliveries of any provider count, such as the deadline notice before the first call.
+        // Messages of any provider about this deadline count, such as the deadline notice before
+        // the first call.
         let Some(last) = ledger.last_delivery(&cause) else { return Ok(true) };
         Ok(ledger.is_compacted_away(&cause)
             || self.step(deadline, context.now()) > self.step(deadline, last))

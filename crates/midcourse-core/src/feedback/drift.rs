@@ -1,12 +1,13 @@
-//! Feedback about work in other directories than the run started in.
+//! Feedback about work on files outside the directories in which the run started.
 
 use crate::analysis::{PatternDetail, PatternType};
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Reports work in other directories than the run started in. Requires that the analysis detects
-/// drift ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).
+/// Reports work on files outside the directories in which the run started. It has an effect only if
+/// the analysis is configured to detect such work
+/// ([`watch_drift`](crate::TrajectoryAnalysisConfig::watch_drift)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DriftDetector;
 

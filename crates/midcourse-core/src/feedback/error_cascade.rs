@@ -29,8 +29,8 @@ impl ErrorCascadeDetector {
     }
 }
 
-/// The cause of messages about consecutive failures: the error that all of them share, or else, if
-/// the errors differ, `error_cascade`.
+/// The cause (what a message is about) of messages about consecutive failures: their common error,
+/// or `error_cascade` if the errors differ.
 fn cascade_cause(context: &FeedbackContext<'_>) -> Cause {
     error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
 }

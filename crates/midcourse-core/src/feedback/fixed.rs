@@ -1,11 +1,11 @@
-//! Feedback with a fixed text, for when a file appears or every so often.
+//! Feedback with a fixed text, such as a reminder after every ten calls or when a file appears.
 
 use crate::fault::ProviderError;
 use crate::message::Feedback;
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 use crate::text::{InvalidText, Text};
 
-/// Gives the agent the same text whenever its trigger is due.
+/// Gives the agent the same text whenever the provider's trigger is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticFeedback {
     name: String,
@@ -13,7 +13,7 @@ pub struct StaticFeedback {
 }
 
 impl StaticFeedback {
-    /// A provider with a name and a text of 1 to 500 characters.
+    /// A provider with this name and a text of 1 to 500 characters.
     pub fn new(name: &str, text: &str) -> Result<Self, InvalidText> {
         Ok(Self { name: name.to_owned(), text: text.try_into()? })
     }

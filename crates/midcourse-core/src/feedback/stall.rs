@@ -6,11 +6,13 @@ use crate::fault::ProviderError;
 use crate::message::{Feedback, Observation, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Reports a run that makes no progress.
+/// Reports a run that makes no progress: the patterns `doom_loop`, `write_thrash`, `stagnation`,
+/// `progress_stall` and `churn`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallDetector;
 
-/// The first pattern that shows a lack of progress and that a message may report now.
+/// The first present pattern that shows a lack of progress and about which the agent may get a
+/// message now: not too soon after the latest message, and only with new evidence.
 fn reportable_stall<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
     context.trajectory().patterns().iter().find(|pattern| {
         matches!(

@@ -6,11 +6,11 @@ use crate::prompt::{Collected, GuidanceContext, GuidanceProviderConfig};
 use crate::text::ProviderName;
 
 /// Evaluates all providers of the context's prompt at the context's decision point. Returns their
-/// guidance by priority: at most one message per category and cause, and no more than the prompt's
-/// delivery policy allows.
+/// guidance sorted by priority: at most one message per category and one per cause (problem), and
+/// no more than the prompt's delivery policy allows.
 ///
-/// This changes nothing. The caller delivers the guidance and dispatches it to the session, so that
-/// the limits of the providers take effect.
+/// This function changes nothing. The caller shows the guidance to the agent and then dispatches it
+/// to the session, so that the limits of the providers count it.
 pub fn collect_guidance(context: &GuidanceContext<'_>) -> Collected<GuidanceDelivered> {
     let mut collected = Collected::default();
     for config in context.prompt().guidance_providers() {
@@ -29,7 +29,9 @@ pub fn collect_guidance(context: &GuidanceContext<'_>) -> Collected<GuidanceDeli
     collected
 }
 
-/// The guidance of a provider, if it applies with enough confidence and is allowed now.
+/// The guidance of a provider. `None` if the provider finds that it does not apply or is not
+/// confident enough, or if the guidance repeats an earlier text or follows the latest message about
+/// the same problem too soon.
 fn evaluate(
     config: &GuidanceProviderConfig,
     context: &GuidanceContext<'_>,
@@ -62,9 +64,9 @@ fn evaluate(
     }))
 }
 
-/// Adds guidance to `kept`, which has at most one message per category and per cause. Of two
-/// messages it keeps the one with the lower priority number, then with the higher confidence, then
-/// the first.
+/// Adds guidance to `kept`, which has at most one message per category and one per cause. Of two
+/// messages with the same category or cause, the one with the lower priority number stays; if these
+/// are equal, the one with the higher confidence; if these are equal, too, the first.
 fn keep_best(kept: &mut Vec<GuidanceDelivered>, guidance: GuidanceDelivered) {
     fn cause(guidance: &GuidanceDelivered) -> Option<&crate::cause::Cause> {
         guidance.injection.why().map(|why| &why.cause)

@@ -17,8 +17,8 @@ pub struct ConsultationPromptProvider {
 }
 
 impl Default for ConsultationPromptProvider {
-    /// Applies at five consecutive failures, and names the tool `request_review` if the run has
-    /// used that tool.
+    /// Applies from five consecutive failures on. The message suggests the tool `request_review` if
+    /// the run has used that tool, and names no tool otherwise.
     fn default() -> Self {
         Self {
             streak: ErrorStreakClassifier { errors: NonZeroU32::MIN.saturating_add(4) },
@@ -28,12 +28,12 @@ impl Default for ConsultationPromptProvider {
 }
 
 impl ConsultationPromptProvider {
-    /// Applies at this many consecutive failures.
+    /// Applies from this many consecutive failures on.
     pub fn new(failure_threshold: u32) -> Result<Self, InvalidThreshold> {
         Ok(Self::default().with_failure_threshold(at_least_one(failure_threshold)?))
     }
 
-    /// Sets the number of consecutive failures at which the provider applies.
+    /// Sets the number of consecutive failures from which on the provider applies; by default five.
     #[must_use]
     pub const fn with_failure_threshold(mut self, failures: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors: failures };
@@ -77,7 +77,8 @@ impl GuidanceProvider for ConsultationPromptProvider {
                     .to_owned()
             }
         };
-        // If an earlier message about this cause did not help, this guidance takes precedence.
+        // If an earlier message about the same errors did not help, this guidance comes before
+        // other guidance: a lower number means a higher priority.
         let priority = GuidanceInjection::DEFAULT_PRIORITY - if why.rung.0 > 1 { 10 } else { 0 };
         Ok(GuidanceInjection::new("consultation.fresh-view", text)?
             .with_priority(priority)

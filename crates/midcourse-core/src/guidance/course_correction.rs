@@ -1,5 +1,5 @@
-//! The guidance provider that is on by default: it reports any pattern that a detector found, with
-//! the detector's text.
+//! The guidance provider that is on by default: it reports any pattern that a built-in detector
+//! found, with the text that the detector has for it.
 
 use crate::analysis::TrajectoryPattern;
 use crate::cause::Why;
@@ -12,7 +12,8 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CourseCorrection;
 
-/// The pattern to report, with its cause and text.
+/// The pattern to report, with the reason for the message and its text; `None` if no pattern may be
+/// reported now.
 fn reportable_pattern<'a>(
     context: &GuidanceContext<'a>,
 ) -> Option<(&'a TrajectoryPattern, Why, String)> {

@@ -1,8 +1,8 @@
-//! Guidance that tells the agent its deadline before it starts, so that it can plan for it. After a
-//! compaction removed the notice, the agent gets it again.
+//! Guidance that tells the agent its deadline before it starts, so that it can plan its work. If
+//! the host compacts the agent's context, which removes the notice, the agent gets it again.
 //!
-//! Feedback about the remaining time comes later from `DeadlineFeedback`. Both use the same cause,
-//! so that the agent is not told the same remaining time twice.
+//! Later the agent gets feedback about the remaining time from `DeadlineFeedback`. The messages of
+//! both have the same cause, so each knows what the other has already told the agent.
 
 use std::time::Duration;
 
@@ -12,12 +12,15 @@ use crate::feedback::{deadline_cause, duration_text};
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 
-/// Tells the agent how much time it has, unless an earlier message has told it.
+/// Tells the agent how much time is left until its deadline, unless its context still has an
+/// earlier message about the deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeadlineNotice;
 
 impl DeadlineNotice {
-    /// The text of the notice and its cause, if the agent has not been told its deadline.
+    /// The text of the notice and the reason for it. `None` if there is no deadline, if it has
+    /// passed, or if the agent already has a message about it in its context or got the same text
+    /// before.
     fn notice(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());

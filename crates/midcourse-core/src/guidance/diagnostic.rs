@@ -11,8 +11,8 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// A tool that a message may name: always if it is configured, otherwise only if this run has used
-/// it.
+/// A tool that a message suggests. A configured tool is always suggested, a default tool only if
+/// this run has used it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolMention {
     name: SafeName,
@@ -34,8 +34,8 @@ impl ToolMention {
     }
 }
 
-/// The number of consecutive failures, and the reason for a message about them. Its cause is the
-/// error that all failures share, if there is one.
+/// The number of consecutive failures, and the reason for a message about them. The cause in it is
+/// the error that all failures have in common, or `error_cascade` if their errors differ.
 pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     let trajectory = context.trajectory();
     let failures = trajectory.consecutive_failures();
@@ -52,8 +52,8 @@ pub struct DiagnosticSignalProvider {
 }
 
 impl Default for DiagnosticSignalProvider {
-    /// Applies at three consecutive errors, and names the tool `view_logs` if the run has used that
-    /// tool.
+    /// Applies from three consecutive errors on. The message suggests the tool `view_logs` if the
+    /// run has used that tool, and names no tool otherwise.
     fn default() -> Self {
         Self {
             streak: ErrorStreakClassifier::default(),
@@ -63,12 +63,12 @@ impl Default for DiagnosticSignalProvider {
 }
 
 impl DiagnosticSignalProvider {
-    /// Applies at this many consecutive errors.
+    /// Applies from this many consecutive errors on.
     pub fn new(error_threshold: u32) -> Result<Self, InvalidThreshold> {
         Ok(Self::default().with_error_threshold(at_least_one(error_threshold)?))
     }
 
-    /// Sets the number of consecutive errors at which the provider applies.
+    /// Sets the number of consecutive errors from which on the provider applies; by default three.
     #[must_use]
     pub const fn with_error_threshold(mut self, errors: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors };
@@ -109,8 +109,8 @@ impl GuidanceProvider for DiagnosticSignalProvider {
             (1, None) => {
                 format!("Found {errors} new console errors. Examine them before continuing.")
             }
-            // Another provider may have delivered the first message about this cause, with another
-            // text, so later messages do not refer to the first one.
+            // The agent may have got the first message about these errors from another provider,
+            // with another text, so this text does not refer to an earlier message.
             _ => format!(
                 "Your last {errors} tool calls failed. Compare the first of these errors with the \
                  latest one to see whether anything has changed."

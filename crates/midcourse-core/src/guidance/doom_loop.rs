@@ -18,7 +18,8 @@ pub struct DoomLoopDetector {
 }
 
 impl Default for DoomLoopDetector {
-    /// Reports a sequence of two to five calls, at least 0.85 alike, that was made three times.
+    /// Reports a sequence of two to five calls that the agent made at least three times, with a
+    /// similarity of at least 0.85.
     fn default() -> Self {
         let three = NonZeroU32::MIN.saturating_add(2);
         Self {
@@ -33,13 +34,14 @@ impl Default for DoomLoopDetector {
 }
 
 impl DoomLoopDetector {
-    /// Reports a sequence of up to `window_size` calls that was made `max_repetitions` times, if
-    /// the repetitions have at least this similarity.
+    /// Reports a sequence of at most `window_size` calls that the agent made at least
+    /// `max_repetitions` times, if the repetitions have at least this similarity.
     ///
-    /// `max_repetitions` can be lower than the analysis requires for a pattern
-    /// ([`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold)). Calls that are less
-    /// alike than the analysis requires
-    /// ([`similarity`](crate::TrajectoryAnalysisConfig::similarity)) never count as a repetition.
+    /// `max_repetitions` takes effect even if it is lower than
+    /// [`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold) of the analysis. The
+    /// similarity does not: calls that are less alike than
+    /// [`similarity`](crate::TrajectoryAnalysisConfig::similarity) of the analysis never count as a
+    /// repetition.
     pub fn new(
         similarity_threshold: f64,
         window_size: u32,
@@ -57,8 +59,8 @@ impl DoomLoopDetector {
         Ok(self)
     }
 
-    /// Sets the length of the longest sequence, 1 to [`MAX_CYCLE_LEN`] calls. If the shortest
-    /// sequence is longer than that, its length is set to the same number.
+    /// Sets the length of the longest sequence, 1 to [`MAX_CYCLE_LEN`] calls; by default five. If
+    /// the configured length of the shortest sequence is greater, it is lowered to the same number.
     pub fn with_window_size(mut self, calls: u32) -> Result<Self, InvalidThreshold> {
         self.classifier.longest_cycle = cycle_len(calls)?;
         let classifier = &mut self.classifier;
@@ -66,7 +68,8 @@ impl DoomLoopDetector {
         Ok(self)
     }
 
-    /// Sets how often the agent must have made a sequence.
+    /// Sets how often the agent must have made a sequence until it is reported; by default three
+    /// times.
     pub fn with_max_repetitions(mut self, repetitions: u32) -> Result<Self, InvalidThreshold> {
         self.classifier.repetitions = at_least_one(repetitions)?;
         Ok(self)
@@ -105,8 +108,8 @@ impl GuidanceProvider for DoomLoopDetector {
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
         let (pattern, ..) = self.classifier.find(context).ok_or("no loop")?;
         let why = context.why(&pattern);
-        // Another provider may have delivered the first message about this cause, with another
-        // text, so later messages do not refer to the first one.
+        // The agent may have got the first message about this loop from another provider, with
+        // another text, so later texts do not refer to an earlier message.
         let text = match why.rung.0 {
             1 => {
                 "Detected repeated unsuccessful pattern. Consider a different approach or consult \

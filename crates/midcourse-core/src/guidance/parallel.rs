@@ -1,5 +1,5 @@
-//! Guidance to make independent calls in parallel, after several turns with a single read-only
-//! call. Off by default.
+//! Guidance to make independent calls in parallel, after several turns with a single read-only call
+//! each. Off by default.
 
 use std::num::NonZeroU32;
 
@@ -17,12 +17,13 @@ pub struct ParallelToolReminder {
 }
 
 impl ParallelToolReminder {
-    /// Applies after this many consecutive turns with one call each; by default three.
+    /// Applies after this many consecutive turns with one call each.
     pub fn new(sequential_threshold: u32) -> Result<Self, InvalidThreshold> {
         Ok(Self::default().with_sequential_threshold(at_least_one(sequential_threshold)?))
     }
 
-    /// Sets the number of consecutive turns with one call each at which the provider applies.
+    /// Sets the number of consecutive turns with one call each from which on the provider applies;
+    /// by default three.
     #[must_use]
     pub const fn with_sequential_threshold(mut self, turns: NonZeroU32) -> Self {
         self.classifier = SequentialWhenParallelClassifier { turns };
