@@ -1,22 +1,24 @@
-//! The calls that the benchmarks feed to the engine: 2 KB each, all different, a few failing.
+//! Tool calls that the benchmarks `scale` and `step` feed to the engine. Each call is about 2 KB
+//! long and differs from all others; `Kind` says how many of them fail.
 
 use midcourse_core::{
     CallId, DecisionPoint, Engine, Timestamp, ToolResult, TrajectoryPayload, TrajectoryRecord,
 };
 use serde_json::json;
 
-/// The number of different calls. The engine remembers fewer calls than this, so when the list
-/// starts over, its first call is new to the engine again.
+/// The number of different calls in the list. The engine remembers fewer calls than this: when a
+/// benchmark goes through the list a second time, the engine has forgotten the first call and does
+/// not see a repetition.
 pub(crate) const CALLS: usize = 512;
 
-/// Sequence numbers reserved per call: three for its own records, the rest for the records that the
-/// engine adds after them.
+/// Sequence numbers reserved per call: three for the records of the call, the rest for records that
+/// the engine adds itself, for example about a message that it delivers.
 const RECORDS_PER_CALL: u64 = 10;
 
 /// The records of one call: the turn starts, the tool starts, the tool ends.
 pub(crate) type Call = [TrajectoryRecord; 3];
 
-/// Which calls fail.
+/// How many of the calls in the list fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Every tenth call fails.
@@ -68,8 +70,9 @@ pub(crate) fn calls(kind: Kind) -> Vec<Call> {
         .collect()
 }
 
-/// Feeds the three records of one call to the engine, which may send messages after the last one;
-/// returns the number of messages.
+/// Feeds the three records of one call to the engine and returns the number of messages that the
+/// engine has for the agent. `number` counts the calls of the run and determines the sequence
+/// numbers and the time of the records.
 pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usize {
     let now = Timestamp::from_unix_ms(1_767_225_600_000 + number * 1_000);
     let mut deliveries = 0;
@@ -82,8 +85,8 @@ pub(crate) fn run_call(engine: &mut Engine, call: &mut Call, number: u64) -> usi
     deliveries
 }
 
-/// An engine that has already processed this many records; `calls` is repeated as often as
-/// necessary.
+/// An engine that has already processed `records` records. They come from the list `calls`, which
+/// starts over when it ends.
 pub(crate) fn engine_after(records: u64, calls: &mut [Call]) -> Engine {
     let mut engine = Engine::shipped(Default::default());
     let deadline = TrajectoryPayload::DeadlineSet {

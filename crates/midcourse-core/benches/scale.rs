@@ -1,8 +1,9 @@
-//! Compares the time of a step at the first and at the millionth record.
+//! Measures whether the engine gets slower in long runs: the time per call (three records) after
+//! 100, 10,000 and 1,000,000 records.
 //!
-//! Three histories of different lengths are measured in one interleaved run, so that a noisy
-//! machine disturbs all three alike. For comparison, parsing the JSON of the same call is measured
-//! too.
+//! Each round measures the three engines one after the other, so that a noisy machine disturbs all
+//! of them alike. For comparison, each round also measures how long it takes to parse the same
+//! calls as JSON.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
 
@@ -26,8 +27,8 @@ struct Lane {
 }
 
 fn main() {
-    // Only `cargo bench` passes this flag. `cargo test` runs this program too, and then it measures
-    // nothing.
+    // Only `cargo bench` passes this flag. `cargo test` starts this program too, but without the
+    // flag; then nothing is measured.
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
@@ -57,7 +58,7 @@ fn measure(kind: Kind) {
     for _ in 0..ROUNDS {
         parse_nanos.push(time_parse(&texts));
         for lane in &mut lanes {
-            // Every round begins with the same history.
+            // Go back to the checkpoint, so that every round begins with the same history.
             if lane.engine.restore(&lane.start).is_err() {
                 return;
             }
@@ -102,7 +103,7 @@ fn time(engine: &mut Engine, calls: &mut [Call], from: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / CALLS_PER_ROUND as f64
 }
 
-/// The records of a call as JSON, as an exported file contains them.
+/// The records of a call in the JSON format of exported files.
 fn json_of(call: &Call) -> String {
     serde_json::to_string(call).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Time and memory of a step, depending on the number of records before it.
+//! Measures the time and memory that the engine needs for one call after 100, 10,000 and 1,000,000
+//! records, and the time to save and load a checkpoint.
 
 #[path = "calls.rs"]
 mod calls;
@@ -15,19 +16,21 @@ fn main() {
 
 const HISTORY: [u64; 3] = [100, 10_000, 1_000_000];
 
-/// The time to process the three records of one 2 KB call with all shipped detectors and providers.
+/// The time to process the three records of one call of 2 KB with all shipped detectors and
+/// providers. Every tenth call fails.
 #[divan::bench(args = HISTORY)]
 fn ordinary_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Ordinary);
 }
 
-/// Like [`ordinary_step`], but every call succeeds.
+/// The time to process the three records of one call if every call of the run succeeds.
 #[divan::bench(args = HISTORY)]
 fn succeeding_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Succeeding);
 }
 
-/// Like [`ordinary_step`], but every call fails with 1.8 KB of error text.
+/// The time to process the three records of one call if every call of the run fails with 1.8 KB of
+/// error text.
 #[divan::bench(args = HISTORY)]
 fn failing_step(bencher: Bencher<'_, '_>, records: u64) {
     run(bencher, records, Kind::Failing);
@@ -44,14 +47,16 @@ fn run(bencher: Bencher<'_, '_>, records: u64, kind: Kind) {
     });
 }
 
-/// The memory of a whole run: the column "max alloc" shows the most that it needed.
+/// The memory that the engine needs for a whole run of `records` records. The column "max alloc" of
+/// the output shows the peak.
 #[divan::bench(args = HISTORY, sample_count = 1, sample_size = 1)]
 fn session_memory(bencher: Bencher<'_, '_>, records: u64) {
     let mut calls = calls(Kind::Ordinary);
     bencher.bench_local(|| engine_after(records, &mut calls).trajectory().tool_call_count());
 }
 
-/// Saving a session of 10,000 records. Every hook does this at its end.
+/// The time to save the session of a run with 10,000 records. Every hook process does this before
+/// it exits.
 #[divan::bench]
 fn checkpoint_save(bencher: Bencher<'_, '_>) {
     let engine = engine_after(10_000, &mut calls(Kind::Ordinary));

@@ -1,4 +1,5 @@
-//! A custom feedback provider, detector, classifier and guidance provider.
+//! Shows how to write a feedback provider, a pattern detector, a classifier and a guidance provider
+//! of your own, and how to use them in an engine.
 //!
 //! Run it with `cargo run -p midcourse-core --example custom`.
 
@@ -11,9 +12,9 @@ use midcourse_core::{
     TrajectoryRecord, not, parse_notation,
 };
 
-/// A feedback provider that tells the agent how many calls it has made.
+/// A feedback provider that tells the agent how many tool calls it has made, if there are too many.
 pub(crate) struct ToolUsageMonitor {
-    /// The number of calls above which there is feedback.
+    /// With more tool calls than this, the feedback states their number; otherwise it is "OK".
     pub(crate) max_calls_without_progress: u64,
 }
 
@@ -37,7 +38,7 @@ impl FeedbackProvider for ToolUsageMonitor {
     }
 }
 
-/// Detects that one file is edited repeatedly with nothing else in between.
+/// Detects four or more edits of one file in a row, without another tool call in between.
 #[derive(Default)]
 pub(crate) struct EditedAgainAndAgain {
     edits: u8,
@@ -86,7 +87,8 @@ impl PatternDetector for EditedAgainAndAgain {
     }
 }
 
-/// A classifier that applies if one of the latest eight calls ran a test.
+/// A classifier that applies if one of the latest eight tool calls is a shell command that contains
+/// the word `test`.
 pub(crate) struct RanATest;
 
 impl Classifier for RanATest {
@@ -104,7 +106,8 @@ impl Classifier for RanATest {
     }
 }
 
-/// Suggests a test after many edits of one file, unless the agent has run a test.
+/// A guidance provider that suggests to run a test after four edits of one file in a row, unless
+/// the agent has just run a test.
 pub(crate) struct TestAfterEdits;
 
 impl GuidanceProvider for TestAfterEdits {
@@ -141,7 +144,7 @@ impl GuidanceProvider for TestAfterEdits {
     }
 }
 
-/// An engine with the custom providers, detector and classifier.
+/// An engine that uses the providers, the detector and the classifier of this example.
 pub(crate) fn engine() -> Result<Engine, ProviderError> {
     let template = PromptTemplate::new("example", "custom")?
         .with_feedback_provider(FeedbackProviderConfig::new(

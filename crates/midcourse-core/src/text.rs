@@ -1,10 +1,10 @@
-//! Reads untrusted text: canonical arguments, normalized results, error signatures, shell commands,
-//! similarity, excerpts, and names that are safe to put in a message. `analysis` is the main
-//! caller.
+//! Reads untrusted text: the arguments and results of tool calls, error texts, shell commands and
+//! chat messages. `analysis`, the main caller, compares the results of these functions to find
+//! repetitions and errors. Names that may appear in a message to the agent are made safe here.
 //!
-//! The scanners are hand-written: compiling regular expressions, or building a search automaton,
-//! costs a fresh hook process more than all the rest of its work. No function here can fail,
-//! whatever the input.
+//! The scanners are hand-written. A hook is a new process for each event, and compiling regular
+//! expressions in it would take longer than all its other work. No function here can fail, whatever
+//! the input.
 
 mod bounded;
 mod byte;

@@ -1,9 +1,10 @@
 //! Replaces secrets in a text with markers before anything is stored.
 //!
-//! The store redacts every text of an event here. One pass over the text finds candidates, places
-//! where a secret or its label may be, and a rule checks each. Redaction is pure, cannot fail and
-//! builds nothing at start-up. It takes linear time even on hostile text: a rule that finds
-//! nothing has read a bounded number of bytes, or bytes that no other rule reads again.
+//! The store redacts every text of an event here. One pass over the text finds candidates (places
+//! where a secret or its label may be), and rules check each candidate. Redaction is pure, cannot
+//! fail, and needs no preparation when a process starts. It takes linear time even on hostile text:
+//! a rule that finds nothing has read a bounded number of bytes, or bytes that no other rule reads
+//! again.
 
 mod assignment;
 mod bytes;
@@ -38,17 +39,17 @@ pub use kind::{SecretKind, SecretKinds};
 
 const MIN_CUSTOM_PREFIX_LEN: usize = 4;
 
-/// Which kinds of secrets are replaced.
+/// Settings that say which kinds of secrets are replaced. The default replaces every known kind.
 #[derive(Debug, Clone)]
 pub struct Redaction {
     kinds: SecretKinds,
     custom_prefixes: Vec<String>,
-    /// The built-in prefilter extended by `custom_prefixes`; `None` if there are no custom
-    /// prefixes.
+    /// The prefilter, which finds the candidates, extended by `custom_prefixes`. `None` if there
+    /// are no custom prefixes; then the built-in prefilter is used.
     prefilter: Option<Box<Prefilter>>,
 }
 
-/// Replaces every known kind of secret.
+/// The default replaces every known kind of secret.
 impl Default for Redaction {
     fn default() -> Self {
         Self { kinds: SecretKinds::ALL, ..Self::off() }
@@ -67,8 +68,8 @@ impl Redaction {
         Self { kinds: self.kinds.without(kind), ..self }
     }
 
-    /// Also replaces tokens that start with `prefix`, followed by eight or more letters, digits,
-    /// `_` or `-`.
+    /// Also replaces tokens of your own: `prefix`, followed by eight or more letters, digits, `_`
+    /// or `-`. Call it again to add another prefix.
     ///
     /// # Errors
     ///
@@ -94,10 +95,11 @@ impl Redaction {
         replace(text, search)
     }
 
-    /// Like [`redact`](Self::redact), for the value of a field whose name may say that the whole
-    /// value is a secret.
+    /// Replaces the secrets in `text`, which is the value of a field. Returns `None` if there are
+    /// no secrets.
     ///
-    /// The name has the same meaning as a label before a value in a text: `password: …`.
+    /// First searches `text` as [`redact`](Self::redact) does. If that finds nothing and the name
+    /// is that of a secret, such as `password`, checks whether the value itself is the secret.
     pub fn redact_field(&self, name: &str, text: &str) -> Option<Redacted> {
         self.redact(text).or_else(|| {
             let secret = assignment::find_in_field(name, text)?;
@@ -180,7 +182,7 @@ impl Iterator for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Checks the rules of a candidate in turn and returns the first secret found.
+    /// Checks the rules of a candidate one after the other and returns the first secret found.
     fn check(&self, candidate: Candidate) -> Option<SecretSpan> {
         let Candidate { last, mut rules } = candidate;
         let view = View::new(self.text.as_bytes(), self.floor);

@@ -1,13 +1,14 @@
 //! Text with a length limit.
 //!
-//! [`Text`] refuses a text that is too long, [`CutText`] cuts it. Every value of these types is
-//! within its limit, so other code never checks the length again.
+//! [`Text`] rejects a string that is empty or too long; [`CutText`] accepts every string and cuts a
+//! long one. Every value of these types is within its limit, so other code never checks the length
+//! again.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// A text of 1 to `MAX` characters.
+/// A text of 1 to `MAX` characters. Use `try_from` to make one from a string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Text<const MAX: usize>(String);
@@ -62,7 +63,8 @@ pub struct InvalidText {
     pub max: usize,
 }
 
-/// A text of at most `MAX` characters. A longer one is cut and ends in `…`.
+/// A text of at most `MAX` characters. A longer string is cut so that it has `MAX` characters
+/// including the `…` at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Cow<'_, str>")]
 pub(crate) struct CutText<const MAX: usize>(String);
@@ -75,8 +77,8 @@ impl<const MAX: usize> CutText<MAX> {
 
 impl<const MAX: usize> From<Cow<'_, str>> for CutText<MAX> {
     fn from(text: Cow<'_, str>) -> Self {
-        // Two offsets: of the last character that fits, which `…` replaces, and of the one after
-        // it.
+        // The byte offsets of character number `MAX` and of the one after it. If the second exists,
+        // the text is too long, and `…` takes the place of character number `MAX` and all after it.
         let mut ends = text.char_indices().skip(MAX.saturating_sub(1)).map(|(at, _)| at);
         match (ends.next(), ends.next()) {
             (Some(end), Some(_)) => {

@@ -27,7 +27,7 @@ impl ByteKinds {
         TABLE.get(usize::from(byte)).copied().unwrap_or(Self::NONE)
     }
 
-    /// The kinds of all these bytes together.
+    /// The set of the kinds that occur in `bytes`.
     pub(super) fn of_all(bytes: &[u8]) -> Self {
         bytes.iter().fold(Self::NONE, |kinds, byte| kinds.union(Self::of(*byte)))
     }
@@ -74,7 +74,7 @@ pub(super) fn is_token_byte(byte: u8) -> bool {
     ByteKinds::of(byte) != ByteKinds::NONE
 }
 
-/// The number of bytes before the first one that does not match.
+/// The number of bytes at the beginning of `bytes` that match.
 pub(super) fn prefix_len(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
 }

@@ -1,23 +1,23 @@
-//! A tool call's arguments: a canonical form to compare calls by, and the arguments that say what
-//! the call works on.
+//! Reads the arguments of a tool call. `write_canonical` writes them in a canonical form, by which
+//! calls are compared; `ArgsView` finds the arguments that say what the call works on.
 //!
-//! The canonical form does not depend on the key order the host happened to use, and no argument
-//! text can imitate its structure.
+//! The canonical form does not depend on the order of the keys. Quotes in an argument are doubled,
+//! so that a text in quotes cannot look like further arguments.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A line of a patch that begins with one of these names the changed file.
+/// How the lines of a patch begin that name a changed file.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-/// If a call gives only the first line to show, it is assumed to show this many lines.
+/// How many lines a call is assumed to show if it says only where to start.
 const DEFAULT_LINES_SHOWN: u32 = 2000;
 
 /// Appends `args` to `out` with sorted keys, without the top-level keys that `skip` selects.
 pub(crate) fn write_canonical(args: &Value, skip: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     match args {
-        // Arguments that are only a string are written as they are.
+        // Some tools take a single string instead of an object; it is written as it is.
         Value::String(text) => out.extend_from_slice(text.as_bytes()),
         Value::Object(map) => {
             out.push(b'{');
@@ -44,7 +44,7 @@ fn write_entries(
         out.push(b':');
         write_value(value, out);
     };
-    // The map is sorted by key unless another crate in the build turns on serde_json's
+    // A `serde_json` map is sorted by key, unless another crate in the build turns on the feature
     // `preserve_order`.
     if map.keys().is_sorted() {
         map.iter().for_each(|(key, value)| write(key, value));
@@ -83,8 +83,9 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends arguments to `out` without layout: each run of whitespace becomes one space, and comment
-/// lines and whitespace next to quotes are removed.
+/// Appends arguments to `out` without layout, so that calls that differ only in layout are equal:
+/// several whitespace characters in a row become one space, or one line end if a line end is among
+/// them; comment lines and whitespace next to quotes are removed.
 pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some((byte, following)) = rest.split_first() {
@@ -94,7 +95,7 @@ pub(crate) fn write_without_layout(text: &[u8], out: &mut Vec<u8>) {
             && (matches!((byte, following.first()), (b'#', Some(b' ')) | (b'/', Some(b'/'))));
         if is_comment {
             let end = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            // A comment on the last line stays: it may be the only content.
+            // A comment on the last line is kept, because the text may consist of nothing else.
             if end > 0 {
                 rest = rest.get(end..).unwrap_or_default();
                 continue;
@@ -129,7 +130,8 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// What well-known arguments of a call, such as `command`, say about it.
+/// The well-known arguments of a call, such as `command` or `file_path`; `None` if the call does
+/// not have the argument.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ArgsView<'a> {
     /// The command of a shell call.
@@ -150,8 +152,8 @@ pub(crate) struct ArgsView<'a> {
 }
 
 impl<'a> ArgsView<'a> {
-    /// Examines every top-level argument once. If the arguments are only a string and the tool is a
-    /// shell, the string is the command.
+    /// Examines every top-level argument once. If `args` is a single string instead of an object,
+    /// the string is the command of a shell tool (`is_shell`), or a patch that names a file.
     pub(crate) fn of(args: &'a Value, is_shell: bool) -> Self {
         let mut view = Self::default();
         match args {
@@ -172,7 +174,7 @@ impl<'a> ArgsView<'a> {
         view
     }
 
-    /// The first and last line that the call asks for, if it names any.
+    /// The first and last line of a file that the call asks for; `None` if it names no lines.
     pub(crate) fn lines(&self) -> Option<(u32, u32)> {
         let first = self.first_line.or(self.line_count.map(|_| 1))?;
         let after_first = self.line_count.unwrap_or(DEFAULT_LINES_SHOWN).saturating_sub(1);
@@ -184,7 +186,7 @@ impl<'a> ArgsView<'a> {
             "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
             "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
             | "url" | "uri" | "target" | "relative_path" | "absolute_path" => {
-                // If several arguments name a target, the first one counts.
+                // If several arguments name a target, the first of them counts.
                 self.target.get_or_insert(text);
             }
             "old_string" | "old_str" | "old" => self.old_text = Some(text),
@@ -218,7 +220,7 @@ impl<'a> ArgsView<'a> {
         match (key, items) {
             ("view_range" | "range" | "line_range", [first, last]) => {
                 self.read_number("start", first.as_u64());
-                // Editors write -1, which `as_u64` rejects, for the end of the file.
+                // Editors write -1 for the end of the file. `as_u64` returns `None` for -1.
                 self.read_number("end", last.as_u64().or(Some(u64::MAX)));
             }
             // `["bash", "-lc", "make"]`: the last item is the command line.

@@ -1,5 +1,6 @@
-//! What a shell command does, judged by its words: whether it changes files, waits, searches or
-//! only prints, which file it shows, and a digest that ignores flags and redirections.
+//! Guesses from the words of a shell command what it does: whether it changes files, waits,
+//! searches or only prints, and which file it shows. Also computes a digest that ignores flags and
+//! redirections, by which commands are compared.
 //!
 //! This is a heuristic, not a shell parser: it honours quotes and splits the rest into words. An
 //! unknown program counts as an ordinary command that does none of the above.
@@ -12,7 +13,7 @@ use crate::digest::Digest;
 use parts::Parts;
 use programs::{Program, READING_SUBCOMMANDS};
 
-/// How many bytes of a command are examined; a longer command usually contains a script.
+/// How many bytes of a command are examined. What comes later is usually a script.
 const MAX_READ_BYTES: usize = 2048;
 
 /// How many programs of one command line are examined.
@@ -21,7 +22,7 @@ const MAX_PARTS: usize = 12;
 /// What a command line does, judged by its words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CommandView<'a> {
-    /// Changes files, or what is installed, running or checked out.
+    /// Changes files, installed packages, running processes, or which commit is checked out.
     pub(crate) writes: bool,
     /// Restores an earlier state, as `git checkout -- FILE` does.
     pub(crate) reverts: bool,
@@ -42,18 +43,18 @@ pub(crate) struct CommandView<'a> {
     /// Runs a benchmark, so that durations in its output matter.
     pub(crate) is_benchmark: bool,
     pub(crate) searches: bool,
-    /// The search term, if a single word gives it.
+    /// What the command searches for; `None` if it does not search or names no term.
     pub(crate) search_term: Option<&'a str>,
     /// The file that the command shows or changes, if it names one.
     pub(crate) file: Option<&'a str>,
-    /// The first and last line of the file that the command shows.
+    /// The first and last line of `file` that the command shows.
     pub(crate) lines: Option<(u32, u32)>,
-    /// Digest of the command without flags, quotes and redirections.
+    /// Digest of the command without flags, quotes and redirections. Commands with the same digest
+    /// count as the same command.
     pub(crate) normalized: Digest,
 }
 
 impl<'a> CommandView<'a> {
-    /// Examines a command line.
     pub(crate) fn of(command: &'a str) -> Self {
         let end = command.floor_char_boundary(MAX_READ_BYTES);
         let mut view =
@@ -77,8 +78,8 @@ impl<'a> CommandView<'a> {
             for word in words.iter().take_while(|word| word.contains('=')) {
                 normalized = normalized.then(word.as_bytes());
             }
-            // A program at the end of a pipe that only shortens or copies the output is left out,
-            // so that `make` and `make | tail` count as the same command.
+            // A program such as `tail`, which only shortens or copies the output that is piped into
+            // it, is left out, so that `make` and `make | tail` count as the same command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
             if !is_filter {
@@ -90,13 +91,14 @@ impl<'a> CommandView<'a> {
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }
         if programs == 0 {
-            // A comment or an empty command does nothing. Any other text, such as `cd`, does
-            // something.
+            // No program was found. An empty command and a comment do nothing, so they count as
+            // printing only. Any other command, such as `cd src`, does something.
             view.only_prints = command.is_empty() || command.trim_start().starts_with('#');
             view.prints_clock = false;
             normalized = normalized.then(command.as_bytes());
         } else if end < command.len() || command.contains("<<") {
-            // A command with a script in it counts as the same only if every byte is the same.
+            // The command contains a script, of which not all was examined. Two such commands count
+            // as the same only if all their bytes are equal.
             normalized = normalized.then(command.as_bytes());
         }
         view.normalized = normalized;
@@ -113,8 +115,8 @@ impl<'a> CommandView<'a> {
     ) {
         let operands = || arguments.iter().copied().filter(|word| !word.starts_with('-'));
         let first = operands().next();
-        // `git stash list`, `kubectl -n x get`: one of the first words says that the program only
-        // reads.
+        // One of the first three operands may be a subcommand that only reads, such as `list` in
+        // `git stash list` or `get` in `kubectl -n x get pods`.
         let reads = program.is(Program::HAS_SUBCOMMANDS)
             && operands().take(3).any(|verb| READING_SUBCOMMANDS.contains(&verb));
         self.is_remote |= program.is(Program::REMOTE);
@@ -122,8 +124,8 @@ impl<'a> CommandView<'a> {
         self.only_reads &= program.is(Program::CHANGES_NOTHING) || reads;
         self.only_prints &= program.is(Program::PRINTS) && !to_file;
         self.prints_clock &= program.is(Program::PRINTS_CLOCK) && !to_file;
-        // If processes are counted (`wc`, `-c`), the numbers in the output matter; otherwise they
-        // do not.
+        // `ps aux | wc -l` and `ps aux | grep -c node` print the number of processes. This number
+        // matters, unlike the ids and times in a list, so these commands do not list processes.
         self.lists_processes = (self.lists_processes || program.is(Program::LISTS_PROCESSES))
             && !(name == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
         self.waits |= matches!(name, "sleep" | "wait" | "watch");
@@ -169,7 +171,8 @@ impl<'a> CommandView<'a> {
     }
 }
 
-/// Whether `find` does something with the files that it finds.
+/// Whether `find` deletes the files that it finds, or runs a program on them that is not known to
+/// only read.
 fn find_runs_an_action(arguments: &[&str]) -> bool {
     let mut from_exec = arguments.iter().skip_while(|word| !word.starts_with("-exec"));
     let executed = from_exec.next().and_then(|_| from_exec.next());
@@ -177,12 +180,12 @@ fn find_runs_an_action(arguments: &[&str]) -> bool {
     arguments.contains(&"-delete") || executed.is_some_and(|name| !Program::named(name).is(reads))
 }
 
-/// Whether a program searches, and its search term if that is a single word.
+/// Whether a program searches, and what for; the term is `None` if the arguments name none.
 fn search_of<'a>(name: &str, program: Program, arguments: &[&'a str]) -> (bool, Option<&'a str>) {
     let mut operands = arguments.iter().copied().filter(|word| !word.starts_with('-')).map(bare);
     match name {
-        // `find` takes its search term after a flag such as `-name`; its first operand is a
-        // directory.
+        // The first operand of `find` is a directory; its search term follows a flag such as
+        // `-name`.
         "find" if find_runs_an_action(arguments) => (false, None),
         "find" => {
             let after_flag = arguments.iter().skip_while(|word| !word.contains("name")).nth(1);
@@ -203,7 +206,8 @@ fn search_of<'a>(name: &str, program: Program, arguments: &[&'a str]) -> (bool, 
     }
 }
 
-/// The first and last line that a program shows of a file.
+/// The first and last line that a program shows of a file. `u32::MAX` stands for the last line of
+/// the file.
 fn shown_lines(program: &str, arguments: &[&str]) -> Option<(u32, u32)> {
     let number = |word: &str| word.trim_start_matches('-').parse::<u32>().ok();
     match program {
@@ -243,7 +247,8 @@ fn is_file(word: &str) -> bool {
             || matches!(word, "Makefile" | "Dockerfile" | "README" | "LICENSE"))
 }
 
-/// Whether a word is a redirection, or a flag without a value. These do not make another command.
+/// Whether a word is a redirection, or a flag without a value. Commands that differ only in such
+/// words count as the same command.
 fn is_flag_or_redirection(word: &str) -> bool {
     let is_flag = word.starts_with('-')
         && !word.contains('=')
@@ -270,8 +275,8 @@ fn without_ids<'b>(word: &'b [u8], scratch: &'b mut Vec<u8>) -> &'b [u8] {
     if strip_volatile(word, false, scratch) { scratch } else { word }
 }
 
-/// The program's file name and its arguments, after any wrappers such as `sudo` and variable
-/// settings.
+/// Skips wrappers such as `sudo` and variable settings such as `A=1`, and returns the file name and
+/// the arguments of the program after them; `None` if no program follows.
 fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> {
     let mut rest = words;
     while let [first, following @ ..] = rest {
@@ -282,7 +287,7 @@ fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> 
         let is_wrapped = words.len() > rest.len();
         let is_wrapper_argument = is_wrapped
             && (first.starts_with('-') || first.starts_with(|c: char| c.is_ascii_digit()));
-        // `sudo -u postgres psql`: these flags take the next word as their value.
+        // These flags of wrappers take the next word as their value, as in `sudo -u postgres psql`.
         if is_wrapped && ["-u", "-g", "-I", "-n", "-k"].contains(first) {
             rest = following.get(1..).unwrap_or_default();
             continue;

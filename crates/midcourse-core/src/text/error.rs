@@ -1,7 +1,8 @@
-//! Error signatures: the same failure has the same signature, whatever the time, path or line.
+//! Computes the signature of an error text. Detectors compare signatures to see whether a failure
+//! occurs again: texts that differ only in times, directories or ids have equal signatures.
 //!
-//! Detectors compare signatures. An error's text is untrusted and never goes into a message; a
-//! message names only the error's class and count.
+//! An error's text is untrusted and never goes into a message to the agent. A message names only
+//! the class of the error and how often it occurred.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +10,8 @@ use super::scan::{ErrorScan, normalize_error};
 use super::short_result::error_reports_outage;
 use crate::digest::Digest;
 
-/// Of a long error, this many bytes at the beginning and `TAIL_BYTES` at the end are examined. The
-/// end is usually more informative.
+/// Of a long error, this many bytes at the beginning and `TAIL_BYTES` at the end are examined. More
+/// is read of the end, because the end usually says what went wrong.
 const HEAD_BYTES: usize = 384;
 const TAIL_BYTES: usize = 640;
 
@@ -21,11 +22,11 @@ const MAX_LINE_SHIFT: u32 = 15;
 /// How many bytes of an error are searched for a line number.
 const MAX_POSITION_BYTES: usize = 1024;
 
-/// How many words of an error's longest line are compared to find the same error about another
-/// object.
+/// How many words of an error's longest line go into `ErrorSignature::template`.
 const MAX_TEMPLATE_WORDS: usize = 32;
 
-/// A shorter word of an error, in bytes, is not looked up in the call's arguments.
+/// Words of an error with fewer bytes than this are not looked up in the call's arguments, because
+/// they may occur there by chance.
 const MIN_ARGUMENT_WORD_BYTES: usize = 3;
 
 /// The kind of a failure, judged by the words of its error text.
@@ -55,7 +56,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// The class as an adjective for "error", for use in messages.
+    /// The word that a message puts before "error" to name the class, as in "permission error".
     pub const fn label(self) -> &'static str {
         match self {
             Self::Permission => "permission",
@@ -80,15 +81,16 @@ pub struct ErrorSignature {
     /// Digest of the longest line without the words of the call's own arguments: equal for the
     /// same error about a different object, as in "no such file: A" and "no such file: B".
     pub template: Digest,
-    /// The first line number in the text. The same text at a distant line is another error.
+    /// The first line number in the text, such as 10 in `main.rs:10`; `None` if there is none. The
+    /// same text at a line more than 15 lines away is another error.
     pub line: Option<u32>,
     /// The kind of failure.
     pub class: ErrorClass,
 }
 
 impl ErrorSignature {
-    /// The signature of an error text. `args` is the beginning of the call's arguments; `scratch`
-    /// is overwritten.
+    /// The signature of an error text. `args` is the beginning of the arguments of the call that
+    /// failed; `scratch` is a buffer whose content is overwritten.
     pub(crate) fn of(text: &str, args: &str, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
         let scan = scan(text.as_bytes(), scratch);
@@ -99,7 +101,8 @@ impl ErrorSignature {
         Self { digest: Digest::of(scratch), template: template_of(scratch, args), line, class }
     }
 
-    /// Whether both are the same error: the same text, at lines that edits may have moved.
+    /// Whether both are the same error: their digests are equal, and their line numbers are at most
+    /// 15 apart, because edits above an error move its line. A missing line number fits any other.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let is_near = match (self.line, other.line) {
             (Some(a), Some(b)) => a.abs_diff(b) <= MAX_LINE_SHIFT,
@@ -108,7 +111,8 @@ impl ErrorSignature {
         self.digest == other.digest && is_near
     }
 
-    /// The normalized text behind [`Self::digest`], to explain why two errors count as one.
+    /// The normalized text of which [`Self::digest`] is the digest. Use it to explain why two
+    /// errors count as the same.
     pub fn normalized_text(text: &str) -> String {
         let mut out = Vec::new();
         scan(text.as_bytes(), &mut out);
@@ -182,8 +186,8 @@ fn scan(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut end = Vec::new();
     let last = normalize_error(tail, &mut end);
     match (first.has_error_line, last.has_error_line) {
-        // If only one of the two ends has lines that report an error, the other end is dropped: the
-        // beginning of a build log is not what went wrong.
+        // If only the beginning or only the end has lines that report an error, the other of the
+        // two is dropped. For example, the first lines of a build log are not part of the error.
         (false, true) => out.clear(),
         (true, false) => end.clear(),
         _ => {}
@@ -321,7 +325,7 @@ mod tests {
             ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
             ("ENOSPC: no space left on device, write", ErrorClass::Resource),
             ("boom", ErrorClass::Other),
-            // Texts with words of one class that belong to another class.
+            // The texts below contain a keyword of one class but belong to another class.
             (
                 "expected `u32`, found `&str`\narguments to this function are incorrect",
                 ErrorClass::Other,

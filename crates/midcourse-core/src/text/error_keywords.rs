@@ -1,8 +1,10 @@
-//! Keywords of error messages, and the error class that the keywords of one line give together.
+//! Finds keywords such as "denied" in error texts, and derives the error class from all keywords of
+//! a line.
 //!
-//! The scanner looks up every word of every error, in a hash table built at compile time. The table
-//! is hand-written because packing a word into one `u128` makes the hash, the comparison and the
-//! lowercasing a few instructions each; `phf` would hash byte by byte and need a lowercase copy.
+//! The scanner looks up every word of every error in a hash table that is built at compile time.
+//! The table is hand-written for speed: a word is packed into one `u128`, so that hashing,
+//! comparing and lowercasing it take a few instructions each. The crate `phf` would hash byte by
+//! byte and need a lowercase copy.
 
 use std::ops::BitOrAssign;
 
@@ -114,11 +116,12 @@ const KEYWORDS: &[(&str, Keywords)] = &[
     ("indentationerror", Keywords::SYNTAX),
 ];
 
-/// The bit that is set in lowercase ASCII letters, for 16 bytes. Setting it in other characters
-/// does no harm, because no two keywords differ only in that bit.
+/// The bit 0x20 in each of 16 bytes. Setting it makes an uppercase ASCII letter lowercase. Setting
+/// it in other characters does no harm, because no two keywords differ only in that bit.
 const LOWERCASE_BITS: u128 = u128::from_le_bytes([0x20; 16]);
 
-/// A word of up to 16 bytes as one number, in lowercase, so that words are compared at once.
+/// A word of up to 16 bytes, in lowercase, as one number. Comparing two words is then comparing two
+/// numbers.
 const fn packed(word: &[u8]) -> u128 {
     let mut bytes = [0_u8; 16];
     let (mut at, mut rest) = (0, word);
@@ -136,7 +139,8 @@ const fn packed(word: &[u8]) -> u128 {
     u128::from_le_bytes(bytes) | LOWERCASE_BITS
 }
 
-/// Like [`packed`], for the first `length` bytes of a text; reads 16 bytes at once if it can.
+/// The first `length` bytes of a text, packed into one number by reading 16 bytes at once. Near the
+/// end of the text, where fewer than 16 bytes are left, `packed` does the work byte by byte.
 fn packed_start(text: &[u8], length: usize) -> u128 {
     match text.first_chunk::<16>() {
         Some(bytes) if length < 16 => {
@@ -205,8 +209,8 @@ impl Keywords {
     const RESOURCE: Self = Self(Self::SPACE.0 | Self::FULL.0);
     const OUTAGE: Self = Self(Self::NETWORK.0 | Self::DOWN.0);
 
-    /// What the word in the first `length` bytes of a text says about an error; nothing for most
-    /// words.
+    /// The keyword bits of the word that is the first `length` bytes of a text. Most words are not
+    /// keywords and have no bits.
     pub(super) fn at_start_of(text: &[u8], length: usize) -> Self {
         let token = text.get(..length).unwrap_or_default();
         if length < 3 {
@@ -226,7 +230,8 @@ impl Keywords {
         }
     }
 
-    /// What the name of an exception, such as `FileNotFoundError`, says about the error.
+    /// The keyword bits of an exception's name, such as `FileNotFoundError`. A word that does not
+    /// end like the name of an exception has no bits.
     fn of_exception_name(token: &[u8]) -> Self {
         if !matches!(token.last(), Some(b'r' | b'n'))
             || (!token.ends_with(b"rror") && !token.ends_with(b"xception"))

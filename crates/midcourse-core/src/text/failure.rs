@@ -1,7 +1,8 @@
-//! Guesses whether a tool result is a failure, for hosts and formats that do not say.
+//! Guesses whether a tool call failed by reading its result, for hosts and file formats that do not
+//! report it.
 //!
 //! Only the beginning and the end of a result count: a file that mentions an error, or a log with
-//! error lines in its middle, is not a failure. A timeout is a failure.
+//! error lines in its middle, is not a failure. A timeout counts as a failure.
 
 use super::phrases::Phrases;
 
@@ -80,7 +81,8 @@ pub(crate) fn reports_failing_exit(text: &str) -> bool {
     let line = line.trim_start_matches('[');
     let header = ["process ", "command "].iter().find_map(|prefix| strip_phrase(line, prefix));
     let header = header.unwrap_or(line);
-    // The number must have a label, which a host adds: `exit 1` alone may be a line of a script.
+    // A host puts a label such as `exit code` before the number. Without a label, `exit 1` may be
+    // a line of a script.
     let labels = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
     if labels.iter().any(|label| strip_phrase(header, label).is_some()) {
         return exits_with_failure(header);
@@ -93,7 +95,8 @@ pub(crate) fn reports_failing_exit(text: &str) -> bool {
             .any(|(at, _)| exits_with_failure(tail.get(at + 1..).unwrap_or_default()))
 }
 
-/// Whether a tool result reads like a failure.
+/// Whether the text of a tool result reads like a failure. This is a guess from the first and the
+/// last 400 bytes; use it if the host does not report whether the call failed.
 pub fn looks_failed(text: &str) -> bool {
     let text = text.trim();
     let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
@@ -125,13 +128,13 @@ fn begins_with_failure(head: &str) -> bool {
     })
 }
 
-/// The rest of a text that begins with this phrase, ignoring ASCII case.
+/// The rest of `text` after `phrase`, ignoring ASCII case; `None` if `text` does not begin with it.
 fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(phrase.len())?;
     first.eq_ignore_ascii_case(phrase).then_some(rest)
 }
 
-/// Whether the text begins with `exit code: 0`, which a host puts in front of the output.
+/// Whether a result begins with `exit code: 0`, which some hosts put in front of the output.
 fn says_success(head: &str) -> bool {
     ["exitcode: 0", "exit code: 0"].iter().any(|phrase| strip_phrase(head, phrase).is_some())
 }

@@ -1,34 +1,40 @@
-//! Reads messages: whether a model's message repeats itself, whether it only announces an action,
-//! and whether a user asks for repeated runs.
+//! Reads chat messages: whether a message of the model repeats itself or only announces an action,
+//! and whether a message of the user asks for something to be run repeatedly.
 //!
-//! Called once per message, by `analysis`.
+//! `analysis` calls these functions once per message.
 
 use super::phrases::Phrases;
 use crate::digest::Digest;
 
-/// How many bytes at the end of a message are examined: an endless repetition goes on to the end.
+/// How many bytes at the end of a message are examined. A model that is caught in a repetition does
+/// not stop before the message ends.
 const TAIL_BYTES: usize = 2048;
 
-/// A repetition has at least this many bytes and `MIN_REPEATS` repeats; anything less is emphasis,
-/// a list or a table.
+/// A piece of text that is repeated at least `MIN_REPEATS` times, over at least this many bytes in
+/// total, is a repetition. Less than that may be emphasis, a list or a table.
 const MIN_REPETITION_BYTES: usize = 160;
 const MIN_REPEATS: usize = 8;
 
-/// A piece of at least this length is a paragraph; `MIN_PARAGRAPH_REPEATS` repeats are enough.
+/// If the repeated piece has at least this many bytes, like a paragraph, `MIN_PARAGRAPH_REPEATS`
+/// repeats are enough.
 const MIN_PARAGRAPH_BYTES: usize = 80;
 const MIN_PARAGRAPH_REPEATS: usize = 4;
 
-/// If a message ends in a repetition, this many of its last bytes also occur earlier in it.
+/// Before the thorough search, a cheap one looks whether the last bytes of the message, this many,
+/// also occur earlier in it. If not, the message does not end in a repetition.
 const ENDING_BYTES: usize = 20;
 
-/// Fewest letters in a repeated piece: a piece of only dashes, digits or brackets is layout.
+/// A repeated piece with fewer letters than this, such as a row of dashes or digits, is layout and
+/// not a repetition.
 const MIN_LETTERS_IN_PIECE: usize = 3;
 
-/// A sentence this long that occurs `MIN_SENTENCE_REPEATS` times in one message is a repetition.
+/// A sentence of at least this many bytes is a repetition if it occurs at least
+/// `MIN_SENTENCE_REPEATS` times in one message and makes up three in five of its sentences.
 const MIN_SENTENCE_BYTES: usize = 16;
 const MIN_SENTENCE_REPEATS: usize = 6;
 
-/// A message longer than this, in bytes, says more than what the model will do next.
+/// A message with more bytes than this is not an announcement: it says more than what the model
+/// will do next.
 const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
 /// How many bytes of a user's message are examined; the rest of a longer one is usually a pasted
@@ -39,7 +45,7 @@ const MAX_REQUEST_BYTES: usize = 2048;
 const ALONE: u16 = 1;
 /// Flag of a phrase that asks for repetition if it follows a number.
 const AFTER_NUMBER: u16 = 2;
-/// Flag of a phrase that asks for repetition if it is in a question.
+/// Flag of a phrase that asks for repetition if the message has a `?` or the word "whether".
 const IN_QUESTION: u16 = 4;
 static REQUESTS: Phrases<7> = Phrases::new([
     ("repeatedly", ALONE),
@@ -51,10 +57,10 @@ static REQUESTS: Phrases<7> = Phrases::new([
     ("iterations", AFTER_NUMBER),
 ]);
 
-/// Words before a number of times that make it a report, not a request: "failed three times".
+/// Words before a number that make a report of it, not a request: "failed three times".
 const REPORT_VERBS: [&str; 7] =
     ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-/// Words after a number of times that make it a comparison, not a request: "ten times faster".
+/// Words after "times" that make a comparison of it, not a request: "ten times faster".
 const COMPARISONS: [&str; 10] =
     ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
@@ -99,7 +105,7 @@ pub(crate) fn repeats_itself(text: &str) -> bool {
         || repeats_one_sentence(tail)
 }
 
-/// Whether the last bytes of a text also occur earlier in it. This is a cheap test for repetition.
+/// Whether the last bytes of a text also occur earlier in it.
 fn ending_occurs_earlier(text: &str) -> bool {
     let text = text.trim_end();
     let last = text.ceil_char_boundary(text.len().saturating_sub(ENDING_BYTES));

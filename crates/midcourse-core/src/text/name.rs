@@ -19,10 +19,10 @@ pub const MAX_SAFE_NAME_CHARS: usize = 80;
 pub struct SafeName(CompactString);
 
 impl SafeName {
-    /// Keeps the characters of `name` that are allowed; of a long name the last ones, which tell
-    /// files apart.
+    /// Removes all characters that are not allowed. If the rest is too long, keeps its end, because
+    /// the end of a path tells files apart.
     ///
-    /// A name without such characters becomes `-`.
+    /// A name without any allowed character becomes `-`.
     pub fn of(name: &str) -> Self {
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-');
@@ -70,9 +70,10 @@ pub const MAX_PROVIDER_NAME_CHARS: usize = 80;
 pub struct ProviderName(CompactString);
 
 impl ProviderName {
-    /// Keeps the harmless characters of `name`; of a long name the first ones.
+    /// Removes brackets, control characters and invisible characters, and makes every whitespace a
+    /// single space. If the rest is too long, keeps its beginning.
     ///
-    /// A name without harmless characters becomes `-`.
+    /// If nothing is left, the name becomes `-`.
     pub fn of(name: &str) -> Self {
         let mut kept = CompactString::default();
         let mut chars = 0;
@@ -96,7 +97,8 @@ impl ProviderName {
     }
 }
 
-/// Whether a character in the heading of a message leaves the rest of the heading as it is.
+/// Whether a character cannot change how the heading of a message reads. Brackets could end the
+/// heading; control characters and invisible characters could hide or reorder its text.
 fn is_harmless(c: char) -> bool {
     let is_invisible = matches!(
         c,

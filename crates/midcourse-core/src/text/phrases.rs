@@ -1,21 +1,22 @@
 //! Searches a text for many phrases in one pass, ignoring ASCII case.
 //!
-//! A phrase matches only at the start of a word, which most bytes are not. The phrases are sorted
-//! at compile time; an Aho-Corasick automaton would have to be built in every fresh hook process.
+//! A phrase matches only at the start of a word, so most bytes of the text are skipped. The phrases
+//! are sorted by their first byte at compile time. An Aho-Corasick automaton would be an
+//! alternative, but it would have to be built in every new hook process.
 
-/// Flag of a phrase: it matches only if a word ends where the phrase ends.
+/// Flag of a phrase that matches only whole words: in the text, a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;
 
 /// A list of phrases to search for, each with bits that say what it means.
 pub(super) struct Phrases<const N: usize> {
     /// Sorted by first byte.
     list: [(&'static str, u16); N],
-    /// For each first byte, the index in `list` where its phrases start.
+    /// For each byte, the index in `list` of the first phrase that begins with it.
     starts: [u16; 129],
 }
 
 impl<const N: usize> Phrases<N> {
-    /// Prepares the search. The phrases are lowercase ASCII, in any order.
+    /// Prepares the search. The phrases must be lowercase ASCII; their order does not matter.
     pub(super) const fn new(list: [(&'static str, u16); N]) -> Self {
         let list = sorted(list);
         let mut starts = [0_u16; 129];

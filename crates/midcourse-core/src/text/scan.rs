@@ -1,7 +1,9 @@
-//! Scans a text once: removes volatile values (ids, clock times, durations) from arguments and
-//! results, and normalizes an error while collecting the keywords that give its class.
+//! Replaces volatile values, which differ each time a call is made (ids, clock times, durations),
+//! in arguments and results. Also normalizes error texts, and meanwhile collects the keywords that
+//! determine the error class.
 //!
-//! Called for every argument and every result, so the loops quickly skip text that needs no change.
+//! These functions are called for every argument and every result, so the loops are written to skip
+//! text that needs no change quickly.
 
 use super::byte::{ByteKinds, is_token_byte, prefix_len};
 use super::error::ErrorClass;
@@ -11,7 +13,8 @@ use super::token::{
     write_token,
 };
 
-/// The start of a token is searched for this far before its digit, in bytes; longer runs are data.
+/// The scan finds a digit and then looks for the start of the token that contains the digit, at
+/// most this many bytes before it. A longer token is data, not an id or a time.
 const MAX_TOKEN_LOOKBACK_BYTES: usize = 128;
 
 /// Names of fields whose values differ each time the same call is made.
@@ -36,11 +39,11 @@ const VOLATILE_NAMES: [&[u8]; 18] = [
     b"wall time",
 ];
 
-/// Appends `text` to `out` without ids, clock times and process ids; of a result (`is_result`) also
-/// without durations.
+/// Appends `text` to `out` with `#` in place of ids, clock times and process ids; in a result
+/// (`is_result`) also in place of durations and values of fields such as `request_id`.
 ///
-/// Returns `false`, and appends nothing, if the text contains none of these, which is the usual
-/// case. All of them contain a digit, so the scan jumps from digit to digit.
+/// Returns `false`, and appends nothing, if the text contains no such value, which is the usual
+/// case. All these values contain a digit, so the scan jumps from digit to digit.
 pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) -> bool {
     let text_kind = if is_result { TextKind::Result } else { TextKind::Arguments };
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
@@ -77,7 +80,8 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
     is_stripped
 }
 
-/// The offset of the first ASCII digit. `memchr` cannot search for a range of bytes.
+/// The offset of the first ASCII digit. Hand-written, because `memchr` can search for at most three
+/// different bytes.
 fn first_digit(bytes: &[u8]) -> Option<usize> {
     // Most blocks of 32 bytes contain no digit, and the compiler vectorizes the test of a block.
     let (chunks, _) = bytes.as_chunks::<32>();
@@ -98,12 +102,14 @@ fn first_digit(bytes: &[u8]) -> Option<usize> {
 /// Returns a word with the top bit set in every byte that is an ASCII digit, and no other bit.
 const fn digits_in(word: u64) -> u64 {
     const TOP_BITS: u64 = 0x8080_8080_8080_8080;
-    // XOR maps digits to 0..=9; after adding 0x76 only they are still below 0x80.
+    // XOR with 0x30 maps digits, and only digits, to 0..=9. Only these values stay below 0x80 if
+    // 0x76 is added.
     let value = word ^ 0x3030_3030_3030_3030;
     !(((value & !TOP_BITS) + 0x7676_7676_7676_7676) | value) & TOP_BITS
 }
 
-/// Whether the text around a number shows that it is a process id, a duration or a position.
+/// Whether the text around a number shows that it is a process id, a duration or, in an error, the
+/// line or column of a file.
 fn is_volatile_number(
     token: &[u8],
     text_kind: TextKind,
@@ -136,7 +142,8 @@ fn is_volatile_number(
     if text_kind == TextKind::Error && is_position(before, punctuation, after) {
         return true;
     }
-    // `pid 1234`, `pid=1234`, and in an error `line 12`; but in `process 12 files` it is a count.
+    // A process id follows `pid`, as in `pid 1234` or `pid=1234`. In an error, a line number
+    // follows `line`. After another word the number may be a count, as in `process 12 files`.
     let mut words = before;
     while let [rest @ .., b' ' | b'=' | b':' | b'"'] = words {
         if before.len() - rest.len() > 4 {
@@ -228,7 +235,7 @@ pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
         }
         scan.error_line_class = scan.error_line_class.or(class);
         if !std::mem::replace(&mut scan.has_error_line, true) {
-            // Lines before the first error line are not part of the error.
+            // This is the first error line. The lines before it are not part of the error.
             out.drain(..start);
         }
     }
@@ -317,7 +324,8 @@ fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
     (keywords, at)
 }
 
-/// The length of the step and time that Docker puts in front of a build's lines: `#11 2.114 `.
+/// The length of the step number and time, such as `#11 2.114`, that Docker puts at the start of
+/// each line of a build; 0 if the line has none.
 fn build_step_len(line: &[u8]) -> usize {
     let Some(rest) = line.strip_prefix(b"#") else { return 0 };
     let step = prefix_len(rest, |byte| byte.is_ascii_digit());

@@ -6,11 +6,11 @@
 
 use super::phrases::{Phrases, WHOLE};
 
-/// A longer result, in bytes, is not examined.
+/// A result with more bytes than this is not examined.
 const MAX_READ_BYTES: usize = 600;
 
-/// A longer result, in bytes, does not count as "nothing found", "still running", "unchanged" or
-/// "wrong", even if it contains such a phrase.
+/// A result with more bytes than this does not count as "nothing found", "still running",
+/// "unchanged" or "negative", even if it contains such a phrase.
 const MAX_STATEMENT_BYTES: usize = 240;
 
 /// A result that is exactly one of these means "nothing found".
@@ -29,7 +29,8 @@ const NOTHING_FOUND: [&str; 12] = [
     "empty",
 ];
 
-/// Nouns that make "no …", "0 …" or "found 0 …" mean "nothing found".
+/// Words after "no", "0" or "found 0" that make the result mean "nothing found", as in "no files".
+/// The beginning of a word is enough: `entr` stands for "entry" and "entries".
 const COUNTABLE_NOUNS: [&str; 18] = [
     "match",
     "result",
@@ -60,13 +61,13 @@ const DOWN: u16 = 1 << 1;
 const DOWN_CODE: u16 = 1 << 2;
 /// A word such as "status" that comes before a status code.
 const STATUS: u16 = 1 << 3;
-/// There was nothing to write.
+/// The call changed nothing, because there was nothing to change.
 const UNCHANGED: u16 = 1 << 4;
 /// A person or a policy refused the call.
 const REFUSED: u16 = 1 << 5;
-/// The result rejects what was tried.
+/// What the agent tried is wrong, invalid or was not found.
 const NEGATIVE: u16 = 1 << 6;
-/// Cancels `NEGATIVE`: "0 failed" contains "failed".
+/// The phrase "0 failed". It cancels `NEGATIVE`, which the word "failed" in it would mean.
 const NONE_FAILED: u16 = 1 << 7;
 /// A status code such as 404; means that something is missing if it follows a `STATUS` word.
 const MISSING_CODE: u16 = 1 << 8;
@@ -186,7 +187,7 @@ pub(crate) struct ShortResult {
     pub(crate) unchanged: bool,
     /// A person or a policy refused the call.
     pub(crate) refused: bool,
-    /// The result says that what was tried is wrong, invalid or was not found.
+    /// What the agent tried is wrong, invalid or was not found.
     pub(crate) negative: bool,
 }
 

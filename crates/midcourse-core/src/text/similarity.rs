@@ -32,11 +32,11 @@ impl Sketch {
     }
 }
 
-/// The similarity of the parts in which two texts differ: from their first different word to the
-/// last one.
+/// The similarity of the parts in which two texts differ: from the first word that is different to
+/// the last.
 ///
-/// The arguments of two calls always share keys and paths, so comparing them whole would overstate
-/// their similarity.
+/// The arguments of two calls often share keys and paths, so comparing the whole arguments would
+/// overstate their similarity.
 pub(crate) fn similarity_of_change(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;
@@ -52,7 +52,8 @@ pub(crate) fn similarity_of_change(a: &str, b: &str) -> f64 {
     similarity_of_bytes(a, b)
 }
 
-/// The similarity of two texts, from 0 (no pair of adjacent bytes in common) to 1 (equal).
+/// The similarity of two texts: 0 if they have no pair of adjacent bytes in common, 1 if they are
+/// equal.
 pub fn similarity(a: &str, b: &str) -> f64 {
     if a == b {
         return 1.0;

@@ -1,8 +1,8 @@
-//! Normalizes one token: replaces the parts that a machine generated (ids, addresses, clock times)
-//! and keeps the meaningful parts.
+//! Normalizes one token, that is, a name, number or path without spaces: replaces the parts that a
+//! machine generated (ids, addresses, clock times) and keeps the meaningful parts.
 //!
-//! Normalizing too much is as bad as too little. A bare number always stays, so "12 errors" and
-//! "7 errors" differ.
+//! Replacing too much is as bad as replacing too little. A short number stays, so that "12 errors"
+//! and "7 errors" differ.
 
 use super::byte::{ByteKinds, prefix_len};
 
@@ -20,14 +20,16 @@ const MIN_TEMPORARY_SUFFIX_LEN: usize = 5;
 
 const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
-/// The kind of text a token is from. It determines which values are replaced by a placeholder.
+/// The kind of text that a token is from. It determines which values are replaced by a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
-    /// Keeps durations and positions, which are part of what the call asks for.
+    /// The arguments of a call. Durations and positions in a file stay, because they are part of
+    /// what the call asks for.
     Arguments,
-    /// Replaces durations, which differ each time.
+    /// The result of a call. Durations are replaced, because they differ each time.
     Result,
-    /// Replaces durations, positions and directories, which differ although the error is the same.
+    /// The text of an error. Durations, positions in a file and directories are replaced, because
+    /// they can differ although the error is the same.
     Error,
 }
 
@@ -63,8 +65,8 @@ pub(super) fn token_shape(text: &[u8]) -> (usize, Shape) {
 }
 
 impl Shape {
-    /// Whether a token with a digit may contain an id, a time or the like. This test is cheap; most
-    /// tokens are short numbers and names and fail it.
+    /// Whether a token that contains a digit may contain an id, a time or the like. This is a cheap
+    /// first test; most tokens are short numbers and names and do not pass it.
     pub(super) fn may_be_volatile(&self, token: &[u8]) -> bool {
         self.longest_hex_run >= MIN_ID_LEN
             || self.kinds.intersects(ByteKinds::COLON)
@@ -101,7 +103,7 @@ pub(super) fn write_token(token: &[u8], kinds: ByteKinds, text_kind: TextKind, o
 
 /// Appends one component of a path: a name, possibly followed by a line number (`main.rs:10`).
 fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
-    // `+0x2c` is an offset in a function and keeps its `+`; `0x2c` is an address.
+    // `+0x2c` in a stack trace is an offset in a function; its `+` is kept.
     let component = match component {
         [b'+', address @ ..] if address.starts_with(b"0x") => {
             out.push(b'+');
@@ -113,8 +115,8 @@ fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out:
         out.extend_from_slice(component);
         return;
     }
-    // A date in arguments may be a day that the call asks for; a date with a time is always a clock
-    // time.
+    // A date in arguments may be a day that the call asks for, and stays. A date with a time (more
+    // than 10 bytes) is a clock time, and is replaced in every kind of text.
     if is_date(component) && (text_kind != TextKind::Arguments || component.len() > 10) {
         out.push(PLACEHOLDER);
         return;
@@ -224,7 +226,7 @@ fn is_date(token: &[u8]) -> bool {
 }
 
 /// Whether a path component is a clock time such as `08:12:34`, with or without a fraction or time
-/// zone. In an error `12:34` counts too, because it may be a position.
+/// zone. In an error `12:34` counts too: it may be a line and column, which are also replaced.
 fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     const CLOCK: ByteKinds = ByteKinds::DIGIT
         .union(ByteKinds::COLON)

@@ -1,4 +1,5 @@
-//! Checkpoints: small, versioned, and refused when they cannot be read.
+//! Checkpoints (saved sessions) are small and have a version, and an engine refuses one that it
+//! cannot read.
 
 use midcourse_core::{
     Budget, CHECKPOINT_VERSION, Checkpoint, CheckpointError, Engine, parse_notation,
@@ -6,7 +7,8 @@ use midcourse_core::{
 
 use crate::replay::replay;
 
-/// A typical run of a coding agent, long enough to fill every list of recent items in the engine.
+/// An engine in the middle of a typical run of a coding agent. The run is long enough to fill every
+/// list of recent items in the engine.
 fn mid_run() -> Engine {
     let mut text = String::from("user: fix the failing tests\ndeadline 2h\n");
     for n in 0..200 {
@@ -60,7 +62,7 @@ fn a_damaged_checkpoint_never_causes_a_panic() {
     for at in 1..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
-        // The damaged checkpoint may still be readable; then later steps must not panic either.
+        // A damaged checkpoint may still be readable. Then the steps after it must not panic.
         let mut engine = Engine::shipped(Budget::default());
         if engine.restore(&damaged.into()).is_ok() {
             replay(&mut engine, &parse_notation("2x bash make !! error: x").unwrap());

@@ -64,7 +64,7 @@ fn each_classifier_applies_at_its_threshold_and_not_below() {
     applies(&SensitiveContentClassifier, "assistant: the Secret is safe", "assistant: hello");
 }
 
-/// A classifier with a fixed confidence; with 0 it does not apply.
+/// A classifier that always applies, with the given confidence; with confidence 0 it never applies.
 struct Sure(f64);
 
 impl Classifier for Sure {

@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// Requirements in the four seed documents together.
+/// The number of requirements on the page, from the four documents that midcourse began with.
 const REQUIREMENTS: usize = 191;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of the tables, without their headings, each as its cells.
+/// The rows of all tables on the page without the heading rows, each as a list of cells.
 fn rows(page: &str) -> Vec<Vec<&str>> {
     let is_heading = |cells: &[&str]| matches!(cells.first(), Some(&"requirement" | &"---"));
     page.lines()
@@ -21,7 +21,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// What is between backticks.
+/// The parts of a text that are between backticks.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -1,5 +1,4 @@
-//! Providers, classifiers and detectors may fail: they are skipped and reported, and the others
-//! still run.
+//! A provider, classifier or detector that fails is skipped and reported, and the others still run.
 
 use midcourse_core::{
     ClassificationResult, Classifier, DecisionPoint, Delivery, Detection, Engine, Failure,
@@ -48,7 +47,7 @@ impl Classifier for Fails {
     }
 }
 
-/// Delivers guidance when a classifier finds it relevant.
+/// A guidance provider with the given name that has guidance whenever the given classifier applies.
 struct Classified(Box<dyn Classifier>, &'static str);
 
 impl GuidanceProvider for Classified {
@@ -130,7 +129,7 @@ fn engine(fails: Fails) -> Engine {
 
 #[test]
 fn a_failing_provider_is_skipped_and_reported_and_the_others_still_run() {
-    // The panics below are expected; do not print their traces.
+    // The panics below are expected, so their traces are not printed.
     std::panic::set_hook(Box::new(|_| ()));
     for (fails, failure) in [
         (Fails::WithAPanic, Failure::Panic("oh no".into())),
@@ -142,7 +141,8 @@ fn a_failing_provider_is_skipped_and_reported_and_the_others_still_run() {
         for record in &records {
             detector_faults.extend(engine.step(record, None).faults);
         }
-        // The detector was reset after each panic, so each call of it was the first since a reset.
+        // The engine resets the detector after each panic, so the detector counts from 1 again and
+        // every fault says "run 1".
         assert_eq!(detector_faults.len(), records.len());
         assert_eq!(
             detector_faults[0].to_string(),

@@ -1,4 +1,4 @@
-//! Which providers deliver feedback: by name, trigger and order, as boxed providers and observers.
+//! Which providers and observers deliver feedback, depending on their names, triggers and order.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn fixed(name: &str) -> FeedbackProviderConfig {
     FeedbackProviderConfig::new(provider, every_call())
 }
 
-/// A session with the prompt `agent:main` after this many calls.
+/// A session with the prompt `agent:main` and `calls` tool calls.
 fn session(calls: u64) -> Session {
     let mut session = Session::new(TrajectoryAnalysisConfig::default(), "agent:main");
     for n in 0..calls {
@@ -117,7 +117,7 @@ fn a_second_observer_of_the_same_name_in_a_list_is_reported() {
         FeedbackTrigger::never(),
     );
     let context = ObserverContext::new(&session, &prompt, NOW);
-    // The first observer delivers, so the second is not called.
+    // The first observer delivers, so the second is not called and its name is not checked.
     assert!(run_observers(&observers, &context).faults.is_empty());
     let collected = run_observers([&never, &observers[0]], &context);
     assert!(collected.messages.is_empty());
@@ -197,7 +197,6 @@ fn feedback_with_an_empty_summary_is_not_delivered() {
     assert_eq!(providers_of(&collected), ["Fixed"]);
 }
 
-/// Reports how many calls there were.
 struct CallCounter;
 
 impl TrajectoryObserver for CallCounter {

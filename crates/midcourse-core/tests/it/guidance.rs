@@ -9,7 +9,7 @@ use midcourse_core::{
 
 const POINT: DecisionPoint = DecisionPoint::PreToolSelection;
 
-/// A provider whose guidance is its own name.
+/// A guidance provider that always applies, with its own name as the text.
 struct Named {
     name: &'static str,
     category: &'static str,
@@ -52,7 +52,7 @@ fn engine(providers: Vec<GuidanceProviderConfig>, delivery: DeliveryPolicy) -> E
     Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped())
 }
 
-/// The providers that deliver guidance at a point, in order.
+/// The names of the providers that deliver guidance at a decision point, in the order of delivery.
 fn delivering(mut engine: Engine, point: DecisionPoint) -> Vec<String> {
     let record = TrajectoryRecord::new(0, Timestamp::default(), TrajectoryPayload::TurnStarted);
     let step = engine.step(&record, Some(point));
@@ -108,11 +108,13 @@ fn a_provider_delivers_only_at_its_decision_points() {
     }
 }
 
-/// The turns in which a provider delivers, evaluated three times a turn.
+/// The numbers of the turns in which a provider delivers during a run of six turns, one number for
+/// each message.
 fn turns_of(config: GuidanceProviderConfig) -> Vec<u64> {
     let mut engine = engine(vec![config], DeliveryPolicy::default());
     let mut turns = Vec::new();
-    // A call is three records, so the provider is evaluated three times per call.
+    // Each turn is one call and has three records. The provider is asked after every record, so it
+    // can deliver up to three times per turn.
     for record in parse_notation("6x bash ls -> a").unwrap() {
         for _ in engine.step(&record, Some(POINT)).deliveries {
             turns.push(engine.trajectory().turn_count());

@@ -1,5 +1,5 @@
-//! A run that is launched again: budgets count from the new launch, and shadow deliveries are
-//! forgotten.
+//! A run that is launched again, that is, continued by another `midcourse run`. Budgets count from
+//! the new launch, and messages that were only recorded in shadow mode are forgotten.
 
 use midcourse_core::{
     Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Mode, Prompt,
@@ -9,7 +9,7 @@ use midcourse_core::{
 
 use crate::replay::{Message, replay};
 
-/// Records from the notation, where `prompt launch` stands for a new launch.
+/// Parses the notation. A line `prompt launch` becomes the record with which a new launch begins.
 fn records(notation: &str) -> Vec<TrajectoryRecord> {
     let mut records = parse_notation(notation).unwrap();
     for record in &mut records {
@@ -20,7 +20,7 @@ fn records(notation: &str) -> Vec<TrajectoryRecord> {
     records
 }
 
-/// The first sentence of each message, after the number of calls before the message.
+/// Each message as `N: sentence`: the number of calls before the message, and its first sentence.
 fn sentences(messages: &[Message]) -> Vec<String> {
     let sentence = |text: &str| text.lines().find(|line| line.ends_with('.')).map(str::to_owned);
     messages
@@ -59,7 +59,8 @@ fn a_budget_of_calls_counts_from_the_latest_launch() {
     );
 }
 
-/// The messages after the host reports this payload and a call.
+/// Feeds `payload` and then the end of a call to the engine. Returns the third line of each message
+/// after that, which is the line below the heading and an empty line.
 fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> Vec<String> {
     let at = Timestamp::from_unix_ms(seq);
     engine.step(&TrajectoryRecord::new(seq, at, payload), None);
@@ -105,7 +106,8 @@ fn budgets_of_tokens_and_cost_count_from_the_latest_launch() {
     );
 }
 
-/// Replays a run that is in shadow mode until its first launch record, and live after it.
+/// Replays a run that is in shadow mode until its first launch record, and live after it. Returns
+/// the messages of the two parts.
 fn first_in_shadow(engine: impl Fn() -> Engine, notation: &str) -> (Vec<Message>, Vec<Message>) {
     let records = records(notation);
     let is_launch = |record: &TrajectoryRecord| record.payload.kind() == "config_applied";
@@ -133,7 +135,8 @@ fn shadow_deliveries_are_repeated_after_the_next_launch() {
         let causes = messages.iter().filter_map(|message| message.why.clone());
         causes.map(|(cause, rung)| (cause.split(':').next().unwrap().to_owned(), rung)).collect()
     };
-    // In shadow mode messages are counted per cause, as they would be live.
+    // Both parts begin with the first message about each cause: the messages in shadow mode did not
+    // reach the agent, so they do not count after the launch.
     let first = [("deadline".to_owned(), 1), ("repeated_error".to_owned(), 1)];
     assert_eq!(causes(&in_shadow), first);
     assert_eq!(causes(&messages), first);

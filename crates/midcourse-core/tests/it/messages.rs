@@ -1,5 +1,4 @@
-//! Messages as data: how they are built by hand, truncated to their limits, rendered, and read from
-//! JSON.
+//! How messages are built, cut to their maximum length, rendered as text, and read from JSON.
 
 use midcourse_core::{
     Assessment, ClassificationResult, Feedback, GuidanceInjection, InvalidConfidence,

@@ -1,4 +1,4 @@
-//! Records that are written as notation and parsed again are the same.
+//! Writing records in the text notation of the tests and parsing them again gives the same records.
 
 use midcourse_core::{TrajectoryRecord, parse_notation, write_notation};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn line() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn parsing_written_notation_gives_the_same_records(lines in prop::collection::vec(line(), 0..12)) {
-        // Random text may form an invalid line; such lines are left out.
+        // A random line may not be valid notation; invalid lines are left out.
         let lines: Vec<_> =
             lines.into_iter().filter(|line| parse_notation(line).is_ok()).collect();
         let records: Vec<TrajectoryRecord> = parse_notation(&lines.join("\n")).unwrap();

@@ -72,7 +72,8 @@ fn the_latest_feedback_of_a_prompt_is_kept_however_much_another_prompt_gets() {
     assert_eq!(session.slice::<Feedback>().latest().unwrap().summary(), "Number 19.");
 }
 
-/// Which provider delivers after which call.
+/// Feeds the records to the engine. Returns, for each delivery, the number of calls before it and
+/// the name of the provider.
 fn deliveries(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<(u64, String)> {
     let mut deliveries = Vec::new();
     for record in records {
@@ -106,7 +107,8 @@ fn an_engine_switches_to_the_prompt_that_a_record_names() {
     let mut both = engine().with_prompt(prompt("second", "B"));
     assert_eq!(deliveries(&mut both, &records), expected("B"));
     assert_eq!(both.prompt().name(), "agent:first");
-    // If no prompt has that name, the providers stay the same, and their triggers count anew.
+    // This engine has no prompt `agent:second`. It keeps the provider A of `agent:first`, but the
+    // trigger counts the calls of each prompt name separately.
     assert_eq!(deliveries(&mut engine(), &records), expected("A"));
 }
 

@@ -1,4 +1,4 @@
-//! Properties that hold for every run, checked on random ones.
+//! Properties of the engine that hold for every run, checked on random runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use crate::model::{Counts, INJECTED_TEXT, RandomEvent, count, random_run, records, tool_name};
 use crate::replay::{Message, replay, step, with_free_seqs};
 
-/// An engine with every built-in provider, so that several have messages about the same cause.
+/// An engine with every built-in provider, so that several providers have a message about the same
+/// loop or error.
 fn all_providers() -> Engine {
     let trigger = |n| FeedbackTrigger::every_n_calls(n).unwrap();
     let template = midcourse_core::shipped_template(Budget::default().with_calls(30).unwrap())
@@ -69,7 +70,8 @@ proptest! {
         let all_providers = || all_providers().with_mode(mode);
         let (mut straight, mut resumed) = (all_providers(), all_providers());
         for (index, record) in records.iter().enumerate() {
-            // Save and restore the engine, as hooks do: each is a new process.
+            // Continue with a new engine that is restored from a checkpoint. Hooks do this at every
+            // event, because each hook is a new process.
             if index % every == 0 {
                 let saved = resumed.checkpoint().unwrap();
                 resumed = all_providers();
@@ -82,7 +84,8 @@ proptest! {
 
     #[test]
     fn a_checkpoint_equals_the_fold_of_the_stored_records(run in random_run(30), mode in modes()) {
-        // Run live, storing outcomes and deliveries among the other records.
+        // Process the run event by event, and store the engine's own records (about its messages
+        // and what followed them) among the others.
         let (mut live, mut stored) = (all_providers().with_mode(mode), Vec::new());
         for mut record in records(&run) {
             record.seq = stored.len() as u64;
@@ -90,7 +93,8 @@ proptest! {
             stored.push(record);
             stored.extend(step.records);
         }
-        // Fold the stored records again, after converting them to JSON and back.
+        // Compute the session again, from the stored records after converting them to JSON and
+        // back.
         let mut folded = all_providers();
         for record in &stored {
             let json = serde_json::to_string(record).unwrap();
@@ -114,8 +118,9 @@ proptest! {
         run in random_run(30),
         next in random_run(30),
     ) {
-        // `Resume` ends the wait for feedback on the latest call. Otherwise only `silent` could
-        // still deliver it: a call gets one feedback, and in shadow mode it already had one.
+        // A call gets at most one feedback. At the end of `run`, `shadow` may have used it up for
+        // the latest call, but `silent` has not, so `silent` could deliver one more message than
+        // `live`. After `Resume` no engine delivers feedback about an earlier call.
         let run = [run, vec![(1, RandomEvent::Resume)]].concat();
         let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());
@@ -135,7 +140,8 @@ proptest! {
             if !message.text.starts_with('[') {
                 prop_assert!((1..=500).contains(&message.text.chars().count()));
             }
-            // A message may contain a safe name from the run, but such a name has no spaces.
+            // A message may contain names of tools and files from the run, but only with their
+            // spaces removed, so it cannot contain the injected text, which has spaces.
             prop_assert!(!message.text.contains(INJECTED_TEXT), "{}", message.text);
         }
     }
@@ -244,21 +250,22 @@ proptest! {
         calls in prop::collection::vec(1..6_u32, 1..4),
         seconds in prop::option::of(1..300_u32),
     ) {
-        // The test's own model keeps the time of each provider's latest delivery, and expects the
-        // first provider that is due to deliver.
+        // The test computes itself which provider is due: it keeps the call and the time of each
+        // provider's latest delivery, and expects that the first provider that is due delivers.
         let mut template = PromptTemplate::new("a", "b").unwrap();
         for (index, n) in calls.iter().enumerate() {
             let mut trigger = FeedbackTrigger::every_n_calls(*n).unwrap();
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // The brackets are dropped when the name is rendered, which must not change when the
-            // provider is due.
+            // A message shows the name of the provider without brackets. That must not change when
+            // the provider is due.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
         let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::default());
-        // Triggers count per prompt, which this model does not do, so prompt switches are left out.
+        // The engine counts calls per prompt, but this test does not, so records that switch the
+        // prompt are left out.
         let records: Vec<_> = records(&run)
             .into_iter()
             .filter(|r| !matches!(r.payload, TrajectoryPayload::ConfigApplied { .. }))
@@ -270,7 +277,8 @@ proptest! {
             let messages = step(&mut engine, record);
             let count = engine.trajectory().tool_call_count();
             let mut expected = None;
-            // A call gets at most one feedback, and only before the next event begins.
+            // A call gets at most one feedback, and none after a new call, turn or message, or
+            // after the run was resumed or has ended.
             awaits_feedback = count > before
                 || (awaits_feedback
                     && !matches!(
@@ -294,7 +302,7 @@ proptest! {
                     by_calls || by_time
                 });
                 if let Some(index) = expected {
-                    // A clock that steps back does not move the latest delivery into the past.
+                    // If the clock was set back, the time of the latest delivery stays as it was.
                     awaits_feedback = false;
                     let before = latest.get(&index).map_or(record.at(), |(_, at)| *at);
                     latest.insert(index, (count, record.at().max(before)));
@@ -372,8 +380,7 @@ proptest! {
 
 #[test]
 fn random_runs_lead_to_every_kind_of_message() {
-    // Checks that the random runs cause messages at all: otherwise the properties would prove
-    // nothing.
+    // The properties above would prove nothing if the random runs caused no messages.
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();

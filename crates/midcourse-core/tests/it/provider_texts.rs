@@ -19,7 +19,7 @@ fn template() -> PromptTemplate {
     PromptTemplate::new("agent", "main").unwrap()
 }
 
-/// The deadline observer's assessment with this many seconds left.
+/// The message of the deadline observer if this many seconds are left until the deadline.
 fn deadline_assessment(seconds_left: f64) -> String {
     let start = Timestamp::from_unix_ms(1_000_000);
     let left = std::time::Duration::from_secs_f64(seconds_left);
@@ -61,7 +61,8 @@ fn the_deadline_observer_reports_the_remaining_time() {
     assert!(deadline_assessment(1.0).contains("You have 1 second remaining."));
 }
 
-/// The feedback of one provider during a trajectory, each text after the number of calls so far.
+/// The feedback of one provider during a run, each as `call N: text`, where N is the number of
+/// calls so far.
 fn feedback_on(
     provider: impl FeedbackProvider + 'static,
     trigger: FeedbackTrigger,
@@ -90,8 +91,8 @@ fn feedback_about_the_deadline_is_repeated_only_with_a_new_text() {
     );
     assert_eq!(
         messages,
-        // At the second call, 30 seconds have not passed yet; at the third, the text would be the
-        // same.
+        // No message at the second call: 30 seconds have not passed since the first. No message at
+        // the third: it would have the same text as the first.
         ["call 1: [Feedback - Deadline]\n\nYou have 8 minutes remaining."]
     );
 }
@@ -116,7 +117,8 @@ fn a_fixed_text_is_delivered_once_for_each_new_file() {
         ",
     );
     let text = "[Feedback - Report]\n\nThe report exists. Please check its numbers.";
-    // The feedback is added to the result of the latest call.
+    // The feedback comes at once when the file is created, with the number of the latest call. The
+    // second `file out/report.md` is not a new file.
     assert_eq!(messages, [format!("call 2: {text}"), format!("call 5: {text}")]);
 }
 
@@ -187,7 +189,8 @@ fn a_budget_is_reported_at_50_80_95_and_100_percent() {
     );
 }
 
-/// The guidance of one provider during a trajectory, each text after the number of calls so far.
+/// The guidance of one provider during a run, each as `call N: text`, where N is the number of
+/// calls so far.
 fn guidance_on(provider: impl GuidanceProvider + 'static, notation: &str) -> Vec<String> {
     let template =
         template().with_guidance_provider(GuidanceProviderConfig::new(provider)).unwrap();
@@ -208,7 +211,8 @@ fn three_consecutive_errors_bring_the_diagnostic_signal() {
             "call 3: Found 3 new console errors. Use the view_logs tool to examine before continuing."
         ]
     );
-    // A tool that is not configured is only named if the run has used it.
+    // This provider is not configured with a tool. Its text names a tool for reading errors only if
+    // the agent has used that tool in the run.
     assert_eq!(
         guidance_on(DiagnosticSignalProvider::default(), three),
         ["call 3: Found 3 new console errors. Examine them before continuing."]
@@ -230,7 +234,8 @@ fn three_rounds_of_a_cycle_bring_the_doom_loop_message() {
                 the planning tool to reassess strategy.";
     let cycle = "3x {\nread a -> the text of file a\nread b -> the text of file b\n}";
     assert_eq!(guidance_on(DoomLoopDetector::default(), cycle), [format!("call 6: {text}")]);
-    // By default a cycle has at least two calls; the same call six times is such a cycle.
+    // By default a cycle has at least two calls. The same call six times is a cycle of two equal
+    // calls that occurs three times.
     let single = "6x read a -> the text of file a";
     assert_eq!(guidance_on(DoomLoopDetector::default(), single), [format!("call 6: {text}")]);
 }
@@ -329,7 +334,6 @@ fn a_doom_loop_detector_can_need_fewer_repetitions_than_the_analysis() {
 
 #[test]
 fn a_later_message_does_not_refer_to_one_that_another_provider_delivered() {
-    // A template with two guidance providers, and a run with ten identical failures.
     let diagnostic = GuidanceProviderConfig::new(DiagnosticSignalProvider::new(3).unwrap());
     let doom_loop = DoomLoopDetector::default().with_window_size(5).unwrap();
     let template = template()

@@ -1,4 +1,4 @@
-//! Records keep the wire format that other tools read and write.
+//! Records are stored in a JSON format that other tools read and write too. It must not change.
 
 use midcourse_core::{
     AgentMessage, GapReason, RunIdentity, RunOutcome, TRAJECTORY_SCHEMA_VERSION, Timestamp,
@@ -6,7 +6,8 @@ use midcourse_core::{
 };
 use serde_json::{Value, json};
 
-/// One record of every kind and shape, written by clark-agent 0.4 itself.
+/// One record of every kind and shape, written by clark-agent 0.4, another tool that uses the
+/// format.
 const CLARK_AGENT: &str = include_str!("../../testdata/clark-agent-0.4.jsonl");
 
 #[test]

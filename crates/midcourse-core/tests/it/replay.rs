@@ -1,4 +1,5 @@
-//! Replays a trajectory and lists its messages; also tests the messages of the shipped engine.
+//! Replays a run and lists the messages of the engine, for other tests too. Also tests the messages
+//! of the engine in its default configuration, which is called "shipped".
 
 use midcourse_core::{
     Budget, DecisionPoint, Delivery, Engine, TrajectoryRecord, parse_notation, write_notation,
@@ -9,11 +10,11 @@ use midcourse_core::{
 pub(crate) struct Message {
     /// The number of calls before the message.
     pub(crate) call: u64,
-    /// The seq of the record after which the message was delivered.
+    /// The sequence number of the record after which the message was delivered.
     pub(crate) seq: u64,
-    /// The name of the provider.
     pub(crate) provider: String,
-    /// The cause, and the number of the message in the series about it; `None` if it has no cause.
+    /// The cause, such as a loop or an error, and the number of the message in the series of
+    /// messages about this cause, from 1. `None` if the message is not about a cause.
     pub(crate) why: Option<(String, u8)>,
     pub(crate) text: String,
 }
@@ -24,7 +25,8 @@ pub(crate) fn with_free_seqs(record: &TrajectoryRecord) -> TrajectoryRecord {
     TrajectoryRecord { seq: record.seq * 10, ..record.clone() }
 }
 
-/// Shows one record to the engine, with a decision point before the model selects tools.
+/// Feeds one record to the engine and returns the messages that the engine delivers after it. The
+/// decision point is the one before the model selects a tool.
 pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Message> {
     let step = engine.step(&with_free_seqs(record), Some(DecisionPoint::PreToolSelection));
     let call = engine.trajectory().tool_call_count();
@@ -38,12 +40,13 @@ pub(crate) fn step(engine: &mut Engine, record: &TrajectoryRecord) -> Vec<Messag
     step.deliveries.iter().map(message).collect()
 }
 
-/// All messages of a trajectory.
+/// Feeds all records to the engine and returns the messages that the engine delivers.
 pub(crate) fn replay(engine: &mut Engine, records: &[TrajectoryRecord]) -> Vec<Message> {
     records.iter().flat_map(|record| step(engine, record)).collect()
 }
 
-/// All messages of the shipped engine, one `call N: text` per line.
+/// All messages of the shipped engine for a run, one `call N: text` per line, where N is the number
+/// of calls so far.
 pub(crate) fn shipped(notation: &str) -> String {
     let records = parse_notation(notation).unwrap();
     let messages = replay(&mut Engine::shipped(Budget::default()), &records);

@@ -1,5 +1,5 @@
-//! Sessions that get calls instead of records, sessions without reported turns, and sessions whose
-//! detectors change between checkpoints.
+//! Sessions (the engine's state of a run) in special cases: calls are dispatched without records,
+//! the host does not report turns, or the detectors change between two checkpoints.
 
 use midcourse_core::{
     Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
@@ -28,7 +28,7 @@ fn feedback_on_dispatched_calls_climbs_the_ladder() {
         let id = CallId::from(format!("c{n}"));
         let args = json!({"command": "make"});
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
-        // A call that is reported twice counts once.
+        // Report the same call a second time: it still counts once.
         session.dispatch(ToolInvoked::new(&id, "bash", &args, "error: x", true, at(n)));
         let context = FeedbackContext::new(&session, &prompt, at(n));
         for feedback in collect_feedback(&context).messages {
@@ -73,7 +73,8 @@ fn parallel_calls_are_one_turn_if_the_host_marks_no_turns() {
     }
     assert_eq!(engine.trajectory().turn_count(), 1);
     assert!(engine.trajectory().patterns().is_empty());
-    // A call whose end is never reported does not make the rest of the run one turn.
+    // Calls that run at the same time count as one turn. The end of `lost` is never reported, but
+    // the calls after it still count as turns of their own.
     for id in ["lost", "e"] {
         step(&mut engine, started(id));
     }
@@ -86,7 +87,7 @@ fn parallel_calls_are_one_turn_if_the_host_marks_no_turns() {
     assert_eq!(engine.trajectory().pending_tool_calls().count(), 1);
 }
 
-/// Reports a pattern at every call.
+/// A detector with the given name that reports a pattern at every call.
 struct Always(&'static str);
 
 impl PatternDetector for Always {

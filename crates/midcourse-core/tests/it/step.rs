@@ -7,7 +7,8 @@ use midcourse_core::{
 
 const POINT: Option<DecisionPoint> = Some(DecisionPoint::PreToolSelection);
 
-/// The records of a child run, with free seqs between them for the engine's own records.
+/// The records of a child run (the run of a subagent). Sequence numbers between them are free for
+/// the engine's own records.
 fn records(notation: &str) -> Vec<TrajectoryRecord> {
     let mut run = RunIdentity::root("child");
     run.parent_run_id = Some("parent".into());

@@ -1,12 +1,12 @@
-//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, what the core
-//! depends on, and how long files are.
+//! Checks what ARCHITECTURE.md promises about this crate: which modules use which other modules,
+//! which crates it depends on, and how long its files are.
 
 use std::fs;
 use std::path::Path;
 
 use tidy::{ModuleGraph, check_files, rust_files};
 
-/// The core is pure: it depends on these crates and on no others.
+/// This crate depends on these crates and on no others.
 const DEPENDENCIES: [&str; 9] = [
     "compact_str",
     "memchr",
@@ -19,7 +19,8 @@ const DEPENDENCIES: [&str; 9] = [
     "xxhash-rust",
 ];
 
-/// Code that would read a clock, a file, the environment or the network, or start a runtime.
+/// Code that this crate must not contain, because it would print, start a thread or an async
+/// runtime, or use a clock, a file, the environment or the network.
 const FORBIDDEN: [&str; 12] = [
     "std::fs",
     "std::net",

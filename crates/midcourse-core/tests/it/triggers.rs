@@ -1,4 +1,4 @@
-//! When a feedback provider is due.
+//! When a trigger makes a feedback provider due, that is, allows it to deliver.
 
 use midcourse_core::{
     Feedback, FeedbackContext, FeedbackProviderConfig, FeedbackTrigger, Prompt, PromptTemplate,
@@ -12,7 +12,7 @@ fn after_ms(ms: u64) -> Timestamp {
     Timestamp::from_unix_ms(START.unix_ms() + ms)
 }
 
-/// A session with one provider that is evaluated by a trigger.
+/// A session, and a prompt with one provider that has the trigger under test.
 struct Case {
     session: Session,
     prompt: Prompt,
@@ -36,7 +36,7 @@ impl Case {
         self
     }
 
-    /// The agent got feedback of the provider after the latest call.
+    /// Tells the session that the provider delivered feedback at this time.
     fn with_feedback(mut self, at: Timestamp) -> Self {
         self.session.dispatch(Feedback::new("Fixed", "Text.").with_timestamp(at));
         self

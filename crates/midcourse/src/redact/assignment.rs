@@ -1,8 +1,8 @@
 //! Secrets after a label: in assignments, fields, headers, flags and XML elements.
 //!
-//! `Label` says which kind of value to expect, and `Value` whether the value looks like that kind.
-//! This module finds both, and knows the places where an expression, a name or a path is more
-//! likely than a secret.
+//! A label is a name before a value, such as `password` in `password = "…"`. `Label` says which
+//! kind of value to expect, and `Value` whether the value looks like that kind. This module finds
+//! both, and knows the places where an expression, a name or a path is more likely than a secret.
 
 use super::bytes::{count_distinct, is_base64_byte, is_token_byte, prefix_len};
 use super::false_positives::is_object_name;
@@ -17,7 +17,8 @@ const MAX_TYPE_LEN: usize = 40;
 
 const MAX_FLAG_LEN: usize = 48;
 
-/// The secret after the `=`, `:` or `>` at `operator`.
+/// The secret after the `=`, `:` or `>` at `operator`; `None` if the name before the operator is
+/// not the label of a secret, or if the value does not look like a secret.
 pub(super) fn find_assigned(view: View<'_>, operator: usize) -> Option<SecretSpan> {
     // This is the second colon of a path such as `Token::New`, not an operator.
     if view.byte(operator) == Some(b':') && view.before(operator).ends_with(b":") {
@@ -30,7 +31,7 @@ pub(super) fn find_assigned(view: View<'_>, operator: usize) -> Option<SecretSpa
     };
     let label = Label::before_operator(view, operator)?;
     let kind = label.kind()?;
-    // The word is the last part of a longer name and not a label:
+    // What looks like a label is the last part of a longer name:
     // `arn:aws:secretsmanager:…:secret:name`, `"AWS::IAM::AccessKey": …`.
     if label.before.ends_with(b":") {
         return None;
@@ -81,7 +82,7 @@ pub(super) fn find_flag(view: View<'_>, dash: usize) -> Option<SecretSpan> {
     passphrase(value, SecretKind::LabelledSecret).filter(|_| expected == Expected::Password)
 }
 
-/// The quoted value after a type annotation: `: &str = "…"`.
+/// The quoted value after a type annotation that begins at `start`: `&str = "…"`.
 fn value_after_type(view: View<'_>, start: usize) -> Option<Value<'_>> {
     let is_type_byte = |byte: u8| {
         byte.is_ascii_alphanumeric()
@@ -176,7 +177,7 @@ impl Assignment<'_> {
     fn accepts_words(&self, label_kind: LabelKind) -> bool {
         let name = self.label.name;
         let is_secret = match label_kind {
-            // `PWD` and `OLDPWD` are the working directory and the previous one.
+            // `PWD` and `OLDPWD` are the current and the previous working directory.
             LabelKind::Password => !matches!(name, b"PWD" | b"OLDPWD"),
             LabelKind::Token => name.ends_with(b"TOKEN") || name.ends_with(b"SECRET"),
             _ => false,
@@ -209,7 +210,7 @@ fn is_path_or_qualified_name(value: &[u8]) -> bool {
     !value.starts_with(b"base64:") && value.iter().any(|byte| matches!(byte, b'/' | b':'))
 }
 
-/// The AWS or Azure key at `start`: Base64 of a known length.
+/// The AWS or Azure key at `start`: 40 bytes of Base64 for AWS, 40 to 127 for Azure.
 fn find_cloud_key(view: View<'_>, label_kind: LabelKind, start: usize) -> Option<SecretSpan> {
     let len = prefix_len(view.ahead_up_to(start, 128), is_base64_byte);
     let (is_key, kind) = match label_kind {

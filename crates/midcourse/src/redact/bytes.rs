@@ -1,6 +1,6 @@
-//! Byte classes and searches in byte strings that several rules share.
+//! Byte classes and searches in byte strings, which several rules use.
 //!
-//! Nothing here knows what a secret is. All functions accept any bytes, also invalid UTF-8.
+//! All functions accept any bytes, also invalid UTF-8.
 
 /// Whether a byte can be part of a token. `-` counts, so that no token starts at the `sk-` in
 /// `task-force`.
@@ -43,7 +43,8 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-/// The number of different bytes. Only the lower seven bits of each byte are compared.
+/// The number of different bytes. Only the lower seven bits of each byte are compared, so the
+/// number is exact for ASCII and may be too low for other text.
 pub(super) fn count_distinct(bytes: &[u8]) -> u32 {
     let set = bytes.iter().fold(0_u128, |set, byte| set | 1 << (byte & 0x7f));
     set.count_ones()

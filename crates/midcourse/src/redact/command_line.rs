@@ -1,7 +1,8 @@
 //! Passwords in command lines (`curl -u`, `sshpass -p`, `mysql -p`) and in a `.netrc`.
 //!
 //! In these places any text is a password, whatever it looks like, unless it is a placeholder or a
-//! variable. The rules search a bounded part of the command line for the command's name.
+//! variable. To find out which command an argument belongs to, the rules look back a bounded number
+//! of bytes.
 
 use super::bytes::{last_bytes, matching_suffix, prefix_len, suffix_len};
 use super::false_positives::{contains_placeholder, is_placeholder_password};
@@ -17,10 +18,11 @@ const MAX_COMMAND_DISTANCE: usize = 256;
 /// How many bytes of a password are examined to see whether it is a placeholder.
 const SAMPLE_LEN: usize = 64;
 
-/// The closing quote of a password must be within this many bytes.
+/// The longest password in quotes, in bytes. If its closing quote is further away, it is no
+/// password.
 const MAX_QUOTED_LEN: usize = 256;
 
-/// The most spaces accepted between two arguments.
+/// The most spaces that may be between a flag and its value.
 const MAX_SPACES: usize = 4;
 
 /// The password after the colon at `colon`: `curl -u user:…`.
@@ -84,7 +86,7 @@ fn is_find_predicate(flag: &[u8]) -> bool {
 }
 
 /// The password in a `.netrc` line `machine … login … password …`; `space` is the position of the
-/// space before it.
+/// space before the password itself.
 pub(super) fn find_netrc_password(view: View<'_>, space: usize) -> Option<SecretSpan> {
     let before = view.before(space).strip_suffix(b"password")?;
     before.last().filter(|byte| byte.is_ascii_whitespace())?;

@@ -1,5 +1,5 @@
-//! Values at the place of a secret that are not secret: placeholders, paths, expressions, digests,
-//! and names of secrets.
+//! Recognises values that are where a secret could be but are not secret: placeholders, paths,
+//! expressions, digests, and names of secrets.
 //!
 //! The rules call these functions for a bounded sample of each value that otherwise looks secret.
 
@@ -92,7 +92,7 @@ pub(super) const fn is_date(value: &[u8]) -> bool {
     matches!(value, [b'1' | b'2', b'0' | b'9', _, _, b'-', _, _, b'-', ..])
 }
 
-/// Whether a value without capitals contains a word such as `test` or `pass`: `testpass123`.
+/// Whether a value has no capitals and contains a word such as `test` or `pass`: `testpass123`.
 pub(super) fn contains_descriptive_word(value: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] = [
         b"pass", b"pwd", b"secret", b"token", b"test", b"user", b"admin", b"key", b"demo", b"hash",
@@ -101,7 +101,8 @@ pub(super) fn contains_descriptive_word(value: &[u8]) -> bool {
     !value.iter().any(u8::is_ascii_uppercase) && WORDS.iter().any(|word| contains(value, word))
 }
 
-/// Whether a value is the name of a Kubernetes object: words and a short hash, `my-tls-5f6d7a`.
+/// Whether a value looks like the name of a Kubernetes object: words, then a short hash, as in
+/// `my-tls-5f6d7a`.
 pub(super) fn is_object_name(value: &[u8]) -> bool {
     const MAX_HASH_LEN: usize = 10;
     let is_hash = |part: &[u8]| {

@@ -2,7 +2,8 @@
 //! Base64-encoded logins.
 //!
 //! `assignment` calls these rules when the label before the value is the name of such a header or
-//! field. They examine only a sample of bounded length; a secret is then redacted to its end.
+//! field. To decide whether a value is a secret, they examine only its first bytes; a secret is
+//! then redacted to its end.
 
 use super::bytes::{count_distinct, is_base64_byte, is_credential_byte, is_token_byte, prefix_len};
 use super::false_positives::contains_placeholder;
@@ -17,13 +18,14 @@ const SAMPLE_LEN: usize = 64;
 /// How many bytes of a header are searched for a secret cookie.
 const COOKIES_SAMPLE_LEN: usize = 256;
 
-/// The longest name of a first cookie that is kept. Every token is longer, so a secret that stands
-/// in the place of the name is still redacted.
+/// The name of the first cookie in a header is kept if it has at most this many bytes. Every token
+/// that other rules find is longer, so a token in the place of the name is not kept.
 const MAX_KEPT_NAME_LEN: usize = 11;
 
 const MIN_LOGIN_LEN: usize = 16;
 
-/// The minimum length of a credential after a scheme such as `Bearer`, and without a scheme.
+/// The minimum length of a credential after a scheme such as `Bearer`, and of a credential without
+/// a scheme, in bytes.
 const MIN_CREDENTIAL_LEN: usize = 8;
 const MIN_BARE_CREDENTIAL_LEN: usize = 16;
 
@@ -46,9 +48,10 @@ pub(super) fn find_credential(view: View<'_>, start: usize) -> Option<SecretSpan
         || word.eq_ignore_ascii_case(b"basic") && has(u8::is_ascii_lowercase) && capitals > 1;
     let min_len = if is_scheme { MIN_CREDENTIAL_LEN } else { MIN_BARE_CREDENTIAL_LEN };
     let next = view.byte(start + sample.len());
-    // The word is an authentication scheme that is not in `SCHEMES`, followed by its parameters.
+    // A space after the first word means that this word is an authentication scheme that is not in
+    // `SCHEMES`, and that its parameters follow.
     let is_other_scheme = !is_scheme && next == Some(b' ');
-    // The word is program code: a call, an index or a template follows it.
+    // A bracket or `$` means that the word is part of program code: a call, an index or a template.
     let is_expression = matches!(next, Some(b'(' | b'[' | b'{' | b'$' | b'<'));
     if sample.len() < min_len
         || !looks_generated

@@ -6,6 +6,9 @@
 macro_rules! secret_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
         /// A kind of secret, recognised by its format or by the label before it.
+        ///
+        /// The description of a kind shows what its secrets look like. In `ghp_…`, the `…` stands
+        /// for the characters that differ from secret to secret.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum SecretKind {
             $($(#[$doc])* $kind,)+
@@ -28,7 +31,8 @@ macro_rules! secret_kinds {
 secret_kinds! {
     /// The id of an AWS access key: `AKIA…`, `ASIA…`.
     AwsAccessKey = "aws_access_key",
-    /// Forty characters after a label such as `aws_secret_access_key`.
+    /// The secret part of an AWS access key: forty characters after a label such as
+    /// `aws_secret_access_key`.
     AwsSecretKey = "aws_secret_key",
     /// `AIza…`.
     GoogleApiKey = "google_api_key",
@@ -96,13 +100,13 @@ secret_kinds! {
     ApiKeyHeader = "api_key_header",
     /// The values of a `Cookie` or `Set-Cookie` header.
     Cookie = "cookie",
-    /// The password in a URL.
+    /// The password in a URL: `postgres://user:…@host`.
     UrlPassword = "url_password",
-    /// The password in a connection string.
+    /// The password in a connection string: `Server=db;Password=…;`.
     ConnectionPassword = "connection_password",
     /// A value whose label says that it is a password, a secret or a token.
     LabelledSecret = "labelled_secret",
-    /// A token with a prefix that the user configured.
+    /// A token with a prefix that was added with `Redaction::with_prefix`.
     CustomPrefix = "custom_prefix",
 }
 
@@ -127,7 +131,7 @@ impl SecretKinds {
     pub(super) const NONE: Self = Self(0);
     pub(super) const ALL: Self = Self((1 << SecretKind::ALL.len()) - 1);
 
-    /// Whether secrets of this kind are in the set.
+    /// Whether the set contains this kind.
     pub const fn contains(self, kind: SecretKind) -> bool {
         self.0 & Self::bit(kind) != 0
     }

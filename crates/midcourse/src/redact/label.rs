@@ -2,13 +2,13 @@
 //!
 //! A label is the name of a variable, a field, a header, a flag or an XML element. Case and
 //! separators do not matter: `db_password`, `DB-PASSWORD`, `dbPassword` and `"db.password"` are
-//! equal. Only the end of the name counts: neither `password_hint` nor `public_key` is the label of
-//! a secret.
+//! equal. The end of the name decides: `db_password` is the label of a secret, `password_hint` is
+//! not.
 
 use super::bytes::{last_bytes, matching_suffix, suffix_len};
 use super::view::View;
 
-/// The longest part of a label that is examined, in bytes from its end.
+/// How many bytes at the end of a label are examined.
 const MAX_LABEL_LEN: usize = 64;
 
 /// The most spaces between a label and the operator after it, and the most backslashes before
@@ -24,7 +24,7 @@ pub(super) enum LabelKind {
     AzureKey,
     Authorization,
     ApiKeyHeader,
-    /// The signature of a signed URL.
+    /// The signature in a signed URL: `?sig=…`.
     Signature,
     Cookie,
     SetCookie,
@@ -101,14 +101,14 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"idempotencykey", None),
 ];
 
-/// The last two bytes of every label in `LABEL_ENDS` whose value is a secret.
+/// The last two bytes, in lower case, of every label for which `label_kind` returns a kind.
 const LAST_TWO_BYTES: [&[u8; 2]; 13] =
     [b"al", b"en", b"et", b"ey", b"ie", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"th", b"wd"];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     pub(super) name: &'a [u8],
-    /// The text before the label, from the end of the last secret on.
+    /// The text before the label, back to the end of the last secret that was found.
     pub(super) before: &'a [u8],
     /// Whether there is space between the label and the operator.
     pub(super) is_spaced: bool,
@@ -166,8 +166,8 @@ impl<'a> Label<'a> {
 
 /// What a name says about its value; `None` if it is not the label of a secret.
 pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
-    // Most labels in a text are not for secrets, so they are sorted out first by their last two
-    // bytes.
+    // Most labels in a text are not for secrets. The last two bytes are a cheap test that rejects
+    // most of these.
     let [.., second_last, last] = name else { return None };
     let last_two = [second_last.to_ascii_lowercase(), last.to_ascii_lowercase()];
     if !LAST_TWO_BYTES.contains(&&last_two) {

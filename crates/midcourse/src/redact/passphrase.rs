@@ -1,8 +1,7 @@
 //! Secrets made of words: single-word passwords and passphrases.
 //!
-//! Words alone are no evidence of a secret. `assignment` therefore calls these functions only for
-//! values that are certainly meant as a secret: after `PGPASSWORD=`, or in quotes after
-//! `password:`.
+//! Ordinary words do not look like a secret. `assignment` therefore calls these functions only
+//! where a secret is expected: after `PGPASSWORD=`, or in quotes after `password:`.
 
 use super::bytes::{contains, count_distinct};
 use super::false_positives::contains_descriptive_word;
@@ -13,7 +12,8 @@ const MIN_PASSPHRASE_LEN: usize = 16;
 /// How many words a passphrase can have.
 const PASSPHRASE_WORDS: std::ops::RangeInclusive<usize> = 3..=10;
 
-/// Values that describe a password or its absence: `required`, `changeme`.
+/// Parts of words that describe a password or its absence. A value that contains one of them, such
+/// as `changeme` or `not-required`, is not a password.
 const DESCRIPTIONS: &[&[u8]] = &[
     b"absent",
     b"abcdefgh",
@@ -64,7 +64,7 @@ const DESCRIPTIONS: &[&[u8]] = &[
     b"your",
 ];
 
-/// Words that occur in sentences about passwords, and not in passphrases.
+/// Words that occur in sentences about passwords. A text with one of them is not a passphrase.
 const SENTENCE_WORDS: &[&[u8]] = &[
     b"a",
     b"an",
@@ -119,7 +119,7 @@ const SENTENCE_WORDS: &[&[u8]] = &[
     b"your",
 ];
 
-/// Whether a lower-case word, or several joined with `-`, is a password.
+/// Whether a value that consists of lower-case words, joined with `-`, may be a password.
 pub(super) fn is_password_word(value: &[u8]) -> bool {
     let is_word = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_lowercase);
     value.len() >= MIN_WORD_LEN
@@ -130,7 +130,8 @@ pub(super) fn is_password_word(value: &[u8]) -> bool {
         && !DESCRIPTIONS.iter().any(|word| contains(value, word))
 }
 
-/// Whether words are a passphrase, such as `correct horse battery 9`, and not a sentence.
+/// Whether a text of several words is a passphrase, such as `correct horse battery 9`, and not a
+/// sentence.
 pub(super) fn is_passphrase(text: &[u8]) -> bool {
     let words = || text.split(|byte| *byte == b' ');
     let is_word = |word: &[u8]| {

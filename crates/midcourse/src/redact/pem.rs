@@ -13,14 +13,15 @@ const DASHES: &[u8] = b"-----";
 /// The longest name in a line `-----BEGIN NAME-----`.
 const MAX_NAME_LEN: usize = 48;
 
-/// The most text that may come before the first word of the key: the block's headers.
+/// The most text that may come between the `BEGIN` line and the first word of the key. Headers such
+/// as `Proc-Type: …` may be there.
 const HEADERS: Gap = Gap { bytes: 1024, words: 32 };
 
 /// The most text that may come between two words of the key, such as line numbers, quotes or
 /// indentation.
 const BETWEEN_WORDS: Gap = Gap { bytes: 160, words: 4 };
 
-/// The minimum lengths of the key's first word, which fills a line, and of the other words.
+/// The minimum length of the key's first word, which usually fills a line, and of every other word.
 const MIN_FIRST_WORD_LEN: usize = 24;
 const MIN_WORD_LEN: usize = 16;
 

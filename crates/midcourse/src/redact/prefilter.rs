@@ -1,15 +1,16 @@
 //! Finds the few places in a text where a secret may start.
 //!
 //! Each rule has trigrams: three bytes in a row that must occur for the rule to match. One pass
-//! looks for the trigrams of all rules at once: each byte has three bit masks, one per position in
-//! a trigram, with one bit per rule. A bit that is set for three bytes in a row makes a candidate,
-//! which the rule then checks. The masks are computed at compile time, so a new process spends no
-//! time on them.
+//! looks for the trigrams of all rules at once. For each byte a table has three bit masks, one per
+//! position in a trigram, with one bit per rule. If three bytes in a row have the bit of a rule in
+//! their first, second and third mask, the place is a candidate, which the rule then checks. The
+//! masks are computed at compile time, so a new process spends no time on them.
 
 use super::prefixed_tokens::PREFIXED_TOKENS;
 
-/// The lowest bits of a mask are for tokens with a known prefix. Several prefixes may share a bit,
-/// because the rule compares the whole prefix anyway.
+/// How many bits of a mask, from the lowest, are for tokens with a known prefix. There are more
+/// prefixes than bits. Several prefixes may share a bit, because the rule compares the whole prefix
+/// anyway.
 pub(super) const PREFIXED_TOKEN_BITS: u32 = 54;
 
 /// The bits of the other rules, one each.
@@ -58,8 +59,8 @@ pub(super) struct Candidate {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     at: usize,
-    /// Rules of whose trigram the first byte (`one_matched`) or the first two bytes (`two_matched`)
-    /// were just read.
+    /// In `one_matched`, the rules for which the last byte read is the first byte of their trigram.
+    /// In `two_matched`, those for which the last two bytes read are the first two bytes of it.
     one_matched: u64,
     two_matched: u64,
 }
@@ -138,8 +139,8 @@ impl Prefilter {
         let mut byte = 0_u8;
         loop {
             let masks = self.masks_mut(byte);
-            // The trigrams of assignments: the end of a label, then an operator: `password=`,
-            // `"token" :`, `<secret>`.
+            // The trigrams of assignments: any byte, then the last byte of a label, or a quote or
+            // space after the label, then an operator: `password=`, `"token" :`, `<secret>`.
             masks.first |= 1 << ASSIGNMENT;
             if matches!(byte | 0x20, b'd' | b'e' | b'g' | b'l' | b'n' | b's' | b't' | b'y')
                 && byte.is_ascii_alphabetic()
@@ -160,7 +161,8 @@ impl Prefilter {
             if byte == b':' {
                 masks.second |= 1 << COLON;
             }
-            // Base64 of three digits: the first bytes of a Discord user id.
+            // A Discord token begins with a user id, which is a number, in Base64. These are the
+            // bytes that Base64 of digits can have in its first three places.
             if matches!(byte, b'M' | b'N' | b'O') {
                 masks.first |= 1 << DISCORD;
             }

@@ -1,7 +1,8 @@
 //! Tokens that have a known prefix.
 //!
-//! Each row of the table gives the prefix, the alphabet and minimum length of the rest, and
-//! what else must be true so that ordinary identifiers with the same prefix are not redacted.
+//! Each row of the table `PREFIXED_TOKENS` gives the prefix, the alphabet and minimum length of the
+//! rest, and what else the rest must contain, so that ordinary identifiers with the same prefix are
+//! not redacted.
 
 use super::bytes::{count_distinct, is_credential_byte, is_token_byte, prefix_len, suffix_len};
 use super::kind::SecretKind::{self, *};
@@ -88,7 +89,7 @@ const fn token(
 }
 
 impl PrefixedToken {
-    /// Requires a digit, or upper and lower case.
+    /// Requires a digit, or both upper and lower case, after the prefix.
     const fn mixed(self) -> Self {
         Self { required: Required::DigitOrMixedCase, ..self }
     }
@@ -123,7 +124,8 @@ impl PrefixedToken {
                 return None;
             }
         } else if self.alphabet != Alphabet::Path {
-            // `_` and `-` end a token of some alphabets. What follows them is redacted too.
+            // Some alphabets do not contain `_` and `-`. If the token goes on with one of them, the
+            // rest of it is redacted too.
             len += prefix_len(view.ahead(body_start + len), is_token_byte);
         }
         let start = if self.keeps_prefix { body_start } else { start };
@@ -148,7 +150,7 @@ fn looks_generated(body: &[u8], required: Required) -> bool {
     has_required && count_distinct(body) > 4
 }
 
-/// The token at `start`, if its prefix is one of those that share this bit in the prefilter.
+/// The token at `start`, if it begins with one of the prefixes that have this bit in the prefilter.
 pub(super) fn find_prefixed_token(view: View<'_>, start: usize, bit: u32) -> Option<SecretSpan> {
     PREFIXED_TOKENS
         .iter()

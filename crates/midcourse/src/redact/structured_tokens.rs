@@ -10,8 +10,8 @@ use super::view::{SecretSpan, View};
 /// The minimum length of a JWT's header and of its payload: the length of `{"alg":"…"}` in Base64.
 const MIN_JWT_PART_LEN: usize = 12;
 
-/// How many bytes of each part of a Discord token are read: one more than its first part can have,
-/// so that a longer one is rejected.
+/// How many bytes of each part of a Discord token are read. The first part has at most 28 bytes;
+/// one more is read, so that a longer part is noticed and rejected.
 const MAX_DISCORD_PART_LEN: usize = 29;
 
 /// The JSON web token whose `eyJ` is at `start`.
@@ -66,7 +66,7 @@ pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> 
 
 /// The Telegram bot token whose colon is at `colon`.
 pub(super) fn find_telegram(view: View<'_>, colon: usize) -> Option<SecretSpan> {
-    // Reads one digit more than an id can have, to reject longer numbers.
+    // A bot id has at most 10 digits. Up to 11 are counted, so that a longer number is rejected.
     let digits = suffix_len(last_bytes(view.before(colon), 11), |byte| byte.is_ascii_digit());
     let key = view.ahead_up_to(colon + 1, 36);
     if !(8..=10).contains(&digits) || !key.starts_with(b"AA") {

@@ -1,6 +1,6 @@
 //! Assertions for the tests of the rules.
 //!
-//! They redact with the default settings, so that a test sees all rules together.
+//! They redact with the default settings, so that each test runs all rules together.
 
 use super::Redaction;
 

@@ -12,7 +12,8 @@ use super::view::{SecretSpan, View};
 const MAX_USER_LEN: usize = 96;
 const MAX_PASSWORD_LEN: usize = 512;
 
-/// The password in a URL such as `https://user:password@host`; `colon` is the position before it.
+/// The password in a URL such as `https://user:password@host`; `colon` is the position of the colon
+/// before the password.
 pub(super) fn find_password(view: View<'_>, colon: usize) -> Option<SecretSpan> {
     let before = last_bytes(view.before(colon), MAX_USER_LEN);
     let user_len = suffix_len(before, is_user_byte);

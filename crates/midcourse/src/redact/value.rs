@@ -1,8 +1,9 @@
-//! Values after a label: where they end, and whether they look like a secret.
+//! Values after a label such as `password:`. Finds where a value ends, and decides whether it looks
+//! like a secret.
 //!
-//! Much of the text is source code, where a `password` is mostly a variable, a call, a type or an
-//! example. Whether a value is a secret is decided by a sample of its first bytes, so that
-//! rejecting a long value is cheap. If it is a secret, the whole value is redacted.
+//! Much of the text is source code, where the value after `password` is mostly a variable, a call,
+//! a type or an example. The decision depends only on a sample, the first bytes of the value, so
+//! that rejecting a long value is cheap. If the value is a secret, all of it is redacted.
 
 use super::bytes::{count_distinct, is_token_byte, prefix_len};
 use super::false_positives::{
@@ -17,7 +18,8 @@ const MAX_SAMPLE_LEN: usize = 64;
 const MIN_SECRET_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// The most spaces before a value, and the longest prefix of a string literal (`r#` in `r#"…"#`).
+/// The most spaces before a value, and how many bytes are searched for its opening quote, which may
+/// have a prefix (`r#"…"#`) or backslashes before it.
 const MAX_GAP_LEN: usize = 8;
 
 /// How to read a value that is not in quotes.
@@ -62,7 +64,7 @@ enum Delimiter {
 }
 
 impl<'a> Value<'a> {
-    /// The value at `at`, without spaces and an opening quote before it.
+    /// The value at `at`, without the spaces and the opening quote before it.
     pub(super) fn at(view: View<'a>, at: usize) -> Self {
         let is_space = |byte| matches!(byte, b' ' | b'\t');
         let start = at + prefix_len(view.ahead_up_to(at, MAX_GAP_LEN), is_space);
@@ -128,7 +130,7 @@ impl<'a> Value<'a> {
         self.end_within(usize::MAX)
     }
 
-    /// The first bytes of the value. They decide whether it is a secret.
+    /// The first bytes of the value, at most 64. They decide whether the value is a secret.
     pub(super) fn sample(&self) -> &'a [u8] {
         self.view.ahead_up_to(self.start, self.end_within(MAX_SAMPLE_LEN) - self.start)
     }
@@ -143,7 +145,7 @@ impl<'a> Value<'a> {
         };
         let is_expression = !self.is_delimited() && matches!(after, [b'(' | b'[' | b'{', ..]);
         let syntax = if self.is_delimited() { Syntax::Literal } else { syntax };
-        // Look a little further than the sample: a marker may start at its end.
+        // Look a little further than the sample, because a marker may start at the sample's end.
         let around = self.view.ahead_up_to(self.start, sample.len() + MARKER_START.len());
         !is_prose
             && !is_expression
@@ -202,8 +204,8 @@ struct CharCounts {
     lowercase: usize,
     uppercase: usize,
     digits: usize,
-    /// The number of symbols such as `$` or `!`, which names and paths do not contain. The last byte
-    /// is left out: it may be punctuation after the value.
+    /// The number of symbols such as `$` or `!`, which names and paths do not contain. A symbol in
+    /// the last place does not count, because it may be punctuation after the value.
     symbols: usize,
     /// How often a digit is next to a letter.
     digit_changes: usize,
@@ -247,8 +249,8 @@ impl CharCounts {
         self.lowercase + self.uppercase
     }
 
-    /// Whether upper-case letters are scattered as in random text: they are at least 30 % of the
-    /// letters, and case changes at 40 % of the letters.
+    /// Whether upper-case letters are scattered as in random text: there are at least 16 letters,
+    /// at least 30 % of them are upper case, and case changes at least 40 times per 100 letters.
     const fn has_scattered_capitals(&self) -> bool {
         let letters = self.letters();
         letters >= 16 && self.uppercase * 10 >= letters * 3 && self.case_changes * 5 >= letters * 2

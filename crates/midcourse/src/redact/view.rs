@@ -1,8 +1,8 @@
 //! The text as a rule sees it.
 //!
-//! A rule may look ahead to the end of the text, but never back past the end of the last secret.
-//! Its result is therefore the same whether a secret or the marker that replaced it comes before,
-//! which makes redaction idempotent.
+//! A rule may look ahead to the end of the text, but never back past the end of the last secret or
+//! marker. What the rule finds therefore does not depend on whether the last secret is still in the
+//! text or is already replaced by a marker, so redacting a redacted text changes nothing.
 
 use super::bytes::is_token_byte;
 use super::kind::SecretKind;
@@ -61,7 +61,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether a text ends like a terminal's colour sequence without its final letter: `[01;31`.
+/// Whether a text ends like the escape sequence for a terminal colour without its final letter:
+/// `[01;31`.
 fn ends_in_colour_parameters(text: &[u8]) -> bool {
     let last = text.iter().rev().take(8).find(|byte| !matches!(byte, b'0'..=b'9' | b';'));
     last == Some(&b'[')

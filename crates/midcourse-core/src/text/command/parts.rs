@@ -1,5 +1,5 @@
-//! Splits a command line into its programs, and a program into its words. Honours quotes and
-//! backslashes.
+//! Splits a command line into the programs that it runs, and each program into its words. Honours
+//! quotes and backslashes.
 
 /// Whether the current byte of a command line is in quotes or after a backslash.
 #[derive(Debug, Clone, Copy, Default)]
@@ -9,7 +9,8 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Moves on by one byte; returns whether the byte is outside quotes and not after a backslash.
+    /// Processes the next byte of the command line. Returns whether this byte is outside quotes and
+    /// not after a backslash.
     fn is_plain(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.is_escaped) {
             return false;
@@ -69,8 +70,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Iterates over the programs of a command line, which `;`, `&`, `|` and line ends separate. The
-/// text of a here-document is left out.
+/// Iterates over the programs of a command line. They are separated by `;`, `&`, `|` and line ends.
 pub(super) struct Parts<'a> {
     rest: Option<&'a str>,
     is_piped: bool,

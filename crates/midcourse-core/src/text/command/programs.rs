@@ -1,11 +1,11 @@
-//! The known programs and what they do.
+//! A table of well-known programs, such as `grep` and `git`, and what they do.
 //!
-//! The table is a perfect hash, built at compile time, so that a fresh process pays nothing for it
-//! and a command costs one lookup per program.
+//! The table is a hash table without collisions that is built at compile time. A new process spends
+//! no time on building it, and looking up a program takes constant time.
 
 use phf::phf_map;
 
-/// What a program is known to do, as bits; an unknown program has none.
+/// What a program is known to do. Each trait is one bit; an unknown program has no traits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Program {
     traits: u16,
@@ -21,7 +21,7 @@ impl Program {
     pub(super) const SHOWS_FILE: Self = Self::with_traits(1 << 2);
     /// Prints something that differs each time, such as the date.
     pub(super) const PRINTS_CLOCK: Self = Self::with_traits(1 << 3);
-    /// Is ignored if the command line contains another program, as `echo` in `make; echo done`.
+    /// Is ignored if another program comes before it, as `echo done` in `make; echo done`.
     pub(super) const NEUTRAL: Self = Self::with_traits(1 << 4);
     /// Reads and changes nothing.
     pub(super) const READS: Self = Self::with_traits(1 << 5);
@@ -36,7 +36,7 @@ impl Program {
     /// Runs the program that follows it, as `sudo` does.
     pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
 
-    /// All traits that mean that a program leaves files as they are.
+    /// The traits of programs that leave files as they are. One of them is enough.
     pub(super) const CHANGES_NOTHING: Self = Self::READS
         .union(Self::SEARCHES)
         .union(Self::SHOWS_FILE)
@@ -135,7 +135,7 @@ const INSTALLING_SUBCOMMANDS: &[&str] = &[
     "lock",
 ];
 
-/// Subcommands that only read, whatever the program.
+/// Subcommands that only read, in every program that has them.
 pub(super) const READING_SUBCOMMANDS: [&str; 20] = [
     "status", "log", "logs", "diff", "show", "blame", "grep", "ls-files", "get", "list", "ls",
     "describe", "history", "version", "top", "info", "inspect", "view", "plan", "ps",
