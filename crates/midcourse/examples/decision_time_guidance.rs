@@ -1,5 +1,6 @@
-//! The snippets of the decision-time-guidance seed in Rust: the four built-in providers, a template,
-//! a hook that injects guidance before a tool runs, and what is stored about it.
+//! The code examples of the specification decision-time-guidance, in Rust: the four built-in
+//! providers, a prompt template, a hook that injects guidance before a tool runs, and what is
+//! stored about the guidance.
 
 use std::error::Error;
 
@@ -39,7 +40,7 @@ impl GuidanceProvider for DeleteGuard {
     }
 }
 
-/// A prompt template with two built-in providers and the one above.
+/// A prompt template with two built-in providers and `DeleteGuard`.
 fn template() -> Result<PromptTemplate, Box<dyn Error>> {
     Ok(PromptTemplate::new("agent", "main")?
         .with_section("task", "Make the tests pass.")?
@@ -139,7 +140,7 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
             Files that are not committed cannot be restored. Check `git status` first."})
     );
 
-    // The session stores what was delivered, where and why.
+    // The session stores which guidance was delivered, at which decision point, and why.
     let slice = handler.session.slice::<GuidanceDelivered>();
     let event = slice.latest().ok_or("no guidance")?;
     assert_eq!(event.provider_name, "delete_guard");
@@ -149,7 +150,7 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
     assert_eq!(event.classification.reason(), Some("a pending call deletes files"));
     assert_eq!(event.timestamp, handler.session.trajectory().latest_at());
 
-    // No call deletes anything, so the reply is empty.
+    // No pending call deletes anything, so the hook adds no guidance.
     for record in parse_notation("bash ls -> a.txt\nbash rm a.txt -> \nbash ls ..")? {
         handler.session.apply(&record);
     }

@@ -1,5 +1,5 @@
-//! The snippets of the feedback-providers seed in Rust: the built-in provider, a provider of one's
-//! own, what the session keeps, and one session with two prompts.
+//! The code examples of the specification feedback-providers, in Rust: the built-in provider, a
+//! custom provider, what the session keeps, and one session with two prompts.
 
 use std::error::Error;
 
@@ -9,7 +9,8 @@ use midcourse::{
     Severity, Timestamp, ToolInvoked, TrajectoryAnalysisConfig, collect_feedback,
 };
 
-/// A custom provider: each time its trigger is due, it reports the number of tool calls.
+/// A custom provider. Each time its trigger is due, it says `OK` or, after more than 20 tool calls,
+/// the number of calls.
 struct ToolUsageMonitor {
     max_calls_without_progress: u64,
 }
@@ -54,8 +55,7 @@ fn prompt(key: &str) -> Result<Prompt, Box<dyn Error>> {
     Ok(Prompt::new(template))
 }
 
-/// What happens after each tool call: the call is added to the session, the providers that are due
-/// are asked, and their feedback is stored.
+/// Adds a tool call to the session, asks the providers that are due, and stores their feedback.
 fn after_tool_call(session: &mut Session, prompt: &Prompt, number: u64) -> Option<String> {
     let (id, args) = (format!("call-{number}").into(), serde_json::json!({"step": number}));
     session.dispatch(ToolInvoked::new(&id, "bash", &args, "output", false, at(number)));
@@ -84,15 +84,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(
         delivered,
         [
-            // The time trigger is due at once, because there was no feedback yet. If several
-            // providers are due, only the first one delivers.
+            // The trigger of 30 seconds is due at the first call: there was no feedback yet.
             (1, deadline("You have 2 minutes remaining.")),
             (7, monitor("OK")),
             (14, monitor("OK")),
             (21, monitor("You have made 21 tool calls.\n\n→ Review progress.")),
             (28, monitor("You have made 28 tool calls.\n\n→ Review progress.")),
-            // 30 seconds after the first report; less than 120 seconds are left, so there is a
-            // warning.
+            // The trigger is due again 30 seconds after the first feedback. Less than 120 seconds
+            // are left, so the feedback is a warning.
             (
                 31,
                 deadline(
@@ -122,7 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(FeedbackContext::new(&session, &review, at(36)).tool_call_count(), 1);
     assert_eq!(FeedbackContext::new(&session, &main, at(36)).tool_call_count(), 35);
 
-    // Feedback that no provider made can be stored in the same way.
+    // A program can also store feedback that does not come from a provider.
     session.dispatch(Feedback::new("Reviewer", "The parser has no tests."));
     let latest = session.slice::<Feedback>().latest().ok_or("no feedback")?;
     assert_eq!((latest.provider_name(), latest.call_index()), ("Reviewer", 1));

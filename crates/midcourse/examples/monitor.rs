@@ -10,7 +10,8 @@ fn run_agent(data_dir: &DataDir) -> Result<Vec<String>, Box<dyn std::error::Erro
     run.message(AgentMessage::user("Make the tests pass."))?;
     let mut messages = Vec::new();
     for call in 1..=4 {
-        // A real loop adds this text to the request, and the texts below to the tool's result.
+        // A real loop adds the text of `model_request` to the request, and the texts of
+        // `tool_started` and `tool_ended` to the tool's result.
         messages.extend(run.model_request("some-model", 1 + 2 * call, &["bash"])?.text());
         let id = format!("call-{call}");
         run.tool_started(id.as_str(), "bash", serde_json::json!({"command": "make test"}))?;

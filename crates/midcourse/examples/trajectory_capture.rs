@@ -1,5 +1,5 @@
-//! The trajectory-capture seed in Rust: a loop's events become ordered records of its run, and the
-//! caller decides what happens when the sink fails.
+//! The code examples of the specification trajectory-capture, in Rust: the events of an agent loop
+//! become ordered records of its run, and the caller decides what happens when the sink fails.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,6 @@ fn ordered_records_with_run_id() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A record without a schema version reads as version 0.
 fn a_missing_schema_version_reads_as_zero() -> Result<(), Box<dyn Error>> {
     let json = json!({
         "seq": 7,
@@ -79,7 +78,6 @@ fn a_missing_schema_version_reads_as_zero() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A record is written with its schema version and reads back unchanged.
 fn a_record_round_trips_with_its_schema_version() -> Result<(), Box<dyn Error>> {
     let record = TrajectoryRecord {
         schema_version: TRAJECTORY_SCHEMA_VERSION,
@@ -106,7 +104,6 @@ fn a_record_round_trips_with_its_schema_version() -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Streaming events are not recorded.
 fn streaming_events_are_skipped() -> Result<(), Box<dyn Error>> {
     let sink = Arc::new(InMemoryTrajectorySink::default());
     let recorder = recorder(sink.clone());
@@ -136,7 +133,7 @@ fn runs_share_a_sink() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A storage of the program's own. It gets records that already have their seqs.
+/// The program's own storage: a list of JSON lines. It can be set to be full.
 #[derive(Default)]
 struct Lines {
     lines: Mutex<Vec<String>>,
@@ -175,7 +172,7 @@ fn a_failing_sink() -> Result<(), Box<dyn Error>> {
     // By default the record is dropped, the caller is told, and the loop continues.
     let outcome = on_event(&dropping, AgentEvent::TurnStart)?;
     assert_eq!(outcome, RecordOutcome::Dropped(full.clone()));
-    // The other policy returns the error.
+    // With `Escalate`, the caller gets the error.
     let escalating = recorder(sink.clone()).on_failure(OnFailure::Escalate);
     let error = on_event(&escalating, AgentEvent::RunIdentified { identity: "run-2".into() });
     assert_eq!(error, Err(full));

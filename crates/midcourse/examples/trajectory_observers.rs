@@ -1,5 +1,5 @@
-//! The snippets of the trajectory-observers seed in Rust: an observer, a prompt with observers, and
-//! the two adapters that deliver assessments.
+//! The code examples of the specification trajectory-observers, in Rust: an observer, a prompt with
+//! observers, and the two adapters that show assessments to the agent.
 
 use std::error::Error;
 
@@ -10,8 +10,7 @@ use midcourse::{
 };
 use serde_json::{Value, json};
 
-/// Reports that several of the latest calls failed. An observer has a name, decides whether it should
-/// run, and returns an assessment.
+/// Reports when several of the latest ten tool calls failed.
 struct FailureObserver {
     min_failures: usize,
 }
@@ -48,7 +47,7 @@ impl TrajectoryObserver for FailureObserver {
     }
 }
 
-/// Observers are declared on the prompt template.
+/// A prompt whose template has two observers.
 fn prompt() -> Result<Prompt, Box<dyn Error>> {
     let template = PromptTemplate::new("my-agent", "main")?
         .with_section("task", "Make the tests pass.")?
@@ -63,7 +62,7 @@ fn prompt() -> Result<Prompt, Box<dyn Error>> {
     Ok(Prompt::new(template))
 }
 
-/// What an adapter keeps between two tool calls.
+/// Connects an agent's loop to the observers. The loop calls the adapter after each tool call.
 struct Adapter {
     prompt: Prompt,
     session: Session,
@@ -77,7 +76,8 @@ impl Adapter {
         Ok(Self { prompt, session, deadline })
     }
 
-    /// Dispatches the tool call, runs the observers, and stores the assessment that is delivered.
+    /// Adds the tool call to the session, runs the observers, and stores the assessment that is
+    /// shown to the agent.
     fn assess(&mut self, call: ToolInvoked, now: Timestamp) -> Option<String> {
         self.session.dispatch(call);
         let context =
@@ -125,7 +125,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let deadline = Deadline::new(seconds(510), seconds(0));
     let mut claude = Adapter::new(deadline)?;
 
-    // Nothing was reported before, so the observer with a time trigger is due at once.
+    // There was no assessment yet, so the trigger of 30 seconds is due at the first call.
     let output = claude.post_tool_use_hook(call(1, false, seconds(30)), seconds(30));
     assert_eq!(
         output,
@@ -137,10 +137,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     // Ten seconds later no trigger is due.
     assert_eq!(claude.post_tool_use_hook(call(2, true, seconds(40)), seconds(40)), json!({}));
-    // After three calls the other observer is due. Two of the calls failed, which it reports.
+    // At the third call `FailureObserver` is due. It reports that two of the three calls failed.
     claude.assess(call(3, true, seconds(45)), seconds(45));
 
-    // Less than two minutes are left: a warning with suggestions.
+    // Less than two minutes are left, so the assessment is a warning with suggestions.
     let output = claude.execute_tool_call(call(4, false, seconds(420)), "ok", seconds(420));
     assert_eq!(
         output,

@@ -1,8 +1,9 @@
 //! The directory where midcourse keeps its data, and where it finds the user's configuration.
 //!
-//! `MIDCOURSE_HOME` names one directory for both. Without it they are in the platform's directories
-//! for data and configuration. A new data directory is readable by its owner only; an existing one
-//! keeps its permissions. File locks do not work on network filesystems, so those are detected.
+//! If the environment variable `MIDCOURSE_HOME` is set, it names one directory for both. Otherwise
+//! they are in the platform's directories for data and configuration. A new data directory is
+//! readable by its owner only; an existing one keeps its permissions. File locks are unreliable on
+//! network filesystems, so `DataDir` can tell whether it is on one.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -27,7 +28,8 @@ pub struct DataDir {
 pub struct NoDataDir;
 
 impl DataDir {
-    /// The user's data directory: `MIDCOURSE_HOME`, or `midcourse` in the platform's data directory.
+    /// The user's data directory: `MIDCOURSE_HOME` if that is set, otherwise `midcourse` in the
+    /// platform's data directory.
     pub fn of_user() -> Result<Self, NoDataDir> {
         Self::named_or_usual(std::env::var_os(DATA_DIR_VARIABLE))
     }
@@ -47,8 +49,9 @@ impl DataDir {
         }
     }
 
-    /// The data directory at this path. The configuration file is in the platform's configuration
-    /// directory if the path is the platform's data directory, and in the data directory otherwise.
+    /// The data directory at this path. If this is the directory that `of_user` returns without
+    /// `MIDCOURSE_HOME`, the configuration file is in the platform's configuration directory;
+    /// otherwise the configuration file is in the data directory.
     pub fn named(folder: PathBuf) -> Self {
         let usual = Self::named_or_usual(None).ok();
         usual.filter(|usual| usual.path == folder).unwrap_or_else(|| Self::at(folder))
@@ -81,12 +84,13 @@ impl DataDir {
         self.path.join("spill")
     }
 
-    /// The file that counts events which could be neither stored nor spilled.
+    /// The file that counts lost events: those that could be written neither to the database nor to
+    /// the spill folder.
     pub fn loss_file(&self) -> PathBuf {
         self.path.join("losses")
     }
 
-    /// The log file to which hooks and the proxy write their problems.
+    /// The log file to which hooks and the proxy write errors and warnings.
     pub fn log_file(&self) -> PathBuf {
         self.path.join("hook.log")
     }
@@ -101,7 +105,8 @@ impl DataDir {
         self.path.join("trusted.json")
     }
 
-    /// The folder for the settings of one `midcourse run`; `launch` is the id of that invocation.
+    /// The folder for the settings of one invocation of `midcourse run`; `launch` is the id of that
+    /// invocation.
     pub fn launch_folder(&self, launch: &str) -> PathBuf {
         self.path.join("launches").join(launch)
     }
@@ -125,7 +130,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// The name of the network filesystem that the directory is on; `None` for a local filesystem.
+    /// The name of the network filesystem that the directory is on; `None` for a local filesystem,
+    /// and always on systems other than Linux.
     pub fn network_filesystem(&self) -> Option<&'static str> {
         #[cfg(target_os = "linux")]
         return rustix::fs::statfs(&self.path)
@@ -139,6 +145,7 @@ impl DataDir {
 
 /// Syncs a folder, so that the names of new or renamed files in it survive a power cut.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Only Unix systems need this sync.
     // Other systems cannot open a folder, and store its names durably without a sync.
     if cfg!(unix) {
         std::fs::File::open(folder)?.sync_all()?;

@@ -1,8 +1,8 @@
 //! Compares a second report of an event with the stored record of that event.
 //!
-//! The first report wins. A report from another source may add fields that the record lacks. A
-//! report from the same source with other content is a conflict: the stored version stays, and the
-//! other one is kept next to it.
+//! The first report becomes the record. A report from another source may add fields that the record
+//! lacks. A report from the same source with other content is a conflict: the record does not
+//! change, and the database keeps the other version in a table of its own.
 
 use midcourse_core::TrajectoryPayload;
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub enum RecordStatus {
 }
 
 impl RecordStatus {
-    /// The name as stored and exported; it never changes.
+    /// The name of the status in stored and exported data, the same in all releases.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -43,8 +43,8 @@ pub(crate) enum Comparison {
     Conflicts,
 }
 
-/// A call ends with a result or a denial, and only once: one of them after the other is a
-/// duplicate. Returns the payload kind of the other one.
+/// A tool call ends once, with a result or with a denial; if both are reported, the second is a
+/// duplicate. For a result, returns the payload kind of a denial; for a denial, that of a result.
 pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
     match payload {
         TrajectoryPayload::ToolEnded { .. } => Some("denied"),
@@ -66,7 +66,7 @@ pub(crate) fn compare(stored: &Value, reported: &Value, same_source: bool) -> Co
     if added.is_empty() { Comparison::Same } else { Comparison::Adds(added) }
 }
 
-/// Adds values to a payload; the keys of `added` are JSON pointers into it.
+/// Adds values to a payload. The keys of `added` are JSON pointers to their places in the payload.
 pub(crate) fn merge(record: &mut Value, added: &Map<String, Value>) {
     for (pointer, value) in added {
         let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
@@ -77,8 +77,8 @@ pub(crate) fn merge(record: &mut Value, added: &Map<String, Value>) {
     }
 }
 
-/// Collects the fields that `reported` has and `stored` lacks. Lists are not compared item by item:
-/// two sources may split their content differently.
+/// Collects the fields that `reported` has and `stored` lacks. The items of lists are not compared,
+/// because two sources may split the same content into different items.
 fn collect_missing(
     stored: &Value,
     reported: &Value,

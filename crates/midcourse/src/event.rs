@@ -1,9 +1,10 @@
-//! Events: what a host reports about a run, before the store gives it a seq.
+//! Events: what a host (the program that midcourse is plugged into) reports about a run.
 //!
-//! A host may report one thing twice, on two channels. What happened is called a fact, and an event
-//! names its fact where it can, so that the fact is stored once. An event also says where a message
-//! about it can still be delivered; this permission is a field of its own and does not follow from
-//! the event's source.
+//! The same thing may be reported twice, for example by a hook and by the proxy. So an event has,
+//! where possible, a fact key: a text that identifies what happened. Events with the same key and
+//! payload kind are stored as one record. An event also says at which moment of the agent's turn a
+//! message about it can still be shown to the agent. When an event is stored, it gets its seq: its
+//! position in the run.
 
 use std::fmt::Write as _;
 
@@ -19,23 +20,25 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// The run in which this happened.
     pub run: RunIdentity,
-    /// The host and the channel that report this.
+    /// The host that reports the event, and the channel by which it arrives.
     pub source: Source,
-    /// When it happened, or when it was noticed.
+    /// When the event happened or, if that is unknown, when it was reported.
     pub at: Timestamp,
     /// Identifies what happened among events of the same payload kind in this run: a second event
     /// with the same key is a duplicate. `None` if nothing identifies the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<FactKey>,
-    /// Whether an equal event of the same source directly after this one is a duplicate. For events
-    /// without a fact key: hooks that are installed twice report everything twice.
+    /// Whether this event is a duplicate if the run's latest event is equal and from the same
+    /// source. For events without a fact key: hooks that are installed twice report everything
+    /// twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dedupe_consecutive: bool,
-    /// A provisional run whose records move into this run before the event is stored.
+    /// The id of a provisional run, which holds events that arrived before the real id of this run
+    /// was known. Its records move into this run before the event is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts: Option<RunId>,
     /// The decision point at which a message about this event can still reach the agent. `None` if
-    /// it is too late for one: the engine then only takes the event into account.
+    /// it is too late for a message: the engine then analyses the event, but returns no message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_point: Option<DecisionPoint>,
     /// The schema version that the payload was written with.
@@ -45,7 +48,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Creates an event of the current schema. Its fact key is derived from the payload.
+    /// Creates an event with the current schema version. Its fact key is derived from the payload,
+    /// and its decision point is `None`.
     pub fn new(
         run: RunIdentity,
         source: Source,
@@ -65,7 +69,8 @@ impl Event {
         }
     }
 
-    /// Creates an event that keeps undecodable bytes of a host. Invalid UTF-8 is written as `\xNN`.
+    /// Creates an event that keeps input from a host which could not be decoded. Bytes that are not
+    /// UTF-8 are written as `\xNN`.
     pub fn unread(run: RunIdentity, source: Source, at: Timestamp, bytes: &[u8]) -> Self {
         let mut raw = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
@@ -79,7 +84,7 @@ impl Event {
         Self::new(run, source, at, payload)
     }
 
-    /// Whether the event starts a run, resumes one, or gives it a new prompt.
+    /// Whether the event starts a run, continues one, or is a new message from the user.
     pub const fn begins_something(&self) -> bool {
         match &self.payload {
             TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::Resumed => true,
@@ -97,14 +102,15 @@ impl Event {
         self
     }
 
-    /// Allows the engine to deliver a message about this event at a decision point.
+    /// Sets the decision point: the moment at which a message about this event can still be shown
+    /// to the agent.
     #[must_use]
     pub const fn at_decision_point(mut self, point: DecisionPoint) -> Self {
         self.decision_point = Some(point);
         self
     }
 
-    /// Treats an equal event of the same source directly after this one as a duplicate.
+    /// Makes this event a duplicate if the run's latest event is equal and from the same source.
     #[must_use]
     pub const fn deduped(mut self) -> Self {
         self.dedupe_consecutive = true;
@@ -112,7 +118,7 @@ impl Event {
     }
 
     /// Moves the records of a provisional run into this event's run before the event is stored. Use
-    /// it when the run's real id becomes known.
+    /// this when events were stored under a temporary id before the run's real id was known.
     #[must_use]
     pub fn adopting(mut self, provisional: RunId) -> Self {
         self.adopts = Some(provisional);
@@ -127,12 +133,13 @@ pub struct ForeignRecord {
     pub seq: Option<u64>,
     /// The number of secrets that the other store redacted in this record.
     pub redactions: u32,
-    /// The record as an event, followed by one event for each conflicting report of it.
+    /// The record as an event. If the other store had conflicting versions of the record, each
+    /// follows as an event of its own.
     pub events: Vec<Event>,
 }
 
-/// Where an event comes from: the host, and the channel by which the event reached us. Two reports
-/// of one event with the same source are expected to be equal.
+/// Where an event comes from: the host, and the channel by which the event reached midcourse. If
+/// the same source reports one event twice with different content, the second report is a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Source {
     host: CompactString,
@@ -140,23 +147,25 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source: a host, such as `claude-code`, and the channel by which its events arrive.
+    /// Creates a source from the name of a host, such as `claude-code`, and the channel by which
+    /// its events arrive.
     pub fn new(host: &str, channel: Channel) -> Self {
         Self { host: host.into(), channel }
     }
 
-    /// The program we are plugged into, or the model API behind the proxy.
+    /// The name of the program that midcourse is plugged into, or of the model API behind the
+    /// proxy.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// How the event reached us.
+    /// How the event reached midcourse.
     pub const fn channel(&self) -> Channel {
         self.channel
     }
 }
 
-/// How an event reached us.
+/// How an event reached midcourse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -172,9 +181,10 @@ pub enum Channel {
     Import,
     /// midcourse itself, which records the run's configuration and deadline.
     Settings,
-    /// The engine, which records its deliveries and their outcomes.
+    /// The engine, which records its messages for the agent and what followed them.
     Engine,
-    /// The store, which adds records where some are missing: gap markers and unknown parent runs.
+    /// The store, which adds gap markers (how many events were lost), and a first record for a
+    /// parent run of which no event has arrived.
     Store,
 }
 
@@ -190,7 +200,7 @@ impl Channel {
         Self::Store,
     ];
 
-    /// The name as stored; it never changes.
+    /// The name of the channel in stored and exported data, the same in all releases.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hook => "hook",
@@ -210,14 +220,15 @@ impl Channel {
     }
 }
 
-/// Identifies what an event reports among events of the same payload kind in its run.
+/// A text that identifies what happened. Two events of one run with the same key and payload kind
+/// report the same thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FactKey(CompactString);
 
 impl FactKey {
-    /// The key that a payload determines: the id of its tool call, or `run` for what happens once
-    /// in a run. `None` if the payload determines none.
+    /// The key that follows from a payload: the id of the payload's tool call, or `run` for a kind
+    /// of event that happens once in a run. `None` for other payloads.
     pub fn of(payload: &TrajectoryPayload) -> Option<Self> {
         match payload {
             TrajectoryPayload::RunStarted { .. } | TrajectoryPayload::ProxyAttached => {

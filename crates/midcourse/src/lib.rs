@@ -1,7 +1,8 @@
-//! Records an LLM agent's run durably, analyses it as it unfolds, and returns short messages for the
-//! agent when they matter.
+//! Records an LLM agent's run durably, analyses the run while it happens, and returns short
+//! messages for the agent when it is in trouble.
 //!
-//! Put a [`Monitor`] into the agent's loop, report what happens, and add the text it returns:
+//! Create a [`Monitor`], report to it what happens in the agent's loop, and show the agent the text
+//! that a report returns:
 //!
 //! ```
 //! use midcourse::{AgentMessage, DataDir, Monitor, RunOutcome, ToolResult};
@@ -28,9 +29,11 @@
 //! # }
 //! ```
 //!
-//! When a report returns, its record is on disk and survives `kill -9` and a power cut. Secrets are
-//! redacted before anything is written. A store that fails drops events, leaves a gap marker, and never
-//! fails the run, unless [`OnFailure::Escalate`] asks for that.
+//! When a method such as `tool_ended` returns, the event is on disk and survives `kill -9` and a
+//! power cut. Secrets are redacted before anything is written. If the store cannot store an event,
+//! for example because the disk is full, the event is dropped and the agent's run continues; once
+//! the store works again, it gets a record that says how many events are missing. With
+//! [`OnFailure::Escalate`], the caller gets the error instead.
 //!
 //! | to | use |
 //! |---|---|
@@ -39,9 +42,10 @@
 //! | only record | [`TrajectoryRecorder`] and a [`TrajectorySink`] |
 //! | store records elsewhere | [`RecordWriter`] in a [`SequencedSink`] |
 //! | read recorded runs | [`Store::open_read_only`] |
-//! | judge finished runs | [`Engine::step`] on their records |
+//! | analyse finished runs | [`Engine::step`] on their records |
 //!
-//! This crate re-exports the pure engine, `midcourse-core`, so one dependency gives every public name.
+//! This crate re-exports `midcourse-core`, the engine that analyses runs and does no I/O. So a
+//! program needs only this one dependency.
 
 mod clock;
 mod data_dir;
@@ -72,7 +76,7 @@ pub use store::{
 
 pub use midcourse_core::*;
 
-/// Compiles and runs the examples in the documentation.
+/// Compiles and runs the code examples of `docs/library.md` when the documentation is tested.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 struct Documents;

@@ -1,9 +1,10 @@
-//! The monitor: record a run and get messages for the agent, in one object.
+//! The monitor records a run and returns messages for its agent.
 //!
-//! An agent's loop reports what happens. Each report is recorded first and then evaluated, and the
-//! [`Report`] that comes back says which messages to deliver, and where. A message whose delivery
-//! could not be recorded is not returned. A failing sink does not fail the run unless the caller
-//! wants it to ([`OnFailure::Escalate`]).
+//! An agent's loop reports each event to the monitor. The monitor stores the event, shows it to the
+//! engine, and returns a [`Report`] with the messages to show to the agent. A message is stored
+//! before it is returned; if it cannot be stored, it is not returned. If the sink fails to store an
+//! event, the agent's run continues, unless the caller asked for an error
+//! ([`OnFailure::Escalate`]).
 
 mod blocking;
 mod evaluating_sink;
@@ -29,12 +30,12 @@ type MakeEngine = dyn Fn(Option<&RunIdentity>) -> Engine + Send + Sync;
 
 /// Records the runs of a program and tells it which messages to give to its agents.
 ///
-/// Cloning it is cheap; clones share one sink.
+/// Cloning a monitor is cheap; clones share one sink.
 #[derive(Clone)]
 pub struct Monitor {
     sink: Arc<dyn TrajectorySink>,
-    /// The data directory of the store that the sink writes to, from which stored runs are
-    /// continued. `None` for other sinks.
+    /// The data directory of the store that the sink writes to. Earlier records of a run are read
+    /// from this store. `None` if the sink does not write to a store.
     store: Option<DataDir>,
     host: CompactString,
     on_failure: OnFailure,
@@ -42,24 +43,26 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Records durably into the store in this data directory.
+    /// Creates a monitor that records into the store in this data directory. If there is no store,
+    /// it is created.
     pub fn open(data_dir: &DataDir) -> Result<Self, StoreError> {
         Self::open_with(data_dir, StoreSettings::default())
     }
 
-    /// Like [`open`](Self::open), with settings for durability, redaction, timeouts and text
-    /// length.
+    /// Creates a monitor that records into the store in this data directory, with settings for
+    /// durability, redaction, timeouts and the length of texts.
     pub fn open_with(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
         let writer = StoreWriter::open(data_dir, settings)?;
         Ok(Self { store: Some(data_dir.clone()), ..Self::with_sink(Arc::new(writer)) })
     }
 
-    /// Records into memory: nothing is left when the monitor is dropped.
+    /// Creates a monitor that records into memory: nothing is left when the monitor is dropped.
     pub fn in_memory() -> Self {
         Self::with_sink(Arc::new(InMemoryTrajectorySink::new()))
     }
 
-    /// Records into the caller's own sink.
+    /// Creates a monitor that records into the caller's own sink. The engine cannot read earlier
+    /// records from this sink.
     pub fn with_sink(sink: Arc<dyn TrajectorySink>) -> Self {
         Self {
             sink,
@@ -70,22 +73,24 @@ impl Monitor {
         }
     }
 
-    /// Sets the name under which the program's runs are listed.
+    /// Sets the name of the program, which is shown with its runs. The default is `library`.
     #[must_use]
     pub fn host(mut self, name: &str) -> Self {
         self.host = name.into();
         self
     }
 
-    /// Sets what happens when the sink fails to store an event.
+    /// Sets what happens when the sink fails to store an event. By default the event is dropped and
+    /// the agent's run continues.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Sets a function that makes the engine of each run, with other providers, detectors or
-    /// budgets. It gets the run's identity if that is known when the run starts.
+    /// Sets the function that makes the engine (the analysis) of each run, to use other providers,
+    /// detectors or budgets than the default ones. The function gets the run's identity, or `None`
+    /// if the identity is not known when monitoring starts.
     #[must_use]
     pub fn engine(
         mut self,
@@ -106,7 +111,8 @@ impl Monitor {
         Ok(run)
     }
 
-    /// [`begin`](Self::begin) for callers without a runtime; see [`MonitoredRun::blocking`].
+    /// The blocking version of [`begin`](Self::begin), for callers without an async runtime. Such a
+    /// caller reports events with [`MonitoredRun::blocking`].
     pub fn begin_blocking(
         &self,
         run: impl Into<RunIdentity>,
@@ -114,9 +120,10 @@ impl Monitor {
         pollster::block_on(self.begin(run))
     }
 
-    /// Starts recording. If the identity is not known yet, call [`MonitoredRun::identify`] later;
-    /// until then, events belong to a provisional run. If it is known and the run is stored, the
-    /// run is continued.
+    /// Prepares to monitor a run whose id may be unknown. Call [`MonitoredRun::identify`] once
+    /// it is known; events that are reported before are stored under a temporary id and move into
+    /// the run then. If `identity` is given and the run is in the store, the engine reads the run's
+    /// earlier records first.
     pub fn start(&self, identity: Option<&RunIdentity>) -> MonitoredRun {
         let made = catch_unwind(AssertUnwindSafe(|| (self.make_engine)(identity)));
         if made.is_err() {
@@ -129,8 +136,8 @@ impl Monitor {
         })
     }
 
-    /// Continues a run that this process monitored before. The new monitored run takes over the
-    /// engine, so it knows everything that happened.
+    /// Continues a run that this process monitored before. The new `MonitoredRun` takes over the
+    /// engine of `run`, which has analysed everything so far; `run` itself then only records.
     pub fn restart(&self, run: &MonitoredRun) -> MonitoredRun {
         self.monitored(run.take_engine())
     }
@@ -142,9 +149,9 @@ impl Monitor {
         MonitoredRun::new(recorder.on_failure(self.on_failure), sink)
     }
 
-    /// The engine after it has read the stored records of the run. If they cannot be read, the
-    /// engine starts without them. `None` if the engine's state cannot be saved: the wrapper that
-    /// reads the records starts by saving the empty state.
+    /// Shows the engine the stored records of the run. If they cannot be read, the engine starts
+    /// without them. Returns `None` if `SyncedEngine::new` fails; the run is then recorded without
+    /// analysis.
     fn restored(&self, engine: Engine, run_id: &RunId) -> Option<Engine> {
         let Some(data_dir) = &self.store else { return Some(engine) };
         let mut synced = SyncedEngine::new(engine).ok()?;

@@ -1,8 +1,11 @@
-//! The recorder: what an agent's loop reports to, and what happens when the sink fails.
+//! The recorder turns what an agent's loop reports into events and stores them in a sink.
 //!
-//! It stamps events with their run, their source and the time. Events that arrive before the run is
-//! known are stored under a provisional run, durably, and move into the run when it begins. Streaming
-//! events (a half-written message, a tool's progress) have no payload and are skipped.
+//! The recorder adds the run, the source and the time to each event. Events that arrive before the
+//! run is known are stored under a temporary id, as a provisional run; when the real run begins,
+//! they move into it. Streaming events (a half-written message, a tool's progress) have no payload
+//! and are not stored. If the sink fails to store an event, the event is dropped or the caller gets
+//! an error. When the sink works again, the recorder stores a gap marker: a record that says how
+//! many events were lost.
 
 use std::sync::Arc;
 
@@ -17,8 +20,8 @@ use crate::sink::{Recorded, TrajectoryError, TrajectorySink};
 /// What the recorder does with an event that the sink failed to store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Drops the event, logs a warning and lets the agent continue. As soon as the sink works again,
-    /// a gap marker records how many events are missing.
+    /// Drops the event, logs a warning and lets the agent continue. As soon as the sink works
+    /// again, the recorder stores a gap marker, a record that says how many events are missing.
     #[default]
     DropAndContinue,
     /// Returns the error to the caller.
@@ -34,9 +37,10 @@ pub enum OnFailure {
 pub enum RecordOutcome {
     /// The event is stored.
     Recorded(Recorded),
-    /// The event has no payload, so there is nothing to store.
+    /// There was nothing to store: a streaming event, such as a tool's progress, has no payload.
     Skipped,
-    /// The sink failed to store the event. A gap marker records the loss once the sink works again.
+    /// The sink failed to store the event, with this error. Once the sink works again, the recorder
+    /// stores a gap marker, a record that says how many events are missing.
     Dropped(TrajectoryError),
 }
 
@@ -49,7 +53,7 @@ impl RecordOutcome {
         }
     }
 
-    /// Why the event was dropped, if it was.
+    /// Why the event was dropped; `None` if the event was stored or skipped.
     pub const fn dropped(&self) -> Option<&TrajectoryError> {
         match self {
             Self::Dropped(error) => Some(error),
@@ -58,12 +62,12 @@ impl RecordOutcome {
     }
 }
 
-/// The most runs whose outstanding records are remembered until the sink works again. If there are
-/// more, those of the oldest run are given up.
+/// While the sink fails, the recorder remembers for at most this many runs that their start or a
+/// gap marker is still to be stored. If there are more runs, it forgets this about the oldest run.
 const MAX_OUTSTANDING_RUNS: usize = 64;
 
-/// Stores the events of a program in a sink, and notes those that the sink fails to store. Records
-/// one run at a time.
+/// Stores the events of an agent's loop in a sink, and counts the events that the sink fails to
+/// store. A recorder records one run at a time.
 pub struct TrajectoryRecorder {
     sink: Arc<dyn TrajectorySink>,
     source: Source,
@@ -76,23 +80,23 @@ pub struct TrajectoryRecorder {
 struct State {
     run: Option<RunIdentity>,
     provisional: Option<RunId>,
-    /// The starts of runs and gap markers that the sink has not stored yet. Those of the current
-    /// run are last.
+    /// What the sink has not stored yet, run by run.
     outstanding: Vec<Outstanding>,
 }
 
-/// The start and the gap markers of one run that are still to be written.
+/// What is still to be stored about one run: its start, and gap markers for its lost events.
 #[derive(Clone)]
 struct Outstanding {
     run: RunIdentity,
-    /// `Some` if the start of the run is not stored yet. The inner value is the provisional run
-    /// whose records move into this run, if there is one.
+    /// `Some` if the start of the run is not stored yet. The inner value is the id of the
+    /// provisional run whose records move into this run, if events arrived before this run began.
     start: Option<Option<RunId>>,
-    /// How many events were dropped because the sink rejected them, and because it failed.
+    /// The number of events that were lost because the sink did not accept them.
     rejected: u64,
+    /// The number of events that were lost because the sink could not write.
     failed: u64,
-    /// The fact key of the gap marker. If the marker is written twice, the sink recognises the
-    /// second one by this key.
+    /// Part of the gap markers' fact key, by which a sink recognises duplicates. If a marker is
+    /// written twice, it is stored only once.
     key: Uuid,
 }
 
@@ -122,13 +126,14 @@ impl State {
 }
 
 impl TrajectoryRecorder {
-    /// Creates a recorder that stores the events of this source in a sink.
+    /// Creates a recorder. `source`, which says where the events come from, is stored with each
+    /// event. Events that the sink fails to store are dropped, unless `on_failure` is called.
     pub fn new(sink: Arc<dyn TrajectorySink>, source: Source) -> Self {
         let on_failure = OnFailure::default();
         Self { sink, source, on_failure, state: Mutex::default() }
     }
 
-    /// Sets what happens to events that the sink failed to store.
+    /// Sets what happens to events that the sink failed to store. By default they are dropped.
     #[must_use]
     pub const fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
@@ -148,7 +153,8 @@ impl TrajectoryRecorder {
         }
     }
 
-    /// Records a payload with the current time. A streaming event has no payload and is skipped.
+    /// Stores a payload as an event at the current time. `None` stands for a streaming event, such
+    /// as a half-written message, and is not stored.
     pub async fn record(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -156,8 +162,9 @@ impl TrajectoryRecorder {
         self.record_at(payload, None).await
     }
 
-    /// Like [`record`](Self::record), for an event at a decision point: a moment at which a message
-    /// about the event can still be given to the agent.
+    /// Stores a payload as [`record`](Self::record) does, and with it the decision point: the
+    /// moment at which a message about the event can still be shown to the agent. `None` if it is
+    /// too late for a message.
     pub async fn record_at(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -222,13 +229,12 @@ impl TrajectoryRecorder {
         self.state.lock().await.run.as_ref().map(|run| run.run_id.clone())
     }
 
-    /// Like [`begin`](Self::begin), but waits on this thread, for callers without an async runtime.
+    /// The blocking version of [`begin`](Self::begin), for callers without an async runtime.
     pub fn begin_blocking(&self, run: RunIdentity) -> Result<RecordOutcome, TrajectoryError> {
         pollster::block_on(self.begin(run))
     }
 
-    /// Like [`record`](Self::record), but waits on this thread, for callers without an async
-    /// runtime.
+    /// The blocking version of [`record`](Self::record), for callers without an async runtime.
     pub fn record_blocking(
         &self,
         payload: impl Into<Option<TrajectoryPayload>>,
@@ -236,13 +242,13 @@ impl TrajectoryRecorder {
         pollster::block_on(self.record(payload))
     }
 
-    /// Like [`flush`](Self::flush), but waits on this thread, for callers without an async runtime.
+    /// The blocking version of [`flush`](Self::flush), for callers without an async runtime.
     pub fn flush_blocking(&self) -> Result<(), TrajectoryError> {
         pollster::block_on(self.flush())
     }
 
-    /// Writes the starts of runs and gap markers that are outstanding, oldest run first. Returns
-    /// the record of the last start that was written.
+    /// Writes the starts of runs and the gap markers that the sink has not stored yet, oldest run
+    /// first, and stops at the first error. Returns the record of the last start that was written.
     async fn write_outstanding(
         &self,
         state: &mut State,
@@ -289,8 +295,8 @@ impl TrajectoryRecorder {
 }
 
 impl State {
-    /// The current run. Before the first run begins, this is a provisional run, which that run
-    /// adopts.
+    /// The current run. Before the first run begins, this is a provisional run with a new id, whose
+    /// records move into the first run when it begins.
     fn current_run(&mut self) -> RunIdentity {
         match &self.run {
             Some(run) => run.clone(),

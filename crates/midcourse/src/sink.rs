@@ -1,8 +1,9 @@
-//! Sinks: where events go, and what a sink promises.
+//! Sinks store events. This file says what every sink promises.
 //!
-//! A sink turns each event into a record with a seq, or returns an error. It never decides what the
-//! agent's loop does about an error: that is the recorder's job. A program with a storage of its own
-//! implements [`RecordWriter`], one method, and wraps it in a [`SequencedSink`].
+//! A sink turns each event into a record with a seq (its position in the run), or returns an error.
+//! The recorder, not the sink, decides what happens after an error. A program that wants to store
+//! records in its own way implements [`RecordWriter`], which has one method, and wraps its writer
+//! in a [`SequencedSink`].
 
 mod memory;
 mod sequenced;
@@ -22,13 +23,14 @@ use crate::event::Event;
 /// The stored record of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// The record as stored. For a second report of an event, this is the record of the first one.
+    /// The record as stored. If the same event was reported before, this is the record that the
+    /// first report created, with the fields that later reports added.
     pub record: TrajectoryRecord,
     /// Whether the event became a new record, or was a duplicate of a stored one.
     pub status: RecordStatus,
 }
 
-/// Why an event was not stored. The next event gets the seq that this one would have had.
+/// Why an event was not stored. A failed event uses no seq: the next event of the run gets it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrajectoryError {
     /// The sink does not accept this event, for example because it is malformed.
@@ -39,24 +41,28 @@ pub enum TrajectoryError {
     Io(String),
 }
 
-/// Returned by a sink that stores an event. It completes when the event is stored.
+/// The future that `TrajectorySink::record` returns. It completes when the event is stored or the
+/// sink has failed to store it.
 pub type Recording<'a> =
     Pin<Box<dyn Future<Output = Result<Recorded, TrajectoryError>> + Send + 'a>>;
 
-/// Stores the events of runs, in order.
+/// Stores the events of runs, in order. Every implementation promises:
 ///
-/// - The future completes when the record is as durable as the sink can make it, not before.
+/// - The future of `record` completes only when the record is as durable as the sink can make it.
 /// - Events of one run become records in the order in which their futures were first polled. Seqs
-///   are 0, 1, 2, … in each run; an event that fails uses none.
+///   are 0, 1, 2, … in each run; an event that fails uses no seq.
 /// - Reports of the same event become one record, whichever source they come from (see
 ///   [`RecordStatus`]).
-/// - A run's parent has a record before the run has one.
-/// - The future never blocks the polling thread, and needs no particular runtime.
+/// - If a run has a parent run, the parent gets its first record before the run does.
+/// - The future of `record` never blocks the thread that polls it, and needs no particular async
+///   runtime.
 pub trait TrajectorySink: Send + Sync {
-    /// Stores one event. The future has to be polled until it completes.
+    /// Stores one event. Poll the future until it completes: if it is dropped earlier, the event
+    /// may be lost.
     fn record(&self, event: Event) -> Recording<'_>;
 
-    /// Stores one event and waits for it on this thread, for callers without a runtime.
+    /// Stores one event and blocks this thread until it is stored, for callers without an async
+    /// runtime.
     fn record_blocking(&self, event: Event) -> Result<Recorded, TrajectoryError> {
         pollster::block_on(self.record(event))
     }

@@ -1,8 +1,9 @@
 //! The embedded store: runs and records in one SQLite database.
 //!
-//! Acknowledged means on disk: when a method that writes returns, its transaction is committed and
-//! synced. Seqs are assigned inside the transaction ([`append`]), so they have no gaps. A process
-//! per event uses [`ingest`]; a long-lived process shares a [`StoreWriter`] between its tasks.
+//! When a method that writes returns, its transaction is committed and, with the default settings,
+//! synced to disk. A record gets its seq (its position in the run) inside the transaction
+//! ([`append`]), so seqs have no gaps. A process that handles one event, such as a hook, uses
+//! [`ingest`]; a long-lived process shares a [`StoreWriter`] between its tasks.
 
 mod adopt;
 mod append;
@@ -61,7 +62,7 @@ use append::Appended;
 use prepare::PreparedEvent;
 use wal::WriteAheadLog;
 
-/// Runs and their records on disk.
+/// An open database of runs and their records.
 pub struct Store {
     connection: Connection,
     settings: StoreSettings,
@@ -94,15 +95,15 @@ impl Store {
         Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log }))
     }
 
-    /// Stores one event. No engine sees it, so no message results from it.
+    /// Stores one event without showing it to an engine, so no message for the agent results.
     pub fn append(&mut self, event: Event) -> Result<Recorded, StoreError> {
         let event = PreparedEvent::new(event, &self.settings)?;
         let appended = self.write(|connection| append::append(connection, &event))?;
         Ok(recorded(event, appended))
     }
 
-    /// Stores several events with one commit. A malformed event fails alone; any other error, such
-    /// as a full disk, fails all of them.
+    /// Stores several events with one commit. An event that is malformed, or whose run is damaged,
+    /// fails alone; any other error, such as a full disk, fails all of them.
     pub fn append_all(
         &mut self,
         events: impl IntoIterator<Item = Event>,
@@ -110,8 +111,8 @@ impl Store {
         self.append_redacted(events.into_iter().map(|event| (event, 0)))
     }
 
-    /// Like [`append_all`](Self::append_all), for events that were redacted before. Each comes with
-    /// its number of redacted secrets.
+    /// Stores several events with one commit. Each comes with the number of secrets that were
+    /// redacted in it earlier, for example when it was written to the spill folder.
     fn append_redacted(
         &mut self,
         events: impl IntoIterator<Item = (Event, u32)>,
@@ -134,7 +135,8 @@ impl Store {
         Ok(results.map(|(event, appended)| Ok(recorded(event?, appended?))).collect())
     }
 
-    /// Runs `work` in a write transaction and commits it. All writes to the store go through here.
+    /// Runs `work` in a write transaction and commits it. Everything that adds, changes or removes
+    /// records uses this method.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -150,8 +152,8 @@ impl Store {
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }
-        // The transaction is durable, so a failure here is harmless: it is tried again after the
-        // next commit.
+        // The transaction is already durable. `after_commit` only shortens the write-ahead log; if
+        // that fails, the next commit tries again.
         let _ = self.log.after_commit(&self.connection, self.settings.busy_timeout);
         Ok(done)
     }
@@ -180,8 +182,8 @@ impl Store {
         records.into_iter().map(|(_, record)| record).collect()
     }
 
-    /// Like [`records`](Self::records), but a damaged record is an error at its seq and the others
-    /// are returned.
+    /// Up to `count` records of a run in order, beginning with seq `from`. For a damaged record,
+    /// the list has an error in its place.
     pub fn records_or_damage(
         &self,
         run_id: &str,
@@ -192,7 +194,7 @@ impl Store {
         read::records(&self.connection, head.id, i64::try_from(from).unwrap_or(i64::MAX), count)
     }
 
-    /// The records of a run with certain payload kinds, in order.
+    /// The records of a run whose payload kind is in `kinds`, in order.
     pub fn records_of(
         &self,
         run_id: &str,
@@ -218,8 +220,8 @@ impl Store {
     }
 }
 
-/// Appends one event of several. A malformed event, or damage in its own run, fails only this
-/// event; a failing disk fails the whole transaction.
+/// Appends one of several events in a transaction. If the event is malformed or its run is damaged,
+/// only this event fails; if the disk fails, the whole transaction does.
 fn append_alone(
     connection: &Connection,
     event: &PreparedEvent,

@@ -1,4 +1,4 @@
-//! A monitored run for callers without an async runtime.
+//! Blocking versions of the methods of a monitored run, for callers without an async runtime.
 
 use midcourse_core::{
     AgentMessage, CallId, DecisionPoint, RunOutcome, ToolResult, TrajectoryPayload,
@@ -9,17 +9,18 @@ use serde_json::Value;
 use super::{MonitoredRun, Report};
 use crate::sink::TrajectoryError;
 
-/// The methods of [`MonitoredRun`], each of which waits for its result on this thread.
+/// Blocking versions of the methods of [`MonitoredRun`]: each blocks this thread until the event is
+/// stored.
 #[derive(Clone, Copy)]
 pub struct BlockingRun<'a>(pub(super) &'a MonitoredRun);
 
 impl BlockingRun<'_> {
-    /// See [`MonitoredRun::message`].
+    /// Reports a message of the conversation; see [`MonitoredRun::message`].
     pub fn message(self, message: AgentMessage) -> Result<Report, TrajectoryError> {
         block_on(self.0.message(message))
     }
 
-    /// See [`MonitoredRun::model_request`].
+    /// Reports a model request before it is sent; see [`MonitoredRun::model_request`].
     pub fn model_request(
         self,
         model: &str,
@@ -29,7 +30,7 @@ impl BlockingRun<'_> {
         block_on(self.0.model_request(model, message_count, tools))
     }
 
-    /// See [`MonitoredRun::tool_started`].
+    /// Reports a tool call before it runs; see [`MonitoredRun::tool_started`].
     pub fn tool_started(
         self,
         call_id: impl Into<CallId>,
@@ -39,7 +40,7 @@ impl BlockingRun<'_> {
         block_on(self.0.tool_started(call_id, tool, args))
     }
 
-    /// See [`MonitoredRun::tool_ended`].
+    /// Reports the result of a tool call; see [`MonitoredRun::tool_ended`].
     pub fn tool_ended(
         self,
         call_id: impl Into<CallId>,
@@ -49,12 +50,12 @@ impl BlockingRun<'_> {
         block_on(self.0.tool_ended(call_id, tool, result))
     }
 
-    /// See [`MonitoredRun::end`].
+    /// Reports the end of the run; see [`MonitoredRun::end`].
     pub fn end(self, outcome: RunOutcome) -> Result<Report, TrajectoryError> {
         block_on(self.0.end(outcome))
     }
 
-    /// See [`MonitoredRun::report`].
+    /// Reports any other event; see [`MonitoredRun::report`].
     pub fn report(
         self,
         payload: TrajectoryPayload,
@@ -63,7 +64,7 @@ impl BlockingRun<'_> {
         block_on(self.0.report(payload, decision_point))
     }
 
-    /// See [`MonitoredRun::flush`].
+    /// Tries again to store what the sink failed to store; see [`MonitoredRun::flush`].
     pub fn flush(self) -> Result<(), TrajectoryError> {
         block_on(self.0.flush())
     }

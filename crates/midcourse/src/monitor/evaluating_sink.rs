@@ -1,7 +1,7 @@
-//! A sink with an engine behind it: every new record is evaluated in the order in which it is stored.
+//! A sink that stores each event in another sink and then shows the new record to the engine.
 //!
-//! This sink wraps the real one, so the engine also sees the records that the recorder writes by
-//! itself, such as a late start of the run or a gap marker.
+//! The recorder writes everything through this sink. So the engine also sees the records that the
+//! recorder adds by itself, such as a gap marker, which says how many events were lost.
 
 use std::future::{Future as _, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,16 +24,15 @@ pub(super) struct EvaluatingSink {
 
 #[derive(Default)]
 struct State {
-    /// `None` if making the engine failed; events are then only recorded.
+    /// `None` if the engine could not be made, or was taken out; events are then only recorded.
     engine: Option<Engine>,
     /// What the engine concluded since [`take_step`](EvaluatingSink::take_step) was last called.
     step: Step,
-    /// Set if the run was stored before; it then has the deadline that was stored and the one given
-    /// now.
+    /// `Some` if a run was started that is already in the sink.
     resumed: Option<DeadlineChange>,
 }
 
-/// The deadlines of a stored run that is continued: as stored, and as given now.
+/// The two deadlines of a stored run that is continued: the stored one, and the one given now.
 pub(super) struct DeadlineChange {
     pub(super) stored: Option<Deadline>,
     pub(super) current: Option<midcourse_core::Timestamp>,
@@ -44,18 +43,20 @@ impl EvaluatingSink {
         Self { sink, state: Mutex::new(State { engine, ..State::default() }) }
     }
 
-    /// What the engine concluded since this was last called.
+    /// Takes out what the engine concluded since the last call: patterns, messages for the agent,
+    /// and what followed earlier messages.
     pub(super) fn take_step(&self) -> Step {
         std::mem::take(&mut self.lock().step)
     }
 
-    /// The stored and the new deadline, if the latest start of the run continued a stored run.
+    /// Takes out the stored and the new deadline, if the run that was started is already in the
+    /// sink.
     pub(super) fn take_resumed(&self) -> Option<DeadlineChange> {
         self.lock().resumed.take()
     }
 
-    /// Takes the engine out, to continue the same run with a new recorder. This sink then only
-    /// records.
+    /// Takes the engine out, so that a new recorder can continue the same run with it. After that,
+    /// this sink stores events but shows them to no engine.
     pub(super) fn take_engine(&self) -> Option<Engine> {
         self.lock().engine.take()
     }
@@ -70,7 +71,9 @@ impl EvaluatingSink {
 }
 
 impl State {
-    /// Evaluates a record that the sink has stored; returns what the engine concluded.
+    /// Shows a new record to the engine. Returns the records that the engine wants to add: messages
+    /// for the agent, and what followed earlier messages. A record that was stored before is not
+    /// evaluated again.
     fn evaluate(
         &mut self,
         record: &TrajectoryRecord,
@@ -137,16 +140,16 @@ impl EvaluatingSink {
         .await
     }
 
-    /// Stores a delivery or an outcome that the engine concluded. If a delivery cannot be stored,
-    /// its message is withheld from the agent.
+    /// Stores a record that the engine wants to add: a message for the agent, or what followed an
+    /// earlier message. If the record cannot be stored, the agent gets no message.
     async fn record_conclusion(&self, run: &RunIdentity, conclusion: TrajectoryRecord) {
         let expected = conclusion.seq;
         let source = Source::new("midcourse", Channel::Engine);
         let event = Event::new(run.clone(), source, conclusion.at(), conclusion.payload);
         match self.record_guarded(event).await {
             Ok(recorded) if recorded.record.seq == expected => {}
-            // Another process has written to this run too. The record numbers that later messages
-            // cite may then be slightly wrong.
+            // Another process writes to this run too, so the record has another seq than the engine
+            // gave it. The engine may then name wrong seqs as evidence for later messages.
             Ok(recorded) => {
                 let seq = recorded.record.seq;
                 tracing::warn!(expected, seq, "another process writes to this run");

@@ -1,4 +1,4 @@
-//! One run: what an agent's loop reports about it.
+//! A monitored run: the methods with which an agent's loop reports what happens in the run.
 
 use std::sync::Arc;
 
@@ -19,13 +19,14 @@ use crate::sink::TrajectoryError;
 pub struct Report {
     /// Whether the event was stored, and its record.
     pub outcome: RecordOutcome,
-    /// What the engine concluded: patterns, messages to deliver, outcomes of earlier messages.
+    /// What the engine concluded: patterns, messages for the agent, and what followed earlier
+    /// messages.
     pub step: Step,
 }
 
 impl Report {
-    /// The messages as one text for the agent, with a label that says who sent them; `None` if
-    /// there are no messages.
+    /// The messages as one text for the agent, with a label that names midcourse as the sender;
+    /// `None` if there are no messages.
     pub fn text(&self) -> Option<String> {
         self.step.labelled_text()
     }
@@ -37,7 +38,8 @@ impl Report {
 pub struct MonitoredRun {
     recorder: TrajectoryRecorder,
     sink: Arc<EvaluatingSink>,
-    // Locked during a report, so that it returns no conclusions about another report.
+    // Locked while an event is reported, so that the messages about it are not returned to another
+    // task that reports an event at the same time.
     turn: Mutex<()>,
 }
 
@@ -51,8 +53,9 @@ impl MonitoredRun {
         BlockingRun(self)
     }
 
-    /// Sets the run's identity. Events that were reported earlier are moved into this run. If the
-    /// sink has records of the run, it is resumed.
+    /// Sets the run's identity and records the start of the run. Events that were reported earlier
+    /// are moved into this run. If the sink already has the start of this run, the run is continued
+    /// after its stored records.
     pub async fn identify(&self, identity: RunIdentity) -> Result<Report, TrajectoryError> {
         let _turn = self.turn.lock().await;
         let outcome = self.recorder.begin(identity).await?;
@@ -67,7 +70,7 @@ impl MonitoredRun {
         Ok(Report { outcome, step: self.sink.take_step() })
     }
 
-    /// The run's id; `None` before it is identified.
+    /// The run's id; `None` before `identify` is called.
     pub async fn run_id(&self) -> Option<RunId> {
         self.recorder.run_id().await
     }
@@ -81,7 +84,8 @@ impl MonitoredRun {
     }
 
     /// Reports a model request before it is sent. Add the returned text at the end of this request,
-    /// and leave it out of later ones.
+    /// and leave it out of later requests. `message_count` is the number of messages in it, and
+    /// `tools` are the names of the tools that the model may call.
     pub async fn model_request(
         &self,
         model: &str,
@@ -139,14 +143,15 @@ impl MonitoredRun {
         self.report(ended, Some(DecisionPoint::PostToolResult)).await
     }
 
-    /// Reports the end of the run.
+    /// Reports the end of the run, and how it ended.
     pub async fn end(&self, outcome: RunOutcome) -> Result<Report, TrajectoryError> {
         let ended = TrajectoryPayload::RunEnded { outcome, new_messages: Vec::new() };
         self.report(ended, None).await
     }
 
-    /// Reports any other payload. Without a decision point the event is recorded and analysed, but
-    /// no message is returned.
+    /// Reports an event that has no method of its own here. `decision_point` is the moment at which
+    /// a message can be shown to the agent; with `None` the event is recorded and analysed, but no
+    /// message is returned.
     pub async fn report(
         &self,
         payload: TrajectoryPayload,

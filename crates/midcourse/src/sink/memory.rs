@@ -1,4 +1,5 @@
-//! A sink that keeps everything in memory: for tests, and for programs that read it out themselves.
+//! A sink that keeps records in memory only: for tests, and for programs that need no record of a
+//! run after they exit.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,14 +9,14 @@ use super::sequencer::Sequencer;
 use super::{Recording, TrajectorySink};
 use crate::event::Event;
 
-/// Keeps records in memory, in order, by run.
+/// Keeps all records in memory until it is dropped. Writes nothing to disk.
 #[derive(Debug, Default)]
 pub struct InMemoryTrajectorySink {
     runs: Mutex<Sequencer>,
 }
 
 impl InMemoryTrajectorySink {
-    /// An empty sink.
+    /// Creates a sink without records.
     pub fn new() -> Self {
         Self::default()
     }
@@ -25,7 +26,7 @@ impl InMemoryTrajectorySink {
         self.lock().records(run_id)
     }
 
-    /// All records so far, run by run.
+    /// All records so far: the runs sorted by their ids, and the records of each run in order.
     pub fn snapshot(&self) -> Vec<TrajectoryRecord> {
         self.lock().all()
     }

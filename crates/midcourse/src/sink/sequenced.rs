@@ -1,4 +1,5 @@
-//! A sink for a program's own storage: the program only has to write records that have their seqs.
+//! A sink for programs that store records in their own way. The sink numbers the records and
+//! recognises duplicates, so the program only has to write records.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,21 +11,23 @@ use super::sequencer::Sequencer;
 use super::{Recording, TrajectoryError, TrajectorySink};
 use crate::event::Event;
 
-/// Returned by a writer that writes a record. It completes when the record is written.
+/// The future that `RecordWriter::write` returns. It completes when the record is written.
 pub type Writing<'a> = Pin<Box<dyn Future<Output = Result<(), TrajectoryError>> + Send + 'a>>;
 
-/// Writes records, which already have their seqs, to a program's own storage.
+/// Writes records to a program's own storage. Each record already has its seq (its position in the
+/// run).
 pub trait RecordWriter: Send + Sync {
     /// Writes one record. Records of a run arrive in the order of their seqs, one at a time. After
     /// an error, the next event gets the seq of the record that failed.
     fn write<'a>(&'a self, record: &'a TrajectoryRecord) -> Writing<'a>;
 }
 
-/// Numbers events, recognises duplicates, adds missing parents, and hands new records to a
-/// [`RecordWriter`].
+/// A sink that numbers events, recognises duplicates, and passes new records to a [`RecordWriter`].
+/// If a run names a parent run that has no record, the sink first makes a record for the parent.
 ///
-/// Every record is kept in memory to recognise duplicates. Fields that a second source adds to a
-/// record are merged in memory only and are not passed to the writer.
+/// Every record is kept in memory to recognise duplicates. If a second source reports the same
+/// event with more fields, the sink adds these fields to the record in memory, but does not pass
+/// them to the writer.
 pub struct SequencedSink<W> {
     writer: W,
     // Locked while a record is written, so that seqs are written in order.
@@ -32,7 +35,7 @@ pub struct SequencedSink<W> {
 }
 
 impl<W: RecordWriter> SequencedSink<W> {
-    /// A sink that writes to `writer`.
+    /// Creates a sink that passes new records to `writer`.
     pub fn new(writer: W) -> Self {
         Self { writer, runs: Mutex::default() }
     }
@@ -69,7 +72,7 @@ mod tests {
     use crate::event::{Channel, Event, Source};
     use crate::sink::{TrajectoryError, TrajectorySink as _};
 
-    /// Writes to a list. Its first writes fail; a test sets how many.
+    /// Writes records to a list. The next `failures` writes fail.
     #[derive(Default)]
     struct List {
         written: Mutex<Vec<(String, u64)>>,

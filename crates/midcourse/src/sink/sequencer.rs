@@ -1,5 +1,8 @@
-//! Gives the events of many runs their seqs, in memory, by the rules of every sink: reports of the
-//! same event become one record, parents come first, and provisional runs are adopted.
+//! Numbers the events of many runs, in memory, for the sinks that do not use the database.
+//!
+//! Several reports of the same event become one record. A parent run that has no record gets one
+//! before its child run does. Events that arrive before the id of their run is known are in a
+//! provisional run; its records move into the real run as soon as an event names both.
 
 use std::collections::HashMap;
 
@@ -11,7 +14,7 @@ use super::{Recorded, TrajectoryError};
 use crate::dedupe::{Comparison, RecordStatus, compare, merge, other_end};
 use crate::event::{Channel, Event, FactKey, Source};
 
-/// The records of all runs.
+/// Holds the records of all runs, and adds events to them.
 #[derive(Debug, Default)]
 pub(super) struct Sequencer {
     runs: HashMap<RunId, Vec<Entry>>,
@@ -30,9 +33,11 @@ struct Entry {
 /// The result of adding an event to its run.
 pub(super) struct Placed {
     pub(super) recorded: Recorded,
-    /// The new records in order: the start of a parent that was missing, those moved from an
-    /// adopted run, and that of the event itself.
+    /// The new records in order: the start of a parent run that was missing, the records that moved
+    /// in from a provisional run, and the record of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
+    /// For taking the change back: the changed runs with their records before the change, `None`
+    /// for a new run. Empty if the event only added one record to its run.
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
 
@@ -53,8 +58,8 @@ impl Sequencer {
         self.runs.values().map(Vec::len).sum()
     }
 
-    /// Gives an event the next seq and adds it to its run. If the event is stored already, merges
-    /// it with its record.
+    /// Gives an event the next seq and adds it to its run. If the same event was reported before,
+    /// adds no record, but merges fields that the existing record lacks into it.
     pub(super) fn place(&mut self, event: Event) -> Result<Placed, TrajectoryError> {
         let (mut new, mut undo) = (Vec::new(), Vec::new());
         self.ensure_parent(&event, &mut new, &mut undo);
@@ -134,7 +139,7 @@ impl Sequencer {
         self.runs.insert(parent_id.clone(), vec![entry]);
     }
 
-    /// Moves the records of a provisional run into the event's run.
+    /// If the event names a provisional run, moves the records of that run into the event's run.
     fn adopt(
         &mut self,
         event: &Event,
@@ -176,8 +181,9 @@ fn next_seq(entries: &[Entry]) -> u64 {
     u64::try_from(entries.len()).unwrap_or(u64::MAX)
 }
 
-/// The earlier record of which this event is a duplicate although their payload kinds differ or
-/// there is no fact key.
+/// Finds an earlier record that makes this event a duplicate although it does not have the same
+/// fact key and payload kind: the result or denial of the same tool call, or an equal event of the
+/// same source directly before this one.
 fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
         let is_end =
@@ -193,7 +199,7 @@ fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     })
 }
 
-/// Compares another report of a stored event with its record, and adds fields that the record
+/// Compares a further report of an event with the existing record, and adds fields that the record
 /// lacks.
 fn report(entry: &mut Entry, event: &Event) -> Result<Recorded, TrajectoryError> {
     let same_source = entry.source == event.source;

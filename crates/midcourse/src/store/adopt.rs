@@ -1,4 +1,5 @@
-//! Adoption: records that arrived before their run was known move into that run.
+//! Adoption: events may be stored before the id of their run is known, in a provisional run. When
+//! the id is known, the real run adopts the provisional one: its records move into the real run.
 
 use midcourse_core::{RunIdentity, TrajectoryPayload};
 use rusqlite::{Connection, params};
@@ -13,8 +14,8 @@ use super::run_counts::RunCounts;
 /// hashes. Child runs of the provisional run get the new parent. The caller has begun a
 /// transaction.
 ///
-/// A provisional record whose fact (what it reports, by its key) is already stored in the adopting
-/// run is deleted as a duplicate.
+/// If the adopting run already has a record with the same fact key (the text that identifies what
+/// happened) and payload kind, the provisional record is deleted as a duplicate.
 pub(super) fn adopt(
     connection: &Connection,
     provisional: &str,
@@ -69,7 +70,8 @@ fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<
     counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
 }
 
-/// Moves the reports about moved records along with them, and deletes those about deleted records.
+/// Moves the further reports about the moved records into the run too. Reports about deleted
+/// records are deleted.
 fn move_reports(
     connection: &Connection,
     held: &RunHead,

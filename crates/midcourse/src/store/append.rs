@@ -1,9 +1,10 @@
 //! Appending: the one place where a record gets its seq.
 //!
-//! Everything here runs inside the caller's write transaction, and calls no code of the user's.
-//! Events are identified by fact keys: a second event with the same key and payload kind becomes a
-//! report about the stored record. A run whose parent is unknown gets the parent first; records of
-//! a provisional run move to the run that adopts it.
+//! Everything here runs inside the caller's write transaction, and never calls a provider or a rule
+//! of the user. A fact key identifies what an event is about: a second event with the same key and
+//! payload kind creates no record, but is compared with the stored one. If the parent of a run is
+//! not stored yet, the parent is stored first. Events that arrived before their run was known are
+//! in a provisional run, whose records move into the real run when an event names both.
 
 use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -24,11 +25,12 @@ use crate::dedupe::{RecordStatus, other_end};
 pub(super) enum Appended {
     /// A new record, at this seq.
     New(u64),
-    /// The event was stored already. Has the result of comparing the two, and the stored record.
+    /// The event was stored already: how this report compares with the record, and the record.
     Existing(RecordStatus, TrajectoryRecord),
 }
 
-/// The end of a run: the seq that its next record gets, and the hash of its latest record.
+/// The end of a run: the id of its row, the seq that its next record gets, and the latest hash of
+/// its hash chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunHead {
     pub(super) id: i64,
@@ -58,7 +60,8 @@ pub(super) fn run_head(
     Ok(head.optional()?)
 }
 
-/// Stores an event as a new record, or compares it with its record if it is stored already.
+/// Stores an event as a new record. If the event is stored already, compares this report with the
+/// record instead.
 pub(super) fn append(
     connection: &Connection,
     event: &PreparedEvent,
@@ -99,7 +102,7 @@ fn stored_fact(
     }
 }
 
-/// Whether [`append`] would store no new record for this event.
+/// Whether the event is a duplicate, for which [`append`] would store no new record.
 pub(super) fn is_stored(
     connection: &Connection,
     run: i64,
@@ -113,8 +116,9 @@ pub(super) fn is_stored(
     Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// The earlier record of which this event is a duplicate although it is not found by payload kind
-/// and fact key: the result or denial of the same call, or an equal event directly before it.
+/// Finds an earlier record that makes this event a duplicate although it does not have the same
+/// fact key and payload kind: the result or denial of the same tool call, or an equal event of the
+/// same source directly before this one.
 fn earlier_record(
     connection: &Connection,
     run: i64,
@@ -129,12 +133,13 @@ fn earlier_record(
     if !event.dedupe_consecutive {
         return Ok(None);
     }
-    // Settings stay in force until others replace them, so they are compared with the latest
-    // settings, however old. All settings have fact keys, and the index covers only records with
-    // one.
+    // A configuration or deadline stays in force until another one replaces it, so it is compared
+    // with the latest one of its kind, however old that is. All of them have fact keys; the
+    // condition on `fact` lets SQLite use the index, which has only records with a fact key.
     let latest_of_kind = "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
                           fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    // Records that midcourse itself added may lie between an event and its duplicate.
+    // Ignores the kinds of records that midcourse itself adds to a run, because they may lie
+    // between an event and its duplicate.
     let latest_event = "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
                         WHERE run = ?1 AND \
                         kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \

@@ -1,10 +1,11 @@
-//! Batches: events of one run, evaluated before anything is written.
+//! Batches: events of one run, which the engine analyses before they are written.
 //!
-//! The engine works before the transaction begins, on the records that are stored then. The
-//! transaction only checks, by the run's latest hash, that the run has not changed since, and
-//! writes. If another process wrote to the run first, the batch is stale and is evaluated again. So
-//! no provider, rule or template of a user runs while the store is locked, and records, deliveries
-//! and checkpoint always agree. Batches of several runs can share one commit.
+//! The engine runs before the transaction begins, so no provider, rule or template of a user runs
+//! while the store is locked. The transaction first checks, by the run's latest hash, that the run
+//! is still as the engine saw it. Then it writes the events, the messages for the agent and the
+//! engine's state together, so that these always agree. If another process wrote to the run in
+//! between, the batch is stale: nothing is written, and the batch is evaluated again. Batches of
+//! several runs can share one commit.
 
 use std::collections::HashSet;
 use std::io;
@@ -43,7 +44,8 @@ enum Entry {
     /// An event: it becomes a new record, or another report of a stored one. The number is the seq
     /// under which the engine saw it; `None` if the engine did not see it.
     Event(Box<PreparedEvent>, Option<u64>),
-    /// A delivery or an outcome that the engine concluded from the event before it.
+    /// A record that the engine made after it saw the event before this entry: a message for the
+    /// agent, or what followed an earlier message.
     Conclusion(Box<PreparedRecord>),
 }
 
@@ -54,14 +56,16 @@ enum Progress {
     NotNeeded,
     /// The engine has seen every record so far.
     Current,
-    /// The engine has seen this many records of the run; a later step takes in the rest.
+    /// The engine has seen only this many records of the run; later evaluations show it the rest.
     Behind(i64),
-    /// The engine cannot predict the run's records: an event moves records of another run into it.
+    /// Not known, because an event of the batch moves records of another run into this run, and
+    /// that happens only in the transaction.
     Unknown,
 }
 
 impl Batch {
-    /// Prepares events of one run. Call [`Store::evaluate`] before [`Store::commit`].
+    /// Redacts and compresses events of one run. Call [`Store::evaluate`] with the batch, and then
+    /// [`Store::commit`]. Fails if there is no event, or if the events are not all of one run.
     pub fn new(
         events: impl IntoIterator<Item = Event>,
         settings: &StoreSettings,
@@ -94,7 +98,7 @@ impl Batch {
         &self.step
     }
 
-    /// Takes out what the engine concluded from the events.
+    /// Consumes the batch and returns what the engine concluded from the events.
     pub fn into_step(self) -> Step {
         self.step
     }
@@ -103,8 +107,8 @@ impl Batch {
         std::mem::take(&mut self.step)
     }
 
-    /// Withdraws the permission to deliver messages about the events. Evaluate the batch again
-    /// afterwards; it then has no deliveries.
+    /// Forbids messages about the events, for example because it is too late to show them to the
+    /// agent. Evaluate the batch again after this call; it then has no messages.
     pub fn forbid_deliveries(&mut self) {
         for entry in &mut self.entries {
             if let Entry::Event(event, _) = entry {
@@ -113,8 +117,9 @@ impl Batch {
         }
     }
 
-    /// Writes the events durably to the spill folder. If an event cannot be written, it is lost and
-    /// counted, so that a gap marker can be stored later. Returns the first error.
+    /// Writes the events durably to the spill folder, from which the next process stores them. An
+    /// event that cannot be written is lost and is counted, so that the next process stores a gap
+    /// marker (a record with the number of lost events). Returns the first error.
     pub fn spill(&self, data_dir: &DataDir) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let mut failed = None;
@@ -122,7 +127,7 @@ impl Batch {
             match spill::write(data_dir, event) {
                 Ok(file) => files.push(file),
                 Err(error) => {
-                    // If writing the note fails too, the caller still gets the error.
+                    // If the loss cannot be counted either, the caller still gets the first error.
                     let _ = LossNote::write(data_dir, &self.run);
                     failed.get_or_insert(error);
                 }
@@ -131,7 +136,7 @@ impl Batch {
         failed.map_or(Ok(files), Err)
     }
 
-    /// A gap marker for the losses in `note`; `None` if the batch is empty.
+    /// A gap marker with the number of lost events in `note`; `None` if the batch is empty.
     pub(super) fn gap_marker(&self, note: &LossNote) -> Option<Event> {
         let first = self.events().next()?;
         Some(note.gap_marker(&first.run, first.prepared.record.at()))
@@ -152,8 +157,8 @@ impl Batch {
         self.progress = Progress::NotNeeded;
     }
 
-    /// The engine's state after the batch; `None` if the engine has not seen the run's records or
-    /// its state cannot be saved.
+    /// The engine's state after it saw the batch, to be saved with it. `None` if the engine saw no
+    /// event of the batch, or if its state cannot be saved.
     fn checkpoint(&self, engine: &SyncedEngine) -> Option<Checkpoint> {
         let has_seen = matches!(self.progress, Progress::Current | Progress::Behind(_));
         has_seen.then(|| engine.engine().checkpoint().ok()).flatten()
@@ -213,7 +218,7 @@ impl Batch {
     }
 }
 
-/// Checks that a conclusion was stored at the seq that the engine gave it.
+/// Checks that a record was stored at the seq under which the engine saw it.
 fn check_seq(stored: u64, expected: u64) -> Result<(), StoreError> {
     if stored == expected {
         return Ok(());
@@ -229,7 +234,9 @@ struct Written {
 }
 
 impl Store {
-    /// Shows the events of a batch to the engine and keeps what it concludes. Writes nothing.
+    /// Shows the events of a batch to the engine and keeps what it concludes in the batch. Writes
+    /// nothing to the store. If another process changes the run meanwhile, tries again until the
+    /// store's timeout.
     pub fn evaluate(&self, batch: &mut Batch, engine: &mut SyncedEngine) -> Result<(), StoreError> {
         let start = Instant::now();
         while !self.try_evaluate(batch, engine)? {
@@ -266,16 +273,16 @@ impl Store {
                 break;
             }
         }
-        // After an error, the batch still keeps the events that were not evaluated.
+        // If the loop stopped early, the events that were not evaluated stay in the batch.
         batch.entries.extend(entries);
-        // The engine has now seen events that are not stored. Its position is unknown until the
-        // commit.
+        // The engine has now seen events that are not stored yet. `commit` notes its new position.
         engine.clear_position();
         done
     }
 
-    /// Writes batches with one commit. The result of a stale batch is `None`: nothing of it is
-    /// written, and it has to be evaluated again.
+    /// Writes batches with one commit, and returns the records of each. If another process wrote to
+    /// the run of a batch after `evaluate`, the result of that batch is `None`:
+    /// nothing of it is written, and it has to be evaluated again.
     pub fn commit(
         &mut self,
         batches: &mut [(&mut Batch, &mut SyncedEngine)],
@@ -302,7 +309,7 @@ impl Store {
     }
 }
 
-/// A batch while it is evaluated.
+/// What is needed while the events of a batch are evaluated.
 struct Evaluation<'a> {
     connection: &'a Connection,
     settings: &'a StoreSettings,
@@ -338,7 +345,8 @@ impl Evaluation<'_> {
             return done;
         }
         self.next_seq = self.next_seq.saturating_add(u64::from(is_new));
-        // The engine did not see this event, so a replay must not ask it for messages here either.
+        // The engine was not asked for a message here. Without a decision point, a replay of the
+        // stored run does not ask it either.
         event.prepared.decision_point = None;
         batch.entries.push(Entry::Event(event, None));
         done
@@ -355,7 +363,8 @@ impl Evaluation<'_> {
         Ok(true)
     }
 
-    /// Shows a new event to the engine as the record that it will become.
+    /// Shows a new event to the engine, as the record that the transaction will store, and keeps
+    /// what the engine concludes.
     fn step(
         &mut self,
         batch: &mut Batch,
@@ -380,8 +389,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Whether an event with the same fact key and payload kind is stored, or is earlier in the
-    /// batch.
+    /// Whether the event is a duplicate of a stored record, or of an event earlier in the batch.
     fn is_stored(&mut self, batch: &Batch, event: &PreparedEvent) -> Result<bool, StoreError> {
         let is_stored = match &batch.head {
             Some(head) => append::is_stored(self.connection, head.id, event)?,

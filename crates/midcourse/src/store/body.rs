@@ -1,9 +1,10 @@
 //! Bodies: long texts, stored once and compressed, apart from the records that contain them.
 //!
-//! The same long text often occurs several times (a tool's result, the message with that result, the
-//! turn with that message). A text longer than [`BODY_MIN`] is taken out of the payload, which keeps
-//! an empty string, and is stored under its hash; the record keeps its position as a JSON pointer. A
-//! text longer than the store's limit loses its middle first.
+//! The same long text often occurs several times: in a tool's result, in the message with that
+//! result, and in the turn with that message. A text longer than [`BODY_MIN`] is taken out of the
+//! payload, which keeps an empty string, and is stored under its hash; the record keeps the text's
+//! position as a JSON pointer. If a text is longer than the store's limit, its middle is removed
+//! before it is stored.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -14,13 +15,14 @@ use zstd::bulk::Compressor;
 /// Texts longer than this many bytes are stored separately and compressed, as bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
 
-/// SQLite stores no value longer than this, so a greater length in a row is damage.
+/// SQLite stores no value with more bytes than this. If a row gives a greater length for its text,
+/// the row is damaged.
 const MAX_LENGTH: usize = 1 << 30;
 
-/// Space reserved for the note in the middle of a truncated text.
+/// How many bytes of a truncated text are reserved for the note that says how much is left out.
 const MAX_NOTE_BYTES: usize = 160;
 
-/// zstd's fastest level, which already compresses logs and source code well.
+/// The compression level: zstd's fastest, which compresses logs and source code well enough.
 const LEVEL: i32 = 1;
 
 /// A long text that is ready to be stored.
@@ -47,7 +49,7 @@ pub(super) enum DamagedBody {
     Place,
 }
 
-/// Takes the long texts out of a payload.
+/// Takes the long texts out of a payload. Empty strings stay in their places.
 pub(super) fn take_out(payload: &mut Value) -> Result<Vec<Body>, std::io::Error> {
     let mut bodies = Vec::new();
     let mut failed = None;
@@ -114,9 +116,9 @@ pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Truncates a text that is longer than the limit to its head and tail, with a note between them
-/// that has the number of bytes left out and the hash of the whole text. Truncating the result
-/// again changes nothing. Returns `None` if the text is short enough.
+/// Shortens a text that has more than `limit` bytes to its head and tail, with a note between them
+/// that gives the number of bytes left out and the hash of the whole text. The result has at most
+/// `limit` bytes. Returns `None` if the text is short enough.
 pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
     if text.len() <= limit {
         return None;

@@ -1,8 +1,9 @@
 //! The hash chain of a run: the hash of each record covers all records before it.
 //!
-//! A link is the BLAKE3 hash of the previous link and of the stored fields, each preceded by its
-//! length (8 bytes, little endian). Numbers are decimal text; an absent optional field is an empty
-//! field. Anybody with the database and BLAKE3 can check the chain without midcourse.
+//! A link of the chain is the BLAKE3 hash of the previous link and of the record's stored fields,
+//! each field preceded by its length (8 bytes, little endian). Numbers are hashed as decimal text;
+//! an absent optional field is hashed as an empty field. Anybody with the database and BLAKE3 can
+//! check the chain without midcourse.
 
 /// The hash of a stored record or report, and of everything before it in its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,8 @@ pub(super) struct RecordFields<'a> {
     pub(super) payload: &'a str,
 }
 
-/// The link of a record: the hash of its fields, then of its bodies sorted by pointer.
+/// The link of a record: the hash of the previous link, of the record's fields, and of the position
+/// and hash of each of its long texts (`bodies`), sorted by position.
 pub(super) fn record_link<'a>(
     head: &Link,
     record: &RecordFields<'_>,
@@ -88,8 +90,8 @@ pub(super) fn record_link<'a>(
     head.next(&fields)
 }
 
-/// The link of a report about a record. It covers the hash of the report's content instead of the
-/// content.
+/// The link of a further report of an event that already has a record. The link covers a hash of
+/// what was reported, instead of the text itself.
 pub(super) fn report_link(
     head: &Link,
     seq: u64,

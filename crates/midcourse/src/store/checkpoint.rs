@@ -1,4 +1,5 @@
-//! Checkpoints: restoring the engine's state for a stored run.
+//! Checkpoints: the saved state of the engine for a stored run, and how many records this state
+//! covers. To continue a run, the engine loads the checkpoint and reads only the records after it.
 
 use midcourse_core::{Checkpoint, RunId};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -9,19 +10,21 @@ use super::error::StoreError;
 use super::synced_engine::SyncedEngine;
 use super::{Store, read};
 
-/// The most records that the engine reads in one step to catch up with a run. After an upgrade it
-/// reads a run again from the start; with this limit, a long run takes several steps and no step
-/// takes long.
+/// The most stored records that the engine reads before it sees a new event. After an upgrade of
+/// midcourse the checkpoint may be unusable; the engine then reads the run again from the start.
+/// With this limit, a very long run is read in parts, over several events, so no event takes long.
 pub(super) const MAX_RECORDS_PER_STEP: usize = 20_000;
 
-/// Far above the size of any valid checkpoint; a larger one is damaged.
+/// The most bytes that a checkpoint may have after decompression. Valid checkpoints are much
+/// smaller, so a larger one is damaged.
 const MAX_CHECKPOINT_BYTES: usize = 1024 * 1024;
 
 /// How many records are read from the database at a time.
 const PAGE: usize = 256;
 
 impl Store {
-    /// Shows the engine all stored records of a run; returns `false` if the run is not stored.
+    /// Shows the engine all stored records of a run that it has not seen; returns `false` if the
+    /// run is not stored.
     pub fn fold(&self, run_id: &str, engine: &mut SyncedEngine) -> Result<bool, StoreError> {
         let run = run_id.into();
         loop {
@@ -34,7 +37,8 @@ impl Store {
         }
     }
 
-    /// The stored checkpoint of a run, and how many records of the run it covers.
+    /// The stored checkpoint of a run, and how many records of the run it covers. `None` if the run
+    /// or its checkpoint is not stored.
     pub fn checkpoint(&self, run_id: &str) -> Result<Option<(u64, Checkpoint)>, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(None) };
         let stored = load_checkpoint(&self.connection, head.id)?;
@@ -43,8 +47,8 @@ impl Store {
     }
 }
 
-/// Shows the engine up to `max` records that it has not seen. Returns how many records of the run
-/// it has seen then, or `None` if the run has changed meanwhile.
+/// Shows the engine up to `max` records of the run that it has not seen. Returns how many records
+/// of the run the engine has seen in all, or `None` if another process changed the run meanwhile.
 pub(super) fn catch_up(
     connection: &Connection,
     engine: &mut SyncedEngine,
@@ -93,8 +97,8 @@ fn fold_rows(
             return Err(StoreError::Damaged(format!("record {from} is missing")));
         }
         for record in &page {
-            // The run's deliveries and outcomes are already among the records, so the engine is not
-            // asked for new ones.
+            // `fold` only updates the engine's state. The messages that the agent got are already
+            // among the records, so the engine must not make new ones.
             engine.engine_mut().fold(record);
         }
         left = left.saturating_sub(page.len());
@@ -111,8 +115,8 @@ fn load_checkpoint(
         .prepare_cached("SELECT next_seq, zstd FROM checkpoints WHERE run = ?1")?
         .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    // A checkpoint that does not decompress becomes an empty one, which the engine rejects; it then
-    // reads the run again.
+    // A checkpoint that does not decompress becomes an empty one. The engine rejects that and reads
+    // the run again from the start.
     Ok(stored.map(|(folded, packed)| {
         let bytes = zstd::bulk::decompress(&packed, MAX_CHECKPOINT_BYTES).unwrap_or_default();
         (folded, Checkpoint::from(bytes))

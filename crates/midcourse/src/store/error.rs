@@ -1,16 +1,17 @@
-//! Errors of the store, each with a hint what to do.
+//! Errors of the store, each with a hint that tells the user what to do.
 
 use rusqlite::ErrorCode;
 
 use crate::sink::TrajectoryError;
 
-/// SQLite reports this when it cannot extend its shared-memory file: the disk is full.
+/// The error code with which SQLite reports that it cannot extend its shared-memory file. This
+/// means that the disk is full.
 const SHARED_MEMORY_FULL: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
-/// Why an operation on the store failed. Records that were acknowledged before are not affected.
+/// Why an operation on the store failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Another process held the lock until the timeout.
+    /// Another process had the store locked until the timeout was over.
     #[error("the store is locked by another process")]
     Locked,
     /// The disk has no space left.
@@ -22,7 +23,7 @@ pub enum StoreError {
     /// The file's content is not what midcourse wrote.
     #[error("the store is damaged: {0}")]
     Damaged(String),
-    /// A newer release has upgraded the store.
+    /// A newer release has upgraded the store to a schema that this release cannot read.
     #[error("the store has schema {found}; this release of midcourse reads schemas up to {known}")]
     Newer {
         /// The store's schema version.

@@ -1,8 +1,9 @@
 //! Importing records from another store or program. Importing them again changes nothing.
 //!
-//! A record is a duplicate if the run already has it at the same seq, or has a record with the same
-//! fact key. A new record goes after the run's latest one. If it thereby gets another seq and has
-//! no fact key, its old seq becomes part of a key, by which the next import recognises it.
+//! An imported record is a duplicate if the run already has an equal record at the same seq, or a
+//! record with the same fact key (a text that identifies what happened). A new record is added at
+//! the end of the run. If its seq changes by that and it has no fact key, it gets a key that
+//! contains its old seq, so that the next import recognises it.
 
 use rusqlite::Connection;
 
@@ -13,23 +14,23 @@ use super::{Store, read};
 use crate::dedupe::RecordStatus;
 use crate::event::ForeignRecord;
 
-/// How many imported records were new, duplicates and so on.
+/// The result of an import: how many records were new, how many were duplicates, and so on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
     /// New records.
     pub new: u64,
     /// Records that were stored already.
     pub duplicates: u64,
-    /// Stored records that gained fields from an imported one.
+    /// Imported records that added fields to a stored record.
     pub merged: u64,
-    /// Stored records for which the import has other content from the same source.
+    /// Imported records that differ from the stored record although they are from the same source.
     pub conflicts: u64,
-    /// New records that have another seq here than in the file.
+    /// New records that have another seq in this store than in the imported file.
     pub renumbered: u64,
 }
 
 impl Store {
-    /// Imports records in one transaction: all or none.
+    /// Imports records in one transaction: if one of them cannot be imported, none is.
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
         let mut events = Vec::new();
         for record in records {
@@ -57,8 +58,8 @@ impl Store {
     }
 }
 
-/// Imports one event with the seq that it had in the file. Returns its status, and whether its seq
-/// in this store is another one.
+/// Imports one event. `seq` is the seq of its record in the imported file. Returns the event's
+/// status, and whether it became a new record with another seq in this store.
 fn import_event(
     connection: &Connection,
     seq: Option<u64>,
@@ -72,8 +73,8 @@ fn import_event(
     }
     let moves = seq != next_seq(connection, &event)?;
     if moves && event.prepared.fact.is_none() {
-        // A record of another file may have the same seq, so the key also has a hash of the
-        // content.
+        // A record of another file may have had the same seq, so the key also contains a hash of
+        // the payload.
         let hash = blake3::hash(event.prepared.json.as_bytes()).to_hex();
         let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
         event.prepared.fact = Some(key.into());

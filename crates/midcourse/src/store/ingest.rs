@@ -1,4 +1,5 @@
-//! How a process that handles one event, such as a hook, stores it in time or else spills it.
+//! Stores the events of a short-lived process, such as a hook. An event that cannot be stored in
+//! time is spilled: written to a file in the spill folder, from which the next process stores it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,15 +25,15 @@ use crate::sink::Recorded;
     reason = "short-lived: boxing would cost an allocation per event"
 )]
 pub enum Ingested {
-    /// Into the store, together with what the engine concluded from it.
+    /// The event is in the store, together with what the engine concluded from it.
     Stored {
         /// The stored record of the event.
         recorded: Recorded,
         /// What the engine concluded from the event.
         step: Box<Step>,
     },
-    /// Into the spill folder, durably. The next process that can write to the store takes the event
-    /// in; by then it is too late for a message about it.
+    /// The event is durably in the spill folder. The next process that can write to the store
+    /// stores it; by then it is too late to show the agent a message about it.
     Spilled {
         /// Why the event could not be stored.
         reason: StoreError,
@@ -41,9 +42,10 @@ pub enum Ingested {
     },
 }
 
-/// Stores one event: opens the store, takes in events that were spilled before, then records and
-/// evaluates the event. If that takes longer than `settings.busy_timeout`, the event goes to the
-/// spill folder. An error means that the event is lost or malformed.
+/// Stores one event. Opens the store, stores the events that are waiting in the spill folder, and
+/// then evaluates and stores this event. If that fails, or takes longer than
+/// `settings.busy_timeout`, the event is written to the spill folder. An error means that the event
+/// is malformed, or that it is lost because the spill folder cannot be written either.
 pub fn ingest(
     data_dir: &DataDir,
     settings: &StoreSettings,
@@ -54,8 +56,9 @@ pub fn ingest(
     result.unwrap_or_else(|| Err(StoreError::Rejected("there is no event".to_owned())))
 }
 
-/// Stores several events in order, within one timeout, with one result each. Once an event cannot
-/// be stored, the events after it are spilled too, so that none overtakes it.
+/// Stores several events in order, as `ingest` does, and returns one result for each. The timeout
+/// counts for all of them together. If an event cannot be stored, the events after it are written
+/// to the spill folder too, so that they stay in order.
 pub fn ingest_all(
     data_dir: &DataDir,
     settings: &StoreSettings,
@@ -72,8 +75,8 @@ struct Intake<'a> {
     data_dir: &'a DataDir,
     settings: &'a StoreSettings,
     start: Instant,
-    /// The open store, and a lock that this process holds while it writes; `None` before the first
-    /// event.
+    /// The open store, and a lock for which other short-lived processes wait before they write.
+    /// `None` before the first event.
     opened: Option<(Store, WriterLock)>,
     /// Why an event could not be stored. All later events are then spilled.
     failed: Option<StoreError>,
@@ -87,12 +90,12 @@ impl Intake<'_> {
     fn take(&mut self, event: Event, engine: &mut SyncedEngine) -> Result<Ingested, StoreError> {
         let run_id = event.run.run_id.clone();
         let mut event = PreparedEvent::new(event, self.settings).inspect_err(|_| {
-            // The caller gets the error. The next process that writes a record of this run also
-            // stores a gap marker.
+            // The caller gets the error. The lost event is counted, so that the next process that
+            // writes to this run stores a gap marker (a record with the number of lost events).
             let _ = LossNote::write(self.data_dir, &run_id);
         })?;
-        // A commit that reported a failure may have succeeded. With a key, the event is recognised
-        // as a duplicate when it is taken in from the spill folder.
+        // A commit that reports a failure may have succeeded all the same. The event is then in the
+        // store and in the spill folder. By this key the second one is recognised as a duplicate.
         event.prepared.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         let mut batch = Batch::of(vec![event])?;
         let stored = match &self.failed {
@@ -134,15 +137,15 @@ impl Intake<'_> {
             && let Some(marker) = batch.gap_marker(&note)
         {
             store.append(marker)?;
-            // If the note cannot be removed, the next process writes the same marker, which is a
-            // duplicate.
+            // If the note cannot be removed, the next process writes the same gap marker again,
+            // which is recognised as a duplicate.
             let _ = note.remove(self.data_dir);
             store.set_busy_timeout(self.remaining())?;
         }
         store.step_batch(batch, engine)
     }
 
-    /// Opens the store and takes in all spilled events first, so that events are stored in order.
+    /// Opens the store and first stores all events from the spill folder, because they are older.
     fn open(&self) -> Result<(Store, WriterLock), StoreError> {
         let mut store = Store::open(self.data_dir, self.settings.clone())?;
         let lock = WriterLock::wait(self.data_dir, self.remaining() / 2);
@@ -171,8 +174,8 @@ pub fn spill_event(
     let prepared = PreparedEvent::new(event, settings);
     let written = prepared.and_then(|event| Ok(spill::write(data_dir, &event)?));
     if written.is_err() {
-        // The caller gets the error. The next process that writes a record of this run also stores
-        // a gap marker.
+        // The caller gets the error. The lost event is counted, so that the next process that
+        // writes to this run stores a gap marker (a record with the number of lost events).
         let _ = LossNote::write(data_dir, &run_id);
     }
     written

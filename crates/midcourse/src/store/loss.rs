@@ -1,9 +1,9 @@
-//! Notes about events that could be neither stored nor spilled.
+//! Counts lost events: those that could be written neither to the database nor to the spill folder.
 //!
 //! A process that lives for one event cannot remember a loss, and on a full disk it cannot create a
-//! file about it. So a file of fixed size is created together with the store, and counts in it are
-//! overwritten in place, which needs no space. The next process that stores an event of the run
-//! writes a gap marker first.
+//! file about it. So a file of fixed size is created together with the store, and the counts in
+//! this file are overwritten in place, which needs no disk space. The next process that stores an
+//! event of the run first stores a gap marker, a record with the number of lost events.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,8 @@ const SLOTS: usize = 128;
 const SLOT: usize = 32;
 const LENGTH: u64 = 128 * 32;
 
-/// The losses of one run: a hash of the run's id, the time of the first loss, and their number.
+/// The lost events of one run as written in the file: a hash of the run's id, the time of the first
+/// loss in Unix milliseconds, and the number of lost events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slot {
     run: u64,
@@ -72,8 +73,8 @@ impl LossNote {
         write_slot(&mut file, place, &slot)
     }
 
-    /// How many runs have losses that no gap marker records yet, and how many events these runs
-    /// lost.
+    /// How many runs have lost events for which no gap marker is stored yet, and the number of
+    /// these events.
     pub(super) fn outstanding(data_dir: &DataDir) -> (usize, u64) {
         let Ok((_, slots)) = open(&data_dir.loss_file(), false) else { return (0, 0) };
         let lost: Vec<u64> = slots.iter().map(|slot| slot.lost).filter(|lost| *lost > 0).collect();
@@ -88,15 +89,16 @@ impl LossNote {
         Some(Self { slot })
     }
 
-    /// The gap marker for these losses. Its fact key makes a second marker for them a duplicate.
+    /// The gap marker with this number of lost events. It has a fact key, so that a second marker
+    /// for the same lost events is recognised as a duplicate.
     pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };
         Event::new(run.clone(), Source::new("midcourse", Channel::Store), at, gap)
             .with_fact(format!("lost:{}:{}", self.slot.since, self.slot.lost))
     }
 
-    /// Removes the count once its gap marker is stored. Events that were lost since then stay
-    /// counted.
+    /// Subtracts the lost events of this note from the file. Call this when their gap marker is
+    /// stored. Events that were lost after this note was read stay counted.
     pub(super) fn remove(&self, data_dir: &DataDir) -> io::Result<()> {
         let (mut file, slots) = open(&data_dir.loss_file(), true)?;
         let is_it = |slot: &Slot| slot.run == self.slot.run && slot.since == self.slot.since;
@@ -130,7 +132,7 @@ fn open(path: &Path, to_write: bool) -> io::Result<(File, Vec<Slot>)> {
 fn read_slot(bytes: &[u8]) -> Option<Slot> {
     let number = |from: usize| bytes.get(from..)?.first_chunk().copied().map(u64::from_le_bytes);
     let slot = Slot { run: number(0)?, since: number(8)?, lost: number(16)? };
-    // A power cut may leave a slot half written; its checksum then fails.
+    // A power cut may leave a slot half written. Its checksum is then wrong; it counts as empty.
     let is_whole = number(24)? == checksum(&slot);
     Some(if is_whole { slot } else { EMPTY })
 }

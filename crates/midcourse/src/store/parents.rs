@@ -1,9 +1,9 @@
-//! Which run started which: the row of a parent run always exists before its children's.
+//! Keeps track of which run started which. A parent run is always stored before its child runs.
 //!
-//! An event of a child run may arrive before its parent's first event, or before anybody said that
-//! the run has a parent. For an unknown parent, the store itself creates a row and a first record,
-//! into which later reports about the parent are merged. A run that would be its own ancestor gets
-//! no parent.
+//! An event of a child run may arrive before the first event of its parent. The store then creates
+//! the parent's row and first record itself; when the parent's start is reported later, its fields
+//! are merged into that record. The parent of a run may also become known only after the run's
+//! first events. A run that would become its own ancestor gets no parent.
 
 use midcourse_core::{RunIdentity, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -15,10 +15,12 @@ use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
 use crate::event::{Channel, FactKey, Source};
 
-/// How many ancestors of a run are followed. If there are more, the runs probably form a cycle.
+/// How many ancestors of a run are followed. If there are more, the runs probably form a cycle, and
+/// the run gets no parent.
 const MAX_ANCESTORS: usize = 64;
 
-/// Inserts the row of a new run, after the row of its parent.
+/// Inserts the row of a new run. If the run has a parent that is not stored yet, stores the parent
+/// first.
 pub(super) fn begin_run(
     connection: &Connection,
     event: &PreparedEvent,
@@ -31,7 +33,8 @@ pub(super) fn begin_run(
     insert_row(connection, &event.run, parent, host, at)
 }
 
-/// Fills the empty fields of a run's row from its `RunStarted` record.
+/// Fills in the parent, the depth and the conversation of a run's row, where they are missing, from
+/// the identity in its `RunStarted` event.
 pub(super) fn complete(
     connection: &Connection,
     run: &RunHead,
@@ -53,7 +56,8 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// The parent that a run names; `None` if this would make the run its own ancestor.
+/// The parent that a run names. `None` if it names no parent, or if the run would become its own
+/// ancestor.
 fn parent<'a>(
     connection: &Connection,
     identity: &'a RunIdentity,
@@ -76,7 +80,7 @@ fn parent<'a>(
     Ok(None)
 }
 
-/// Creates the row and the first record of a parent that is not stored yet.
+/// Creates the row and the first record of the child's parent run, if that is not stored yet.
 fn ensure_parent(
     connection: &Connection,
     child: &RunIdentity,

@@ -1,7 +1,8 @@
 //! Preparing events for the store: redaction, truncation, compression.
 //!
 //! Everything that takes time or depends on the user's settings happens here, before a transaction
-//! begins. The engine sees the prepared payload, which is also what a replay will read.
+//! begins. The engine sees the redacted and truncated payload. A replay reads the same payload from
+//! the store.
 
 use midcourse_core::{DecisionPoint, RunId, RunIdentity, TrajectoryPayload, TrajectoryRecord};
 use serde::Deserialize;
@@ -36,14 +37,15 @@ pub(super) struct PreparedEvent {
     pub(super) run: RunIdentity,
     pub(super) dedupe_consecutive: bool,
     pub(super) adopts: Option<RunId>,
-    /// Where the host can still deliver a message about this event. The stored record keeps it only
-    /// if the engine was asked for a message at that point.
+    /// The moment at which the host can still show the agent a message about this event. A batch
+    /// stores it with the record only if the engine was asked for a message.
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) prepared: PreparedRecord,
 }
 
 impl PreparedRecord {
-    /// Redacts and truncates the texts of a record and compresses the long ones.
+    /// Redacts the texts of a record, truncates those that are too long for the store, and
+    /// compresses long texts.
     pub(super) fn new(
         mut record: TrajectoryRecord,
         source: Source,
@@ -118,8 +120,8 @@ impl PreparedEvent {
         &self.prepared.record.payload
     }
 
-    /// The redacted event, for the spill folder. It has no decision point: when it is taken in
-    /// later, it is too late to deliver a message about it.
+    /// The redacted event, for the spill folder. Its decision point is `None`, because when it is
+    /// stored from there, it is too late to show the agent a message about it.
     pub(super) fn to_event(&self) -> Event {
         let PreparedRecord { record, source, fact, .. } = &self.prepared;
         Event {

@@ -8,8 +8,9 @@ use super::append::run_head;
 use super::error::StoreError;
 
 impl Store {
-    /// The runs that have had no record since `moment`, and whose descendants have had none.
-    /// Children come before their parents, so removing the runs in order leaves no orphans.
+    /// The runs that can be removed because they are old. A top-level run and all its descendants
+    /// are returned together, if none of them has a record since `moment`. Child runs come before
+    /// their parents, so a parent is never removed while its child is still stored.
     pub fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare(
             "WITH RECURSIVE tree(root, run_id, latest, level) AS (
@@ -26,8 +27,9 @@ impl Store {
         Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
     }
 
-    /// Removes a run, and the bodies that no other run uses, in one transaction. Returns `false` if
-    /// the run does not exist, or if it or a descendant has a record since `moment`.
+    /// Removes a run in one transaction, with its long texts, except those that another run also
+    /// contains. Returns `false` and removes nothing if the run does not exist, or if the run
+    /// or a descendant has a record since `moment`.
     pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
         self.write(|connection| {
@@ -54,7 +56,7 @@ impl Store {
         Ok(super::search::remove(&self.data_dir().search_file())?)
     }
 
-    /// Returns the space of removed runs to the disk. The store is locked meanwhile.
+    /// Makes the database file smaller after runs were removed. The store is locked meanwhile.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
         Ok(())

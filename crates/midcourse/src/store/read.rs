@@ -1,8 +1,9 @@
 //! Reading records: rows, their long texts, and the fields that further reports added.
 //!
-//! A [`Row`] is one row of the `records` table; a [`StoredRecord`] also has the long texts and
-//! added fields. Every statement here runs to its end before it returns, so a reader never blocks a
-//! checkpoint of the write-ahead log for long.
+//! An event may be reported several times; the first report becomes the record, and further reports
+//! may add fields. A [`Row`] is one row of the `records` table; a [`StoredRecord`] also has the
+//! long texts and the added fields. Every function here reads all rows of a query before it
+//! returns: an open query would prevent other processes from truncating SQLite's write-ahead log.
 
 use midcourse_core::{DecisionPoint, RunId, Timestamp, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -42,7 +43,8 @@ pub(super) struct BodyRow {
     zstd: Vec<u8>,
 }
 
-/// A row of the `reports` table, without its content.
+/// A further report of an event that already has a record: a row of the `reports` table, without
+/// the text that was reported.
 #[derive(Debug, Clone)]
 pub(super) struct ReportRow {
     pub(super) id: i64,
@@ -69,11 +71,12 @@ pub struct StoredRecord {
     pub schema_version: u32,
     /// Where the first report of the event came from.
     pub source: Source,
-    /// Where a message about the event could be delivered when it was recorded; `None` if nowhere.
+    /// The moment of the agent's turn at which a message about the event could be shown to the
+    /// agent when the event was recorded; `None` if no message was possible.
     pub decision_point: Option<DecisionPoint>,
     /// The key by which another report of the same event is recognised, if there is one.
     pub fact: Option<String>,
-    /// The number of secrets that were redacted.
+    /// The number of secrets that were redacted in this record.
     pub redactions: u32,
     /// The payload as JSON, with the fields that further reports added.
     pub value: Value,
@@ -98,7 +101,7 @@ pub struct RunKey {
 }
 
 impl Row {
-    /// The hash that this row must have, if the row follows `head` and has this seq.
+    /// The hash that this record must have if it is at `seq` and follows the hash `head`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         record_link(
             head,
@@ -118,7 +121,7 @@ impl Row {
         )
     }
 
-    /// The payload with its long texts.
+    /// The payload as JSON, with its long texts put back.
     pub(super) fn value(&self) -> Result<Value, StoreError> {
         let damaged = |why: String| StoreError::Damaged(format!("record {}: {why}", self.seq));
         let mut value: Value =
@@ -133,14 +136,16 @@ impl Row {
 }
 
 impl ReportRow {
-    /// The hash that this report must have, if it follows `head` and is about the record at `seq`.
+    /// The hash that this report must have if it is about the record at `seq` and follows the hash
+    /// `head`.
     pub(super) fn link_at(&self, head: &Link, seq: u64) -> Link {
         report_link(head, seq, self.at, &self.host, &self.channel, &self.status, &self.hash)
     }
 }
 
 impl StoredRecord {
-    /// Converts to the engine's record type. A payload kind of a newer release becomes `Unread`.
+    /// Converts to the engine's record type. A payload that this release cannot read, for example
+    /// of a kind that a newer release added, becomes `Unread`.
     pub fn into_record(self) -> TrajectoryRecord {
         let payload = TrajectoryPayload::deserialize(&self.value).unwrap_or_else(|_| {
             let host = self.source.host().to_owned();
@@ -157,7 +162,8 @@ impl StoredRecord {
         }
     }
 
-    /// The record as one JSON object: the fields of a `TrajectoryRecord`, then the store's own.
+    /// The record as one JSON object: the fields of a `TrajectoryRecord`, and those that only the
+    /// store has, such as `host` and `channel`. Fields without a value are left out.
     pub fn to_json(&self) -> Value {
         let mut line = json!({
             "schema_version": self.schema_version,
@@ -253,7 +259,7 @@ pub(super) fn rows(
     found.into_iter().map(|row| with_bodies(connection, row)).collect()
 }
 
-/// The reports about a run's records, in the order of their arrival.
+/// The further reports about a run's records, in the order of their arrival.
 pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow>, StoreError> {
     let mut find = connection.prepare_cached(
         "SELECT id, seq, after, at, host, channel, status, hash, link FROM reports \
@@ -276,7 +282,7 @@ pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The identity of a run; `None` if the run was just removed, or merged into another run.
+/// The identity of a run; `None` if the run was removed, or if its records moved into another run.
 fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
     Ok(connection
         .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?
@@ -321,7 +327,8 @@ pub(super) fn record(
     whole(connection, &key, run, row).map(Some)
 }
 
-/// Up to `count` complete records of a run, in order. A damaged one is an error at its seq.
+/// Up to `count` complete records of a run, in order. For a damaged record, the list has an error
+/// in its place.
 pub(super) fn records(
     connection: &Connection,
     run: i64,
@@ -333,8 +340,8 @@ pub(super) fn records(
     Ok(rows.into_iter().map(|row| (row.seq, whole(connection, &key, run, row))).collect())
 }
 
-/// Up to `count` records with the payloads of their first reports. These are what the engine saw
-/// when the events happened.
+/// Up to `count` records as they were first reported, without the fields that further reports
+/// added: this is what the engine saw when the events happened.
 pub(super) fn first_reported(
     connection: &Connection,
     run: i64,
@@ -353,9 +360,9 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         at: Timestamp::from_unix_ms(row.at),
         schema_version: row.schema_version,
         value: row.value()?,
-        // A newer release may have other decision points. This release delivers nothing there.
+        // A decision point that only a newer release knows is read as `None`.
         decision_point: row.decision_point.as_deref().and_then(DecisionPoint::from_name),
-        // A newer release may have other channels. They are read as `Import`.
+        // A channel that only a newer release knows is read as `Import`.
         source: Source::new(&row.host, Channel::from_name(&row.channel).unwrap_or(Channel::Import)),
         fact: row.fact,
         redactions: row.redactions,

@@ -1,4 +1,5 @@
-//! Further reports of an event that is stored already: which fields they add, and conflicts.
+//! Further reports of an event that already has a record. The store keeps the fields that a report
+//! adds to the record, or the whole report if it conflicts with the record.
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -10,10 +11,10 @@ use super::prepare::PreparedRecord;
 use super::{body, read};
 use crate::dedupe::{Comparison, RecordStatus, compare};
 
-/// How many conflicting versions of one event are kept; further ones are not stored.
+/// How many conflicting reports of one event are kept; further ones are not stored.
 const MAX_CONFLICTS: usize = 16;
 
-/// Compares another report of an event with its record, and stores what is new or conflicting.
+/// Compares a further report of an event with its record, and stores what is new or conflicting.
 pub(super) fn add(
     connection: &Connection,
     run: &RunHead,
@@ -22,13 +23,14 @@ pub(super) fn add(
 ) -> Result<Appended, StoreError> {
     let reported = report.value()?;
     let same_source = stored.source == report.source;
-    // If the first report is from the same source, compare with it alone, without the fields that
-    // other sources added since.
+    // If the record is from the same source as this report, compare the two without the fields that
+    // other sources have added to the record.
     let known = stored.first_reported.as_ref().filter(|_| same_source).unwrap_or(&stored.value);
     let (status, payload) = match compare(known, &reported, same_source) {
         Comparison::Same => (RecordStatus::Duplicate, None),
-        // The first process to report a run's settings wins. Another process that starts at the
-        // same time may compute a slightly later deadline, which is not a conflict.
+        // If several processes report the configuration or deadline of a run, the first report
+        // counts. A process that starts at the same time may compute a slightly later deadline;
+        // that is not a conflict.
         _ if is_setting(&report.record.payload) => (RecordStatus::Duplicate, None),
         Comparison::Adds(added) => (RecordStatus::Merged, Some(Value::Object(added))),
         Comparison::Conflicts

@@ -1,4 +1,5 @@
-//! The counts in a run's row, kept up to date with every record.
+//! Keeps the row of a run up to date: with each record, the counts of tool calls, errors and
+//! messages, and whether the run has ended.
 
 use midcourse_core::TrajectoryPayload;
 use rusqlite::{Connection, params};
@@ -22,7 +23,7 @@ pub(super) enum Ending<'a> {
     Unchanged,
     /// The run ended, with this outcome.
     Ended(&'a str),
-    /// The run continues after its end, so the recorded end is cleared.
+    /// The run goes on. If an end was recorded before, it is cleared.
     Continues,
 }
 
@@ -50,7 +51,7 @@ impl<'a> RunCounts<'a> {
         }
     }
 
-    /// Updates the run's row after a record was inserted or moved there.
+    /// Updates the run's row after a record was inserted into the run or moved into it.
     pub(super) fn add(
         &self,
         connection: &Connection,

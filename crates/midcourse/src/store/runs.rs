@@ -23,15 +23,15 @@ pub struct RunSummary {
     pub latest: Timestamp,
     /// When the run ended; `None` if no end is recorded, or if the run continued after it.
     pub ended: Option<Timestamp>,
-    /// How the run ended; `None` if `ended` is.
+    /// How the run ended; `None` if `ended` is `None`.
     pub outcome: Option<String>,
     /// The number of records in the run.
     pub records: u64,
-    /// Tool calls that ended or were refused.
+    /// The number of tool calls that ended or were refused.
     pub calls: u64,
-    /// Tool calls that failed or were refused.
+    /// The number of tool calls that failed or were refused.
     pub errors: u64,
-    /// Messages that were delivered to the agent.
+    /// The number of messages that were shown to the agent.
     pub deliveries: u64,
 }
 
@@ -56,7 +56,7 @@ fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
 }
 
 impl Store {
-    /// Up to `count` runs, newest first.
+    /// Up to `count` runs. The run that started last comes first.
     pub fn runs(&self, count: usize) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM runs ORDER BY started DESC, id DESC LIMIT ?1"
@@ -90,8 +90,8 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// The runs that have a record of this payload kind with this fact key, each with the seq of
-    /// that record. Only runs whose latest record is not older than `since` are returned.
+    /// The runs that have a record of this payload kind with this fact key (see `FactKey`), each
+    /// with the seq of that record. Runs without a record since `since` are left out.
     pub fn runs_with_fact(
         &self,
         kind: &str,
@@ -109,13 +109,13 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a run has a record of this payload kind with this fact key.
+    /// Whether a run has a record of this payload kind with this fact key (see `FactKey`).
     pub fn has_fact(&self, run_id: &str, kind: &str, fact: &str) -> Result<bool, StoreError> {
         let Some(head) = run_head(&self.connection, run_id)? else { return Ok(false) };
         Ok(seq_of_fact(&self.connection, head.id, kind, fact)?.is_some())
     }
 
-    /// Up to `count` run ids that start with `prefix`.
+    /// Up to `count` run ids that start with `prefix`, the newest run first.
     pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare_cached(
             "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 \

@@ -1,10 +1,11 @@
 //! The database's schema, its versions, and how a connection is opened.
 //!
-//! `user_version` holds the schema version. An older store is upgraded version by version, each in one
-//! transaction that checks the version again, so that two processes may try at once. A newer store is
-//! refused, also by every write: a newer release may upgrade it while an older one has it open.
-//! `application_id` holds a fingerprint of the schema, so that a store which an unreleased build made
-//! is refused too.
+//! The database's `user_version` is the schema version. A store of an older release is upgraded
+//! version by version. Each upgrade is one transaction that checks the version again, so two
+//! processes may try at once. A store of a newer release is refused; every write checks this again,
+//! because a newer release may upgrade the store while this one has it open. The database's
+//! `application_id` is a hash of the schema, so that a store which was created by an unreleased
+//! build with another schema is refused too.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -27,7 +28,8 @@ pub(super) const VERSION: u32 = 1;
 /// The pause between two attempts to create a store.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How many prepared statements a connection keeps: more than the code has.
+/// How many prepared SQL statements a connection keeps for reuse. The code has fewer statements
+/// than this, so all of them are kept.
 const MAX_PREPARED_STATEMENTS: usize = 64;
 
 /// Opens the database at `path` for writing, and creates it if there is none.
@@ -54,7 +56,7 @@ pub(super) fn open(
     Ok(connection)
 }
 
-/// Opens the database read-only. The connection still takes part in locking.
+/// Opens the database read-only. If the store has to be upgraded first, opens it for writing.
 pub(super) fn open_read_only(
     path: &Path,
     busy_timeout: Duration,
@@ -65,7 +67,7 @@ pub(super) fn open_read_only(
     match version(&connection)? {
         VERSION => check_fingerprint(&connection).map(|()| connection),
         found if found > VERSION => Err(StoreError::Newer { found, known: VERSION }),
-        // Upgrading the store needs a connection that can write.
+        // An older store. Upgrading it needs a connection that can write.
         _ => {
             drop(connection);
             open(path, Durability::Full, busy_timeout)
@@ -78,7 +80,8 @@ pub(super) fn version(connection: &Connection) -> Result<u32, StoreError> {
     Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
 }
 
-/// Shortens a timeout to the range that SQLite accepts.
+/// Limits a timeout to one week. SQLite counts it in milliseconds, as a 32-bit number, and accepts
+/// no more than 24 days.
 pub(super) fn bounded(busy_timeout: Duration) -> Duration {
     busy_timeout.min(Duration::from_secs(7 * 24 * 3_600))
 }
@@ -90,14 +93,14 @@ fn configure(
 ) -> Result<(), StoreError> {
     connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
     connection.busy_timeout(bounded(busy_timeout))?;
-    // Keep the write-ahead log when the last process closes the store: deleting it and creating it
-    // again would take each hook longer than everything else it does.
+    // Keep the file of the write-ahead log when the last process closes the store: deleting this
+    // file and creating it again would take a hook longer than everything else it does.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    // On macOS only fullfsync reaches the disk; elsewhere it has no effect.
+    // On macOS, data reaches the disk only with fullfsync; on other systems this has no effect.
     connection.execute_batch(&format!(
         "PRAGMA synchronous={synchronous}; PRAGMA fullfsync=ON; PRAGMA checkpoint_fullfsync=ON;
          PRAGMA wal_autocheckpoint=0;"
@@ -115,8 +118,9 @@ pub(super) fn create_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Creates the tables, retrying until the timeout: if two processes switch to the write-ahead log
-/// at once, SQLite reports a lock to one of them without waiting.
+/// Creates the tables, and tries again until the timeout if another process does so at the same
+/// time. SQLite's own timeout does not help: if two processes switch a new database to the
+/// write-ahead log at once, SQLite returns an error to one of them immediately.
 fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let begun = Instant::now();
     loop {
@@ -129,8 +133,8 @@ fn create(connection: &Connection, path: &Path, busy_timeout: Duration) -> Resul
     }
 }
 
-/// Creates the tables in one attempt. The file names are synced before any process can see the
-/// tables, so no record is acknowledged in a file that a power cut could remove.
+/// Tries once to create the tables. The folder is synced before any process can see the tables.
+/// Otherwise a power cut could remove the new file after a record was stored in it.
 fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -151,7 +155,7 @@ fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     upgrade(connection, &STEPS)
 }
 
-/// A hash of the schema's text, which changes with every unreleased change of the schema.
+/// A hash of the schema's text. It shows whether a store was created with exactly this schema.
 fn fingerprint() -> i32 {
     let hash = xxhash_rust::xxh3::xxh3_64(STEPS.concat().as_bytes());
     let [low, middle, high, ..] = hash.to_le_bytes();

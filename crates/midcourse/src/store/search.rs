@@ -1,7 +1,7 @@
-//! Full-text search over all records, through an index in a file of its own.
+//! Full-text search over all records, with an index in a file of its own.
 //!
-//! A process that searches brings the index up to date first; hooks never do. The index can be
-//! deleted at any time and is then built again.
+//! Each search first adds the records that are not in the index yet. Hooks do not update the index,
+//! so that they stay fast. The index can be deleted at any time and is then built again.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::{Store, body};
 /// The version of the index format; an index of another version is deleted and built again.
 const VERSION: u32 = 1;
 
-/// Records indexed per transaction.
+/// How many records are added to the index in one transaction.
 const PAGE: i64 = 500;
 
 /// How many bytes of each text, from its start, are searchable.
@@ -31,7 +31,7 @@ pub struct SearchHit {
     pub seq: u64,
     /// The kind of the record's payload.
     pub kind: String,
-    /// The matching line, shortened.
+    /// The line that contains the first search word, shortened to 120 bytes.
     pub excerpt: String,
 }
 
@@ -72,8 +72,8 @@ impl SearchIndex {
         Ok(Self { connection })
     }
 
-    /// Indexes the records that are new since the last call. Calls `progress` with the number of
-    /// records that are left.
+    /// Adds the records that are not in the index yet. While it works, it calls `progress` with the
+    /// number of records that are left; the last call has 0.
     pub fn catch_up(
         &mut self,
         store: &Store,
@@ -121,9 +121,9 @@ impl SearchIndex {
         Ok(done)
     }
 
-    /// The latest records that contain all the words, newest first. Words are taken literally, not as a
-    /// query language; those without a letter or digit are ignored. Fields that a further report added
-    /// to a record are not searched.
+    /// Up to `count` records that contain all the words, newest first. Words are taken literally,
+    /// not as a query language; words without a letter or digit are ignored. Fields that were added
+    /// to a record after it was indexed are not searched.
     pub fn search(
         &self,
         store: &Store,
@@ -179,7 +179,7 @@ fn hit(store: &Store, id: i64, words: &str) -> Result<Option<SearchHit>, StoreEr
     Ok(Some(SearchHit { run_id, seq, kind, excerpt }))
 }
 
-/// All texts of a payload, one per line.
+/// All texts of a payload, each cut to the searchable length and followed by a line break.
 fn searchable(mut value: Value) -> String {
     let mut all = String::new();
     body::each_text(&mut value, &mut |_, text| {
@@ -189,7 +189,7 @@ fn searchable(mut value: Value) -> String {
     all
 }
 
-/// The line of the text that contains the first word, shortened.
+/// The line of the text that contains the first search word, shortened around that word.
 fn excerpt(text: &str, words: &str) -> String {
     const WIDTH: usize = 120;
     let word = words.split_whitespace().next().unwrap_or_default().to_lowercase();

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use crate::redact::Redaction;
 
-/// The settings of a store. The defaults are the safe ones.
+/// The settings of a store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// What is guaranteed about a record when the store returns it.
+    /// Whether a stored record survives a power cut. The default is `Durability::Full`: it does.
     pub durability: Durability,
-    /// Texts longer than this many bytes are stored with their middle left out.
+    /// Texts longer than this many bytes are stored with their middle left out. The default is
+    /// 1 MiB.
     pub body_limit: usize,
     /// Which secrets are redacted before anything is stored.
     pub redaction: Redaction,
-    /// How long to wait for another process that has locked the store.
+    /// How long to wait for another process that has locked the store. The default is 5 seconds.
     pub busy_timeout: Duration,
 }
 
@@ -28,13 +29,13 @@ impl Default for StoreSettings {
     }
 }
 
-/// What is guaranteed about a record when the store returns it.
+/// What a record survives, once the method that stored it has returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The record survives a kill, a crash of the operating system and a power cut.
     #[default]
     Full,
     /// The record survives a kill. A crash of the operating system or a power cut may lose the
-    /// latest records, but never reorders or tears the ones before.
+    /// latest records; the records before them stay complete and in order.
     Normal,
 }

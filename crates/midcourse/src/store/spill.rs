@@ -1,9 +1,11 @@
-//! The spill folder: events that could not be stored in time, for example because of a lock.
+//! The spill folder: events that could not be stored in time, for example because another process
+//! had locked the store.
 //!
-//! Each event is one file: written under a temporary name, synced, renamed, and the folder synced,
-//! so a file is complete or absent. The names sort by the events' times. The next process that
-//! writes to the store takes the files in first. If a process dies before it removes a file, the
-//! file is taken in twice; the second time its fact key marks it as a duplicate.
+//! Each event is one file. The file is written under a temporary name, synced and renamed, and then
+//! the folder is synced, so a file is complete or absent. The file names sort by the events' times.
+//! The next process that writes to the store first stores the events in this folder and removes
+//! their files. If a process dies before it removes a file, the next one stores the event again;
+//! its fact key, which identifies the event, then marks it as a duplicate.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,7 +23,7 @@ use crate::event::Event;
 /// The version of the spill file format.
 const VERSION: u32 = 1;
 
-/// How many files are taken in with one commit.
+/// How many events from the spill folder are stored with one commit.
 const MAX_FILES_PER_COMMIT: usize = 256;
 
 const UNFINISHED: &str = "tmp";
@@ -36,7 +38,7 @@ struct SpillWire {
     event: Event,
 }
 
-/// Writes a prepared event durably.
+/// Writes an event durably to the spill folder, and returns its file.
 pub(super) fn write(data_dir: &DataDir, event: &PreparedEvent) -> io::Result<PathBuf> {
     let folder = data_dir.spill_folder();
     data_dir.create(&folder)?;
@@ -51,12 +53,12 @@ pub(super) fn write(data_dir: &DataDir, event: &PreparedEvent) -> io::Result<Pat
         new.sync_all()?;
         fs::rename(&unfinished, &file)?;
         sync_folder(&folder)?;
-        // The process that created the spill folder may have died before it synced the data
-        // directory.
+        // Sync the data directory too: the process that created the spill folder may have died
+        // before it did so.
         sync_folder(data_dir.path())
     });
     if let Err(error) = written {
-        // The event is reported as lost, so its file must not be taken in later.
+        // The caller counts this event as lost, so no process may find its file and store it later.
         let _ = fs::remove_file(&unfinished);
         let _ = fs::remove_file(&file);
         return Err(error);
@@ -90,7 +92,7 @@ fn waiting(data_dir: &DataDir, end: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Descriptions of the files in the spill folder, for `verify`.
+/// Descriptions of the files in the spill folder, for `midcourse verify`.
 pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     let mut whats = Vec::new();
     for (end, what) in [
@@ -103,15 +105,15 @@ pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     Ok(whats)
 }
 
-/// Whether the spill folder contains events.
+/// Whether the spill folder contains events that are still to be stored.
 pub fn has_spilled(data_dir: &DataDir) -> bool {
     waiting(data_dir, DONE).is_ok_and(|files| !files.is_empty())
 }
 
 impl Store {
-    /// Stores some of the events in the spill folder, oldest first, and returns how many; 0 means
-    /// that none is left. The engine sees them when the next event of their run is evaluated. A
-    /// file that cannot be read or stored is renamed and kept.
+    /// Stores up to 256 events from the spill folder, oldest first, and returns their number; 0
+    /// means that none is left. The engine sees these events when the next event of their run is
+    /// evaluated. A file that cannot be read or stored is renamed and kept.
     pub fn ingest_spilled(&mut self) -> Result<usize, StoreError> {
         let (mut taken, mut events) = (Vec::new(), Vec::new());
         for file in waiting(self.data_dir(), DONE)? {
@@ -123,9 +125,9 @@ impl Store {
                     events.push((wire.event, wire.redactions));
                     taken.push(file);
                 }
-                // A newer release wrote this file and will take it in.
+                // A newer release wrote this file. It is left for that release.
                 Ok(None) => {}
-                // Another process took this file in.
+                // Another process has stored this event and removed its file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&file),
                 Err(error) => return Err(error.into()),
@@ -136,8 +138,8 @@ impl Store {
         }
         for (file, stored) in taken.iter().zip(self.append_redacted(events)?) {
             match stored {
-                // If the file cannot be removed, the next process takes it in again, as a
-                // duplicate.
+                // If the file cannot be removed, the next process tries to store the event again
+                // and finds that it is a duplicate.
                 Ok(_) => drop(fs::remove_file(file)),
                 Err(_) => set_aside(file),
             }
@@ -147,7 +149,7 @@ impl Store {
 }
 
 fn set_aside(file: &Path) {
-    // If renaming fails too, the next process tries again.
+    // If the file cannot be renamed, the next process tries again to store it.
     let _ = fs::rename(file, file.with_extension(UNREAD));
 }
 

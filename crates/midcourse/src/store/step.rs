@@ -1,4 +1,4 @@
-//! One step: stores an event, the engine's conclusions and any delivery with one commit.
+//! Stores an event, and the messages for the agent that the engine makes from it, with one commit.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::event::Event;
 use crate::sink::Recorded;
 
 impl Store {
-    /// Stores an event and what the engine concludes from it. The deliveries of the step are on
-    /// disk when this returns.
+    /// Shows an event to the engine, and stores the event and what the engine concludes from it.
+    /// When this returns, the event and the messages in the step are on disk.
     pub fn step(
         &mut self,
         event: Event,
@@ -23,7 +23,8 @@ impl Store {
         self.step_batch(&mut batch, engine)
     }
 
-    /// Like [`step`](Self::step), for a batch of events that are already prepared.
+    /// Evaluates a batch of events and commits it. If another process wrote to the run in between,
+    /// tries again until the timeout. Returns the record of the last event.
     pub(super) fn step_batch(
         &mut self,
         batch: &mut Batch,

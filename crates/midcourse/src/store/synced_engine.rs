@@ -1,22 +1,23 @@
-//! An engine, and how far it has followed a stored run.
+//! An engine that remembers which records of a stored run it has seen.
 //!
-//! Before the store shows a new event to the engine, it shows it all earlier records of the run
-//! ([`checkpoint`](super::checkpoint)). An engine that has seen them already is used as it is.
+//! Before the store shows a new event to an engine, the engine must have seen all earlier records
+//! of the run. If it has not, [`checkpoint`](super::checkpoint) shows it the missing ones.
 
 use midcourse_core::{Checkpoint, CheckpointError, Engine, RunId};
 
 use super::chain::Link;
 
-/// An engine, and up to which stored record of which run it has seen.
+/// An engine that remembers which run it has read, and up to which stored record.
 pub struct SyncedEngine {
     engine: Engine,
-    /// The engine's state before it has seen any record, to start another run from.
+    /// The saved state of the engine before its first record. The engine is reset to this state
+    /// before it reads another run.
     empty: Checkpoint,
     position: Option<(RunId, Link)>,
 }
 
 impl SyncedEngine {
-    /// Wraps an engine that has seen no records yet.
+    /// Wraps an engine that has seen no records yet. Fails if the engine's state cannot be saved.
     pub fn new(engine: Engine) -> Result<Self, CheckpointError> {
         Ok(Self { empty: engine.checkpoint()?, engine, position: None })
     }
@@ -45,12 +46,14 @@ impl SyncedEngine {
         self.position = Some((run.clone(), link));
     }
 
-    /// Notes that the engine's state no longer matches what is stored.
+    /// Notes that the engine's state does not match what is stored. The state is then loaded again
+    /// before the next event.
     pub(super) fn clear_position(&mut self) {
         self.position = None;
     }
 
-    /// Loads a checkpoint. Without a usable one, resets the engine and returns `false`.
+    /// Loads a checkpoint (a saved state) into the engine. If there is none, or the engine does not
+    /// accept it, resets the engine and returns `false`.
     pub(super) fn load(&mut self, checkpoint: Option<Checkpoint>) -> bool {
         self.position = None;
         if let Some(checkpoint) = checkpoint

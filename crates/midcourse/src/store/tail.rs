@@ -1,4 +1,4 @@
-//! Following the latest records of one run or of all runs.
+//! Follows the records of one run, or of all runs, as they are stored.
 
 use midcourse_core::RunId;
 use rusqlite::params;
@@ -12,8 +12,8 @@ use super::{Store, append};
 pub struct Cursor(i64);
 
 impl Store {
-    /// The position before the latest `count` records of a run, or of all runs if `run_id` is
-    /// `None`.
+    /// The position from which `records_after` returns the latest `count` records of a run, or of
+    /// all runs if `run_id` is `None`, and everything that is stored later.
     pub fn cursor(&self, run_id: Option<&RunId>, count: usize) -> Result<Cursor, StoreError> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let last = "coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM records))";
@@ -35,7 +35,8 @@ impl Store {
         Ok(Cursor(cursor))
     }
 
-    /// Up to `count` records after a position, of one run or of all, and the position after them.
+    /// Up to `count` records that were stored after a position, of one run or of all runs, and the
+    /// position from which to read on.
     pub fn records_after(
         &self,
         cursor: Cursor,
@@ -65,7 +66,8 @@ impl Store {
         Ok((records, after))
     }
 
-    /// A number that changes whenever another process changes the store.
+    /// A number that changes whenever another process changes the store. Compare it with an earlier
+    /// value to find out whether there may be new records.
     pub fn data_version(&self) -> Result<i64, StoreError> {
         Ok(self.connection.query_row("PRAGMA data_version", [], |row| row.get(0))?)
     }

@@ -1,7 +1,7 @@
-//! Verifying a store: gapless seqs, unbroken hash chains, readable bodies, correct counts.
+//! Verifies a store: seqs without gaps, unbroken hash chains, readable long texts, correct counts.
 //!
-//! A run may grow while it is verified, so only what existed when its row was read is verified: the
-//! records up to then no longer change, and later reports are left out.
+//! Other processes may write to a run while it is verified. So the row of the run is read first,
+//! and records and reports that are added after that are ignored.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ struct Snapshot {
 
 impl Store {
     /// Verifies everything outside the runs: the database file, events left in the spill folder,
-    /// and losses that no gap marker records yet.
+    /// and lost events for which no gap marker (a record with their number) is stored yet.
     pub fn verify_file(&self) -> Result<Vec<Finding>, StoreError> {
         let mut whats = Vec::new();
         let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
@@ -89,7 +89,8 @@ impl Store {
         if !walk.findings.is_empty()
             && append::run_head(&self.connection, run_id.as_str())?.is_none()
         {
-            // Meanwhile the run was removed, or adopted by another run.
+            // While the run was verified, it was removed or its records moved into another run. So
+            // the findings do not mean that anything is damaged.
             return Ok(Vec::new());
         }
         let find = |description| Finding { run_id: Some(run_id.clone()), description };
@@ -217,7 +218,7 @@ impl Walk {
     }
 
     /// Compares a stored hash with the expected one. Only the first difference in a run is
-    /// reported, because all hashes after it differ too.
+    /// reported: it already shows that the run was changed.
     fn advance(&mut self, expected: &Link, found: &Link, what: &str) {
         if expected != found && !self.chain_broken {
             self.chain_broken = true;

@@ -1,10 +1,11 @@
 //! Keeps the database's write-ahead log short.
 //!
-//! SQLite's automatic checkpointing does not suit processes that live for one event: when the last
-//! process closes the database, SQLite forgets how much of the log is checkpointed, so the log
-//! would grow without bound and be checkpointed at every event. Here the log is checkpointed and
-//! truncated once it exceeds [`CHECKPOINT_BYTES`], so a new process reads little more than that. If
-//! a reader is in the middle of a transaction, the checkpoint is postponed.
+//! SQLite writes each transaction to the log first; a checkpoint copies the log into the database
+//! file. SQLite's automatic checkpoints do not suit processes that live for one event: when the
+//! last process closes the database, SQLite forgets how much of the log it has copied. The log
+//! would grow without bound, and every event would copy all of it again. So this module copies and
+//! truncates the log when it is longer than [`CHECKPOINT_BYTES`]. If a reader is in the middle of a
+//! transaction, this is postponed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use crate::data_dir::sync_folder;
 
-/// The length from which the log is checkpointed. A new process has to read the log, so a higher
-/// limit slows every hook; a checkpoint takes three syncs, so a lower limit makes more hooks wait
-/// for one.
+/// The length in bytes from which the log is copied into the database. A new process reads the log,
+/// so a higher limit slows down every hook. Copying needs three disk syncs, so with a lower limit
+/// more hooks have to wait for them.
 pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
 
 /// The write-ahead log of one database.
@@ -39,8 +40,9 @@ impl WriteAheadLog {
         log
     }
 
-    /// Call this before a commit, while the store is locked. If the log is empty or missing, its
-    /// folder is synced, so that the name of a log with a commit in it survives a power cut.
+    /// Call this before a commit, while the store is locked. If the log was empty or missing, its
+    /// file may be new: its folder is then synced, so that a power cut cannot remove the file and
+    /// the commit in it.
     pub(super) fn before_commit(&mut self) -> Result<(), StoreError> {
         if self.length == 0
             && let Some(folder) = self.file.parent()
@@ -54,7 +56,8 @@ impl WriteAheadLog {
         fs::metadata(&self.file).map_or(0, |found| found.len())
     }
 
-    /// Call this after a commit. If the log is long, moves its content into the database.
+    /// Call this after a commit. If the log has reached its limit, copies its content into the
+    /// database and truncates the log.
     pub(super) fn after_commit(
         &mut self,
         connection: &Connection,

@@ -1,8 +1,8 @@
 //! A store that is shared within one process: one thread writes and commits for all callers.
 //!
-//! Callers queue events and are acknowledged after the commit that contains theirs. The queue is
-//! bounded: when it is full, callers wait without blocking their runtime. Events that arrive during a
-//! commit share the next one.
+//! A caller puts an event into a queue, and gets a reply after the commit that contains the event.
+//! The queue is bounded: when it is full, callers wait without blocking their async runtime. Events
+//! that arrive during a commit are written together with the next commit.
 
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +14,7 @@ use crate::data_dir::DataDir;
 use crate::event::Event;
 use crate::sink::{Recorded, Recording, TrajectoryError, TrajectorySink};
 
-/// The most events that wait for the writer thread. A caller with another event waits for space.
+/// The most events that can be in the queue. If it is full, a caller waits until there is space.
 const QUEUE: usize = 1024;
 
 /// The most events that share one commit.
@@ -27,7 +27,7 @@ struct Job {
 
 /// A store that the tasks and threads of a process share. One thread writes for all of them.
 ///
-/// Dropping it waits until all queued events are written.
+/// Dropping the `StoreWriter` waits until all queued events are written.
 pub struct StoreWriter {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -37,7 +37,8 @@ impl StoreWriter {
     /// Opens the store in a data directory and starts its writer thread.
     pub fn open(data_dir: &DataDir, settings: StoreSettings) -> Result<Self, StoreError> {
         let mut store = Store::open(data_dir, settings.clone())?;
-        // A broken spill folder must not prevent recording.
+        // Store the events that are waiting in the spill folder. If that fails, recording starts
+        // all the same.
         while store.ingest_spilled().is_ok_and(|taken| taken > 0) {}
         let (jobs, queue) = mpsc::channel(QUEUE);
         let data_dir = data_dir.clone();
@@ -64,17 +65,18 @@ impl Drop for StoreWriter {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // If the writer panicked, its callers got an error when their reply was dropped.
+            // If the writer thread panicked, waiting callers have already got an error.
             let _ = thread.join();
         }
     }
 }
 
-/// Writes batches of queued events until the last sender is gone, then truncates the write-ahead
-/// log.
+/// The writer thread: writes queued events, up to 256 with one commit, until the `StoreWriter` is
+/// dropped. Then truncates SQLite's write-ahead log.
 ///
-/// After a failed commit the same connection is kept: its next commit overwrites what could not be
-/// synced, while a new connection would take that for committed. Only a damaged store is reopened.
+/// After a failed commit, the log may contain a transaction that was not synced to disk. The same
+/// connection overwrites it with the next commit, but a new connection would take it for committed.
+/// So the connection is kept; only a damaged store is opened again.
 fn write(
     mut queue: mpsc::Receiver<Job>,
     store: Store,
@@ -100,7 +102,7 @@ fn write(
         match written {
             Ok(recorded) => {
                 for (reply, recorded) in replies.into_iter().zip(recorded) {
-                    // If the caller has stopped waiting, its event is stored all the same.
+                    // Sending fails if the caller has stopped waiting; the event is stored anyway.
                     let _ = reply.send(recorded.map_err(TrajectoryError::from));
                 }
             }

@@ -1,9 +1,10 @@
 //! A lock file by which short-lived processes queue before they write.
 //!
-//! A batch is evaluated before its transaction, and again if another process wrote to the run
-//! first. Without a queue, many processes at once would do most of that work in vain. The lock only
-//! saves work: correctness depends on the transaction alone. A process that cannot get the lock in
-//! time continues without it, and the system releases the lock of a process that dies.
+//! The engine analyses an event before the transaction that stores it, and has to do so again if
+//! another process wrote to the run in between. Without a queue, many processes at once would do
+//! most of this work in vain. The lock only saves work: the transaction is correct without it. A
+//! process that cannot get the lock in time continues without it. If a process dies, the operating
+//! system releases its lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::thread;
@@ -13,14 +14,14 @@ use crate::data_dir::DataDir;
 
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
-/// Holds the lock until it is dropped. If the lock could not be obtained in time, it holds none.
+/// Holds the lock until this value is dropped. `_file` is `None` if the lock was not obtained.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     _file: Option<File>,
 }
 
 impl WriterLock {
-    /// Waits for the lock, at most `timeout`.
+    /// Waits for the lock, at most for `timeout`, and then returns without it.
     pub(super) fn wait(data_dir: &DataDir, timeout: Duration) -> Self {
         let start = Instant::now();
         let mut options = OpenOptions::new();

@@ -1,6 +1,7 @@
-//! Every public name of the four seed documents imports from the root of this crate.
+//! Checks that every public name of the four documents that specify midcourse (the "seeds") can be
+//! imported from the root of this crate.
 
-/// The names of trajectory-observers.
+/// The names in the document trajectory-observers.
 mod observers {
     pub(super) use midcourse::{
         Assessment, Deadline, DeadlineObserver, DriftDetector, ErrorCascadeDetector, Filesystem,
@@ -10,7 +11,7 @@ mod observers {
     };
 }
 
-/// The names of feedback-providers.
+/// The names in the document feedback-providers.
 mod feedback {
     pub(super) use midcourse::{
         DeadlineFeedback, Feedback, FeedbackContext, FeedbackProvider, FeedbackProviderConfig,
@@ -18,7 +19,7 @@ mod feedback {
     };
 }
 
-/// The names of trajectory-capture.
+/// The names in the document trajectory-capture.
 mod capture {
     pub(super) use midcourse::{
         AgentMessage, AssistantContent, InMemoryTrajectorySink, RunIdentity, StopReason,
@@ -27,7 +28,7 @@ mod capture {
     };
 }
 
-/// The names of decision-time-guidance.
+/// The names in the document decision-time-guidance.
 mod guidance {
     pub(super) use midcourse::{
         ClassificationResult, ConsultationPromptProvider, DecisionPoint, DiagnosticSignalProvider,
@@ -37,7 +38,7 @@ mod guidance {
     };
 }
 
-/// Something that a name of a type or of a trait object stands for.
+/// Compiles only if `T` is a type or a trait object. Always returns `true`.
 fn is_type<T: ?Sized>() -> bool {
     !std::any::type_name::<T>().is_empty()
 }

@@ -1,5 +1,5 @@
-//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, who reads the
-//! clock, and how long files are.
+//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, that only one
+//! file reads the clock, and that files are short.
 
 use std::fs;
 use std::path::Path;
