@@ -1,11 +1,12 @@
 //! Anthropic's Messages API.
 //!
-//! A tool result is a content block of a user message. Guidance is inserted after the last content
-//! block of the request, and so after the last prompt-cache breakpoint. There are two exceptions.
-//! During a turn with thinking, a text block would end the turn and make the API discard the
-//! thinking, so guidance is appended to the last tool result. If the client itself sends messages
-//! with the role `system` in the middle of the conversation, guidance is added as another `system`
-//! message.
+//! A tool result is a content block of a user message. Guidance (a message to the agent that goes
+//! into one request only) is inserted after the last content block of the request. That is after
+//! the last prompt-cache breakpoint, so the cached part of the prompt stays the same. There are two
+//! exceptions. If the current turn contains thinking blocks, a new text block would end the turn
+//! and make the API discard them, so guidance is appended to the last tool result. If the client
+//! itself sends messages with the role `system` in the middle of the conversation, guidance is
+//! added as another `system` message.
 
 use std::borrow::Cow;
 
@@ -116,7 +117,8 @@ fn session_in(user_id: &str) -> Option<String> {
     user_id.rsplit_once("_session_").map(|(_, session)| session.to_owned())
 }
 
-/// The text of a message's content: of the string, or of each text block in the list.
+/// The texts in a message's content, which is either one string or a list of content blocks. `None`
+/// if it is neither.
 fn texts(content: &RawValue) -> Option<Vec<&RawValue>> {
     if content.get().starts_with('"') {
         return Some(vec![content]);
@@ -132,8 +134,8 @@ struct Reader<'a> {
     body: &'a str,
     items: Vec<Item<'a>>,
     tail_start: usize,
-    /// Whether one of the messages has the role `system`. Only then may guidance be added as such a
-    /// message.
+    /// Whether one of the messages has the role `system`. If so, the model accepts this role, and
+    /// guidance can be added as a `system` message.
     has_system_messages: bool,
     /// Whether the model has sent thinking blocks since the user's last text.
     has_thinking: bool,
@@ -150,7 +152,8 @@ impl<'a> Reader<'a> {
         };
         self.has_system_messages |= role == Role::System;
         self.last_result = None;
-        // Tool results continue the current turn; anything else in a user message begins a new one.
+        // A user message that contains only tool results continues the current turn. Any other user
+        // message begins a new turn, in which the model has not sent thinking blocks yet.
         let mut has_text = message.content.get().starts_with('"');
         if has_text {
             self.items.push(Item::Message { role, text: message.content });
@@ -192,8 +195,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where to insert guidance into this request. `None` if the last message has the role
-    /// `assistant`: the model would continue that message, so nothing may come after it.
+    /// Where to insert guidance into this request; `None` if there is no suitable place. If the
+    /// last message has the role `assistant`, the model would continue that message, so nothing may
+    /// come after it.
     fn insertion_point(&self, last: &MessageWire<'a>, messages: &str) -> Option<InsertionPoint> {
         match (last.role.as_ref(), self.last_result) {
             ("assistant", _) => None,
@@ -226,8 +230,8 @@ pub(super) fn parse_response(body: &[u8]) -> Option<Reply> {
     Some(reply.build())
 }
 
-/// Parses one content block of a response. In a stream, `deltas` is the text or JSON received for
-/// the block so far.
+/// Parses one content block of a response. If the response was streamed, `deltas` is the text or
+/// JSON of the block, joined from the stream's delta events.
 fn block_of(block: &Value, deltas: Option<&str>) -> Option<AssistantBlock> {
     let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let content =
@@ -274,10 +278,12 @@ struct StartWire {
     usage: Option<Value>,
 }
 
-/// Parses an event stream, up to the point where it was cut off.
+/// Parses a response that was sent as an event stream. If the stream was cut off, the part that
+/// arrived is parsed.
 pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
-    // For each content block: its index, its first JSON object, and all deltas received since.
+    // For each content block: its index, the JSON object from the event that started the block, and
+    // the joined text of its deltas.
     let mut blocks: Vec<(usize, Value, String)> = Vec::new();
     let mut usage = Value::Null;
     let mut has_started = false;
@@ -321,7 +327,8 @@ pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     Some(reply.build())
 }
 
-/// Parses token counts; `None` if there are none. Some servers send `null` for zero.
+/// Parses token counts; `None` if the response contains none. Some servers send `null` instead of
+/// the number 0, so `null` counts are ignored.
 fn parse_usage(usage: Value) -> Option<Usage> {
     let Value::Object(mut counts) = usage else { return None };
     counts.retain(|_, count| !count.is_null());

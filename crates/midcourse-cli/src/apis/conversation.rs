@@ -3,8 +3,9 @@
 //! Clients send their whole history with every request. Tool calls and results are recognised by
 //! their ids. Messages have no ids: a message is new if it comes after the messages already known.
 //! A client may cut, summarise or edit its history; a known message that reappears unchanged is not
-//! new. Every new event gets a fact key, by which the store dedupes events. The key depends only on
-//! the conversation, so another process that reads the same request computes the same keys.
+//! new. Every new message gets a fact key: the store drops a second event with the same key. The
+//! key depends only on the conversation, so another process that reads the same request computes
+//! the same keys.
 
 use std::collections::HashMap;
 
@@ -16,16 +17,17 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::reply::Reply;
 use super::request::{Item, Request, Role, args_of, numbered_id, result_of, text_of};
 
-/// A request that lacks most of the known messages and calls is taken as a compaction of the
-/// conversation, but only if at least this many were known.
+/// If a request lacks more than half of the known messages and tool calls, the client has probably
+/// compacted (summarised) its history. If fewer messages and calls than this are known, the history
+/// is too short for that conclusion.
 const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
-/// Prefixes of notes that clients write into user messages, each with the message kind that the
-/// note is stored as.
+/// Clients send some notes of their own with the role `user`. Each entry is the text with which
+/// such a note begins, and the kind of custom message as which the note is stored.
 const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
 
-/// What earlier requests and replies of one conversation contained. Clients send the whole history
-/// with every request; this tells what is new in it.
+/// The messages, tool calls and results that earlier requests and replies of one conversation
+/// contained. The next request is compared with them to find what is new in it.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Conversation {
     /// Digests of the messages in the latest request and in its reply, in order.
@@ -43,7 +45,8 @@ pub(crate) struct Conversation {
 /// What a request adds to its conversation.
 #[derive(Debug, Default)]
 pub(crate) struct RequestDelta {
-    /// Whether the request lacks more than half of the previous history.
+    /// Whether the request lacks more than half of the known messages and tool calls: the client
+    /// has probably compacted (summarised) its history.
     pub(crate) is_compacted: bool,
     /// The new events, in the order of the request.
     pub(crate) events: Vec<ObservedEvent>,
@@ -53,11 +56,11 @@ pub(crate) struct RequestDelta {
 #[derive(Debug)]
 pub(crate) struct ObservedEvent {
     pub(crate) payload: TrajectoryPayload,
-    /// The store drops a second event with the same key. `None` if the store derives the key from
-    /// the payload.
+    /// The store drops a second event with the same key. `None` for tool calls and results, whose
+    /// key is their call id, and for a reply that is empty or was cut off.
     pub(crate) fact_key: Option<String>,
     /// Whether the event comes after the model's last message, so that this request is the first to
-    /// show it to the model.
+    /// show the event to the model. Always true for the events of a reply.
     pub(crate) is_new_to_model: bool,
 }
 
@@ -114,9 +117,9 @@ impl Conversation {
         digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Adds a request to the conversation and returns what is new in it. `with_user_messages` is
-    /// false if hooks already report the user and system messages; no events are made for these
-    /// then.
+    /// Adds a request to the conversation and returns what is new in the request. The caller sets
+    /// `with_user_messages` to false if hooks already report the user and system messages; the
+    /// result then contains no events for such messages.
     pub(crate) fn apply_request(
         &mut self,
         request: &Request<'_>,
@@ -124,8 +127,9 @@ impl Conversation {
     ) -> RequestDelta {
         let messages = message_digests(request);
         let prefix = self.messages.iter().zip(&messages).take_while(|(a, b)| a == b).count();
-        // How often each known message occurs after the common beginning. If such a message appears
-        // later in the request, it was only moved and is not new.
+        // The known history and the request begin with the same messages. This counts the known
+        // messages after that common beginning. If one of them appears elsewhere in the request,
+        // the client only moved it, and it is not new.
         let mut displaced: HashMap<u64, u32> = HashMap::new();
         for digest in self.messages.iter().skip(prefix) {
             *displaced.entry(*digest).or_default() += 1;

@@ -12,16 +12,19 @@ pub(crate) struct InsertionPoint {
     form: Form,
 }
 
-/// What surrounds the inserted text, which determines the JSON to write around it.
+/// Where in the JSON the text is inserted. This determines which JSON syntax (quotes, braces, field
+/// names) has to be inserted with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Before the closing quote of a JSON string.
     StringEnd,
     /// Before the closing bracket of a list of content blocks.
     NewBlock,
-    /// After a field of a JSON object that has no `content` field. The text becomes that field.
+    /// After a field of a JSON object that has no `content` field. The object gets a `content`
+    /// field with the text.
     NewContentField,
-    /// Before the closing bracket of the list of messages. Adds a message with this role.
+    /// Before the closing bracket of the list of messages. The text becomes a message with this
+    /// role.
     NewMessage(&'static str),
 }
 
@@ -49,7 +52,8 @@ impl InsertionPoint {
         Some(Self { offset: last, form })
     }
 
-    /// A position directly after a field's value, in a JSON object that has no `content` field.
+    /// A position directly after a field's value, in a JSON object that has no `content` field. An
+    /// insertion adds this field.
     pub(super) fn after_field(body: &str, value: &str) -> Option<Self> {
         let offset = offset_in(body, value)?.checked_add(value.len())?;
         Some(Self { offset, form: Form::NewContentField })
@@ -61,8 +65,8 @@ impl InsertionPoint {
         Some(Self { offset, form: Form::NewMessage(role) })
     }
 
-    /// Whether more than one text can be inserted here. Not if the text becomes the `content`
-    /// field, because an object cannot have two.
+    /// Whether more than one text can be inserted here. This is false if the text becomes the
+    /// `content` field of an object, because an object cannot have two `content` fields.
     pub(super) fn accepts_several(&self) -> bool {
         self.form != Form::NewContentField
     }

@@ -1,8 +1,9 @@
 //! OpenAI's Chat Completions API, and servers compatible with it.
 //!
-//! A tool result is a message of its own. Guidance is appended to the text of the last message,
-//! whatever its role: some servers reject two messages with the same role in a row, others reject a
-//! user message after a tool message, but all accept a longer text.
+//! A tool result is a message of its own. Guidance (a message to the agent that goes into one
+//! request only) is appended to the text of the last message, which may be a user message or a tool
+//! result. It is not added as a new message: some servers reject two messages with the same role in
+//! a row, others reject a user message after a tool message, but all accept a longer text.
 
 use std::borrow::Cow;
 
@@ -145,8 +146,8 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     })
 }
 
-/// Where to insert guidance into this request. `None` if the last message has the role `assistant`:
-/// the model would continue that message, so nothing may come after it.
+/// Where to insert guidance into this request. `None` if the last message has no content, or if its
+/// role is `assistant`: the model would continue that message, so nothing may come after it.
 fn insertion_point(body: &str, last: &MessageWire<'_>) -> Option<InsertionPoint> {
     match (last.role.as_ref(), last.content) {
         ("assistant", _) => None,
@@ -231,7 +232,8 @@ impl From<UsageWire> for Usage {
     }
 }
 
-/// The first choice of a response, possibly incomplete.
+/// The first of the alternative completions (`choices`) in a response. If the response is streamed,
+/// it is completed delta by delta.
 #[derive(Default)]
 struct Choice {
     text: String,
@@ -245,7 +247,7 @@ struct PartialCall {
     index: Option<usize>,
     id: String,
     name: String,
-    /// The call's arguments: the part of their JSON that was received so far.
+    /// The JSON of the call's arguments, as far as it was received.
     arguments: String,
 }
 
@@ -324,7 +326,8 @@ struct ChunkWire {
     error: Option<Value>,
 }
 
-/// Parses an event stream, up to the point where it was cut off.
+/// Parses a response that was sent as an event stream. If the stream was cut off, the part that
+/// arrived is parsed.
 pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
     let mut reply = ReplyBuilder { is_streamed: true, ..ReplyBuilder::default() };
     let (mut choice, mut has_started) = (Choice::default(), false);
@@ -341,7 +344,8 @@ pub(super) fn parse_stream(body: &[u8]) -> Option<Reply> {
         choices.into_iter().filter(|wire| wire.index == 0).for_each(|wire| choice.add(wire));
     }
     has_started.then_some(())?;
-    // Not every server ends its stream with `[DONE]`; a finish reason is enough.
+    // Not every server ends its stream with `[DONE]`, so a stream with a finish reason also counts
+    // as complete.
     reply.is_finished |= choice.finish_reason.is_some();
     Some(choice.build(reply))
 }

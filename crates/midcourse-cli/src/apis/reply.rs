@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     pub(crate) usage: Option<Usage>,
 }
 
-/// Builds a [`Reply`] from a whole body or from the events of a stream.
+/// Builds a [`Reply`] from a complete JSON body or from the events of a stream.
 #[derive(Default)]
 pub(super) struct ReplyBuilder {
     pub(super) blocks: Vec<AssistantBlock>,

@@ -1,8 +1,8 @@
 //! A model request, parsed into a list of messages, tool calls and tool results.
 //!
-//! All texts borrow from the request body, so that the offset of a text can serve as an insertion
-//! point. Each API's module builds a [`Request`]; [`Conversation`](super::Conversation) compares it
-//! with earlier requests.
+//! All texts are slices of the request body, so their position in the body is known and other text
+//! can be inserted after them. Each API's module builds a [`Request`];
+//! [`Conversation`](super::Conversation) compares it with earlier requests.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -73,8 +73,9 @@ pub(crate) enum Role {
 }
 
 impl Item<'_> {
-    /// The digest by which a message is recognised in later requests. Clients may change the
-    /// escaping and trim assistant messages when they send them back, so the digest ignores both.
+    /// The digest by which a message is recognised in later requests. When a client sends an
+    /// assistant message back, it may have trimmed the text or escaped it differently, so the
+    /// digest of an assistant message is computed from the unescaped and trimmed text.
     pub(super) fn message_digest(role: Role, text: &RawValue) -> u64 {
         match role {
             Role::Assistant => Self::assistant_digest(&text_of(text)),
@@ -89,7 +90,8 @@ impl Item<'_> {
 
 impl Request<'_> {
     /// Makes call ids unique, because some servers use the same ids in every response. The second
-    /// call with the id `ID` becomes `ID#2`. The ids in replies are changed in the same way.
+    /// call with the id `ID` becomes `ID#2`. `Conversation::apply_reply` changes the ids in replies
+    /// in the same way.
     pub(super) fn with_unique_call_ids(mut self) -> Self {
         let mut counts: HashMap<u64, usize> = HashMap::new();
         for item in &mut self.items {
@@ -162,7 +164,8 @@ pub(super) fn present<'de, D: Deserializer<'de>>(
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The id that replaces `id` for the `count`th call that has it, such as `ID#2` for the second.
+/// The unique id of the `count`th call with the id `id`: `ID#2` for the second call with the id
+/// `ID`.
 pub(super) fn numbered_id(id: &str, count: usize) -> String {
     format!("{id}#{count}")
 }

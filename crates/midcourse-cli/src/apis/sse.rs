@@ -1,4 +1,5 @@
-//! Server-sent events, parsed from a body that may have been cut off.
+//! Parses server-sent events, the format in which model APIs stream a response. The body may have
+//! been cut off.
 
 /// Whether a response body is an event stream rather than JSON.
 pub(super) fn is_stream(body: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-/// How many characters of the wrong line an error shows, because a line may be very long.
+/// How many characters of the wrong line an error shows at most. A line may be very long.
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, thiserror::Error)]

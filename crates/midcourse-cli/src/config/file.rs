@@ -1,6 +1,6 @@
 //! Reads configuration files safely. A path that midcourse finds by itself may lead to a pipe, a
-//! folder or a huge file: reading it never blocks. A file is read only once, so that exactly the
-//! bytes that were approved are parsed.
+//! folder or a huge file; then reading fails at once and does not block. A file is read only once,
+//! so that the bytes that are parsed are the bytes that were compared with the user's approval.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};

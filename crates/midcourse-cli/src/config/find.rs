@@ -14,7 +14,8 @@ use super::{ConfigError, InvalidConfig};
 use crate::shell::shell_quote;
 
 /// The settings for an agent that works in `cwd`, and a warning for each file that was skipped:
-/// which file, why, and what to do. Warnings may quote file contents unescaped.
+/// which file, why, and what to do. A warning may quote text from the file, so the caller has to
+/// escape control characters before printing it.
 pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
     let mut warnings = Vec::new();
     let mut found = Layer::default();
@@ -44,7 +45,7 @@ fn users_file(path: &Path) -> Result<Layer, ConfigError> {
     text.map_or_else(|| Ok(Layer::default()), |text| Layer::parse(&text).map_err(invalid))
 }
 
-/// The settings of a project's file, or a warning that says why it does not apply.
+/// The settings of a project's file, or a warning that says why the file was skipped.
 fn projects_file(data_dir: &DataDir, path: &Path) -> Result<Layer, String> {
     let file = ProjectFile::read(path).map_err(|error| skipped(&error))?;
     let trusted = Trusted::read(data_dir)

@@ -7,8 +7,8 @@ use toml::{Table, Value};
 
 use super::{Config, ConfigError, InvalidConfig, file};
 
-/// The settings of one file, or of several files merged. They are checked: a layer can always be
-/// read as a configuration.
+/// The settings of one file, or of several files merged. The keys and values of each file were
+/// checked when it was parsed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Layer(pub(super) Table);
 
@@ -19,7 +19,7 @@ impl Layer {
         Ok(Self(table))
     }
 
-    /// Reads and checks a file that the user named.
+    /// Reads and checks a file that the user named on the command line.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = file::read_named(path).map_err(|error| ConfigError::unreadable(path, error))?;
         Self::parse(&text).map_err(|problem| ConfigError::invalid(path, problem))
@@ -36,7 +36,8 @@ impl Layer {
         self
     }
 
-    /// The settings as TOML, the same text for the same settings; empty if no key is set.
+    /// Writes the settings as TOML. Equal settings give equal text; the text is empty if no key is
+    /// set.
     pub(crate) fn text(mut self) -> Result<String, toml::ser::Error> {
         remove_empty_tables(&mut self.0);
         toml::to_string(&self.0)

@@ -28,8 +28,8 @@ impl Overrides {
         let mut budget = Table::new();
         for (key, amount) in [("calls", calls), ("tokens", tokens)] {
             if let Some(amount) = amount {
-                // TOML has no integers above `i64::MAX`. No run gets that far, so a larger amount
-                // is cut.
+                // TOML has no integers above `i64::MAX`. A larger budget is lowered to this number,
+                // which no run reaches anyway.
                 let amount = i64::try_from(amount.get()).unwrap_or(i64::MAX);
                 budget.insert(key.to_owned(), Value::Integer(amount));
             }

@@ -1,5 +1,6 @@
-//! The tables `[providers.NAME]`: which providers are enabled, with which parameters, and how often
-//! they may deliver. Every key is optional; the defaults are in the crate `midcourse`.
+//! The tables `[providers.NAME]` of the configuration file. A provider is a source of messages to
+//! the agent. Its table says whether the provider is enabled, with which parameters, and how often
+//! it may send a message. Every key is optional; the defaults are in the crate `midcourse`.
 
 use midcourse::{
     DeadlineFeedback, ErrorCascadeDetector, FeedbackSetting, GuidanceSetting, ProviderSettings,
@@ -60,8 +61,8 @@ impl FeedbackWire {
 }
 
 /// Defines the table of a guidance provider: the provider's own keys, and the keys that all
-/// guidance providers have. This is a macro because serde cannot combine `flatten` with
-/// `deny_unknown_fields`.
+/// guidance providers have. The common keys cannot be a struct that each table includes, because
+/// serde cannot combine `flatten` with `deny_unknown_fields`; so a macro repeats them.
 macro_rules! guidance_table {
     ($wire:ident { $($key:ident: $value:ty),* $(,)? }) => {
         #[derive(Default, Deserialize)]
@@ -106,7 +107,7 @@ fn set<T>(target: &mut T, value: Option<T>) {
 }
 
 impl ProvidersWire {
-    /// The providers as midcourse ships them, changed by the keys that these tables set.
+    /// The default settings of all providers, changed by the keys that are set in these tables.
     pub(super) fn over_shipped(self) -> ProviderSettings {
         let mut providers = ProviderSettings::default();
         let all = &mut providers;
@@ -153,12 +154,14 @@ impl ProvidersWire {
 }
 
 impl DeadlineWire {
-    /// Applies the keys. With `trigger`, the provider delivers as often as the trigger says;
-    /// without it, when fixed fractions of the available time have passed.
+    /// Changes `setting` by the keys of this table. If the key `trigger` is set, the provider tells
+    /// the agent the remaining time as often as the trigger says. Otherwise it does so at fixed
+    /// steps, such as when half of the time is left.
     fn apply_to(self, setting: &mut FeedbackSetting<DeadlineFeedback>) {
         let Self { enabled, warning_threshold, trigger } = self;
         let seconds = warning_threshold.map(|duration| duration.0.as_secs_f64());
-        // `new` rejects only zero, and a duration in a configuration file is never zero.
+        // `new` cannot fail here: it rejects zero, and a duration in a configuration file is never
+        // zero.
         let deadline = seconds.and_then(|seconds| DeadlineFeedback::new(seconds).ok());
         let deadline = deadline.unwrap_or_default();
         setting.provider = if trigger.is_some() { deadline } else { deadline.at_steps() };

@@ -26,7 +26,7 @@ fn keys<'a>(tables: impl IntoIterator<Item = &'a toml::Table>) -> BTreeSet<Strin
     tables.into_iter().flat_map(|table| table.keys().cloned()).collect()
 }
 
-/// Finds the table at this path in every example file that contains it.
+/// Collects the table at this path, such as `providers.deadline`, from all examples that have it.
 fn tables<'a>(examples: &'a [toml::Table], path: &[&str]) -> Vec<&'a toml::Table> {
     let find = |example: &'a toml::Table| {
         path.iter().try_fold(example, |table, name| table.get(*name)?.as_table())
@@ -181,7 +181,8 @@ fn an_error_can_be_shown_for_any_text() {
     assert!(shown.lines().skip(1).all(|line| line.len() < 200));
 }
 
-/// Runs eight failing calls. Returns, for each delivery, the number of the call and the provider.
+/// Shows eight failing tool calls to an engine with this configuration. Returns, for each message
+/// to the agent, how many calls had been made by then and which provider created the message.
 fn deliveries(config: &str) -> Vec<(u64, String)> {
     let mut engine: Engine = Config::parse(config).unwrap().engine();
     let mut found = Vec::new();

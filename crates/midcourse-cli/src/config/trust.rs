@@ -1,8 +1,8 @@
 //! The list of project configuration files that the user approved. An approval is for a path and
-//! the hash of the file's bytes, so any change to the file ends it.
+//! the hash of the file's bytes, so the approval is invalid as soon as the file changes.
 //!
-//! The list is a JSON file in the data directory. It is replaced atomically, under a lock. If the
-//! list cannot be read, no file counts as approved.
+//! The list is a JSON file in the data directory. A process that changes the list takes a lock and
+//! replaces the JSON file atomically. If the list cannot be read, no file counts as approved.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -98,7 +98,8 @@ impl Trusted {
         })
     }
 
-    /// Approves a file, as long as it contains exactly the bytes that were read from it.
+    /// Approves a file with the bytes that were read into `file`. The approval is valid only while
+    /// the file on disk has these bytes.
     pub(crate) fn approve(data_dir: &DataDir, file: &ProjectFile) -> Result<(), TrustError> {
         let path = file.path().to_str().map(ToOwned::to_owned);
         let path =
@@ -151,7 +152,7 @@ fn change<T>(
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut new = open_private(&temporary)?;
-    // The temporary file may be left over from a process that was killed, and may be longer.
+    // Empty the temporary file: a process that was killed may have left it behind with content.
     new.set_len(0)?;
     new.write_all(bytes)?;
     new.sync_all()?;

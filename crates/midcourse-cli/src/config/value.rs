@@ -13,8 +13,8 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use crate::duration::parse_duration;
 
-/// Largest value of settings that count something. No run gets that far, so a threshold of this
-/// size disables its detector.
+/// The largest number allowed in a setting that counts something, such as tool calls or errors. No
+/// run has that many, so a threshold of this size disables its detector.
 const MAX_COUNT: u32 = 1_000_000;
 
 /// Visitor for a whole number from `from` to `to`, both included.
@@ -50,12 +50,12 @@ fn count_up_to<'de, D: Deserializer<'de>>(value: D, to: u32) -> Result<NonZeroU3
     Ok(u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
 }
 
-/// Reads a whole number of at least 1.
+/// Reads a whole number from 1 to `MAX_COUNT`.
 pub(super) fn count<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
     count_up_to(value, MAX_COUNT)
 }
 
-/// Reads a whole number of at least 0.
+/// Reads a whole number from 0 to `MAX_COUNT`.
 fn count_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
     let number = value.deserialize_i64(WholeNumber { from: 0, to: MAX_COUNT.into() })?;
     Ok(u32::try_from(number).unwrap_or(MAX_COUNT))
@@ -66,12 +66,12 @@ fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     value.deserialize_i64(WholeNumber { from: 1, to: UNLIMITED })
 }
 
-/// Reads the number of tool calls in one cycle of a loop.
+/// Reads a number of tool calls that are repeated together in a loop, from 1 to `MAX_CYCLE_LEN`.
 pub(super) fn cycle_len<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
     count_up_to(value, u32::try_from(MAX_CYCLE_LEN).unwrap_or(u32::MAX))
 }
 
-/// Reads the number of tool calls that the engine keeps for analysis.
+/// Reads how many of the latest tool calls the engine keeps for analysis.
 pub(super) fn window<'de, D: Deserializer<'de>>(value: D) -> Result<WindowSize, D::Error> {
     let calls = count_up_to(value, u32::try_from(WindowSize::MAX).unwrap_or(u32::MAX))?;
     WindowSize::try_from(usize::try_from(calls.get()).unwrap_or_default()).map_err(D::Error::custom)
@@ -179,7 +179,8 @@ struct TriggerWire {
     every_n_seconds: Option<Count>,
 }
 
-/// Reads how often a feedback provider delivers.
+/// Reads how often a provider may give feedback to the agent: after so many tool calls, after so
+/// many seconds, or both.
 fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Error> {
     let TriggerWire { every_n_calls, every_n_seconds } = TriggerWire::deserialize(value)?;
     let calls = every_n_calls.map(|n| FeedbackTrigger::every_n_calls(n.0.get()));
@@ -194,8 +195,8 @@ fn trigger<'de, D: Deserializer<'de>>(value: D) -> Result<FeedbackTrigger, D::Er
     Ok(trigger)
 }
 
-/// Defines a wrapper type whose value is read with a function. It makes optional settings possible:
-/// serde does not apply `deserialize_with` to the inside of an `Option`.
+/// Defines a type that wraps a value and reads it with one of the functions above. Optional
+/// settings need such a type: serde cannot apply `deserialize_with` to the value in an `Option`.
 macro_rules! optional {
     ($name:ident($kind:ty) = $read:ident) => {
         pub(super) struct $name(pub(super) $kind);

@@ -1,5 +1,5 @@
-//! The tables and keys of the configuration file. They mirror types of the crate `midcourse`, so
-//! that adding a field there without a key here is a compile error.
+//! The tables and keys of the configuration file. They mirror types of the crate `midcourse`: if
+//! such a type gets a new field, this file does not compile until it has a key for the field.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -70,7 +70,7 @@ struct AnalysisWire {
     failing_exit_is_output: bool,
     #[serde(rename = "detect_drift")]
     watch_drift: bool,
-    /// Not a key of this table: taken from the separate table `[tools]`.
+    /// Not a key of this table. `read` fills this field from the separate table `[tools]`.
     #[serde(skip)]
     tools: ToolSettings,
 }

@@ -1,9 +1,10 @@
 //! The `events` format: one run per line, from any agent.
 //!
 //! A line is `{run_id, source?, success?, deadline?, meta?, events: […]}`. An event is a tool call
-//! with its result, a message of the user or the model, a compaction or a resume. Parsing never
-//! fails: of an invalid line, everything before the error is kept; an invalid event is skipped.
-//! Both are counted.
+//! with its result, a message of the user or the model, a compaction (the agent summarised its
+//! history) or a resume (the run was continued after it had stopped). Parsing never fails: if a
+//! line is invalid, the events before the error are kept; an invalid event is skipped. The result
+//! says what was wrong with the line and how many events were skipped.
 
 use std::borrow::Cow;
 
@@ -39,7 +40,6 @@ pub(crate) struct ParsedRun {
     pub(crate) parse_error: Option<String>,
 }
 
-/// One event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParsedEvent {
     /// Position in the line's list of events, counted from 1, including skipped events.
@@ -56,8 +56,9 @@ impl ParsedRun {
         self.events.is_empty() && self.parse_error.is_some()
     }
 
-    /// Converts the run to records for a store. Each record has a key (its call id or position), so
-    /// that importing the run again adds no duplicates.
+    /// Converts the run to records for a store. Each record has a key, which is a call id or the
+    /// position of the event. The store drops a second record with the same key, so importing the
+    /// run again adds no duplicates.
     pub(crate) fn into_records(self) -> Vec<ForeignRecord> {
         let source = Source::new(self.source.as_deref().unwrap_or("import"), Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
@@ -129,8 +130,8 @@ fn into_string(text: Option<AnyText<'_>>) -> String {
     }
 }
 
-/// Parses one line. If the run has no dates, `now` is its start. If it has no id, `line_number`
-/// becomes part of its id.
+/// Parses one line. If the line contains no date, the run starts at `now`. If the line has no run
+/// id, the id is made from `line_number`.
 pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
     // Try the fast check first: nearly every line is valid UTF-8, and the lossy conversion is much
     // slower.
@@ -162,7 +163,8 @@ pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> Parsed
     ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error: error }
 }
 
-/// Converts the events of one run, in order: turns and call ids depend on the events before.
+/// Converts the events of one run. They must be passed in order, because the turn, the time and the
+/// call id of an event may depend on the events before it.
 struct EventConverter<'a> {
     started_at: Timestamp,
     /// Time of the previous event, used for events without a time.
@@ -172,8 +174,8 @@ struct EventConverter<'a> {
 }
 
 impl<'a> EventConverter<'a> {
-    /// Converts an event; `None` if its kind is unknown, or if it is a tool call without a tool
-    /// name.
+    /// Converts an event; `None` if the kind of the event is unknown, or if the event is a tool
+    /// call without a tool name.
     fn convert(&mut self, event: EventWire<'a>) -> Option<(Timestamp, Vec<TrajectoryPayload>)> {
         let at = event.t.as_ref().and_then(|t| t.resolve(self.started_at)).unwrap_or(self.latest);
         let payloads = match &*event.kind {

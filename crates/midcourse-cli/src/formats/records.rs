@@ -1,8 +1,8 @@
 //! Trajectory records, one JSON object per line, as written by `midcourse export` and
 //! `clark-agent`.
 //!
-//! Only the payload is required; every other field has a default. A payload of an unknown kind is
-//! kept as unread, with its bytes.
+//! Only the payload is required; every other field has a default. If the kind of a payload is
+//! unknown, the whole line is kept in a payload of the kind `Unread`.
 
 use midcourse::{
     Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
@@ -18,7 +18,8 @@ pub(crate) struct LineDefaults {
     pub(crate) source: Source,
     pub(crate) at: Timestamp,
     pub(crate) schema_version: u32,
-    /// The point at which messages may be delivered after a record; `None` if none may be.
+    /// The decision point: the moment at which a message about the record can still reach the
+    /// agent. `None` if no message can.
     pub(crate) decision_point: Option<DecisionPoint>,
 }
 
@@ -46,7 +47,8 @@ struct LineWire {
     host: Option<String>,
     channel: Option<Channel>,
     fact: Option<FactKey>,
-    /// `null` means that nothing can be delivered after this record.
+    /// `Some(None)`, which is `null` in JSON, means that no message about this record can reach the
+    /// agent. `None`, a missing field, means the default.
     #[serde(default, deserialize_with = "present")]
     decision_point: Option<Option<DecisionPoint>>,
     #[serde(default)]
@@ -60,7 +62,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Decision
     Option::deserialize(value).map(Some)
 }
 
-/// Parses one line into a record.
+/// Parses one line. The result contains the payload as an event, and then one event for each entry
+/// in `conflicts` (a report of the same event with other content).
 pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
     let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;
@@ -94,8 +97,8 @@ pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignR
     Ok(ForeignRecord { seq: wire.seq, redactions: wire.redactions, events })
 }
 
-/// Deserialises a payload. A payload of an unknown kind is kept as unread; an invalid payload of a
-/// known kind is an error.
+/// Deserialises a payload. If the kind of the payload is unknown, the result is an `Unread` payload
+/// with the whole line. An invalid payload of a known kind is an error.
 fn parse_payload(
     payload: Value,
     source: &Source,
@@ -110,7 +113,8 @@ fn parse_payload(
     }
 }
 
-/// Whether this release does not know the payload's kind, perhaps because a newer one wrote it.
+/// Whether the payload has a kind that this release of midcourse does not know. A newer release may
+/// have written it.
 fn has_unknown_kind(payload: &Value) -> bool {
     let kind = payload.get("kind").and_then(Value::as_str);
     kind.is_some_and(|kind| !TrajectoryPayload::KINDS.contains(&kind))

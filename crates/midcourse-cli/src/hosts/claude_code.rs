@@ -1,9 +1,9 @@
-//! Claude Code.
+//! The host Claude Code: decodes its hook payloads and adds hooks to its command line.
 //!
-//! A failed call has a hook event of its own. A refused call appears only in the PostToolBatch
-//! event of its turn, together with the calls that ran. Claude Code keeps messages in the
-//! conversation permanently. It treats a message in the reply to Stop as a reason to continue, so
-//! that reply is always empty.
+//! A call that failed has a hook event of its own (PostToolUseFailure). A call that was refused
+//! usually appears only in the hook event PostToolBatch at the end of the turn, together with the
+//! calls that ran. Messages in a hook's reply stay in the conversation permanently. A message in
+//! the reply to Stop would make Claude Code continue, so that reply is always empty.
 
 mod decode;
 mod install;
@@ -12,8 +12,8 @@ mod transcript;
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::install_hooks;
 
-/// The hook events that midcourse listens to. Events that exist only to ask a hook for a decision
-/// are left out.
+/// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
+/// something, such as PermissionRequest, are left out.
 pub(super) const HOOK_EVENTS: [&str; 12] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -29,8 +29,9 @@ pub(super) const HOOK_EVENTS: [&str; 12] = [
     "SessionEnd",
 ];
 
-/// Whether Claude Code reaches its model with a key or an address from the environment, so that a
-/// proxy can be used. With a login of its own or on a cloud platform, it gets no proxy.
+/// Whether to put a proxy between Claude Code and its model. This is done only if the environment
+/// contains an API key or a base URL: not if Claude Code uses its own login, and not if it reaches
+/// the model through a cloud platform.
 #[cfg(feature = "proxy")]
 pub(super) fn uses_proxy(is_set: impl Fn(&str) -> bool) -> bool {
     let platforms =

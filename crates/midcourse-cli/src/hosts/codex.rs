@@ -1,10 +1,10 @@
-//! Codex.
+//! The host Codex: decodes its hook payloads and adds hooks to its command line.
 //!
 //! Codex's hooks do not report the exit code of a command. No hook reports the end of a call that
 //! was refused, a patch that failed, a tool that does not exist or a command that continues in the
-//! background. The rollout (the transcript of the session) contains all of these and the token
-//! usage, so its last part is read ([`rollout`]). A subagent has its own rollout. Codex drops a
-//! reply that has an unknown field, and any reply to Stop.
+//! background. The rollout (Codex's transcript of the session) contains all of these and the token
+//! usage, so its last part is read ([`rollout`]). A subagent has its own rollout. Codex ignores a
+//! hook's reply if the reply has an unknown field or if the hook event is Stop.
 
 mod app_server;
 mod decode;
@@ -14,8 +14,8 @@ mod rollout;
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::install_hooks;
 
-/// The hook events that midcourse listens to. Events that exist only to ask a hook for a decision
-/// are left out.
+/// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
+/// something, such as PermissionRequest, are left out.
 pub(super) const HOOK_EVENTS: [&str; 10] = [
     "SessionStart",
     "UserPromptSubmit",

@@ -5,8 +5,8 @@ use midcourse::{
 };
 use serde_json::Value;
 
-/// Maximum number of model responses whose tokens are reported at once. Usually there is one
-/// between two hooks.
+/// Maximum number of model responses whose token usage is reported at one hook call. Usually there
+/// is only one response between two hook calls.
 const MAX_RESPONSES: usize = 4;
 
 pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
@@ -19,8 +19,9 @@ pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> Trajec
     }
 }
 
-/// Converts a prompt to a message. `generated` lists prefixes of prompts that the client writes
-/// itself, each with the message kind it is stored as. Every other prompt is the user's.
+/// Converts a prompt to a message. Some prompts are written by the client, not by the user:
+/// `generated` lists the text with which such a prompt begins, and the kind of custom message that
+/// it becomes. Every other prompt becomes a user message.
 pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
     let found = generated.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
     match found {
@@ -33,7 +34,7 @@ pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
     }
 }
 
-/// The model's last message, with the error that cut it off, if any.
+/// The payload for the model's last message. `error` is the error that cut the message off, if any.
 pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> TrajectoryPayload {
     let mut message = AgentMessage::assistant(text.unwrap_or_default());
     if let (AgentMessage::Assistant { stop_reason, error_message, .. }, Some(error)) =
@@ -45,7 +46,8 @@ pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> 
     TrajectoryPayload::MessageAppended { message }
 }
 
-/// The outcome of a run, from the reason in SessionEnd. Clients send `other` for an unknown reason.
+/// The outcome of a run, from the `reason` field of the hook event SessionEnd. Clients send `other`
+/// if they do not know the reason.
 pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
     match reason.as_deref() {
         None | Some("" | "other") => RunOutcome::Unknown,
@@ -57,8 +59,9 @@ pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
 }
 
-/// Makes an event of the token usage of each of the latest model responses in the transcript. The
-/// response's id is the key, so that the store counts no response twice.
+/// Creates an event with the token usage of each of the latest model responses in the transcript.
+/// The event's key contains the id of the response; the store drops a second event with the same
+/// key, so no response is counted twice.
 pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Vec<Event> {
     let older = responses.len().saturating_sub(MAX_RESPONSES);
     let usage_event = |(response, usage): (String, Usage)| {

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-/// The hook event that a reply names. It must be the payload's own hook event: Claude Code drops a
-/// reply that names another one.
+/// The name of the hook event in a reply. It must be the hook event to which the reply belongs:
+/// Claude Code ignores a reply with the name of another hook event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplyEvent(pub(super) &'static str);
 
-/// Codex drops a reply with a field that it does not know, so add none.
+/// The JSON of a reply. Do not add fields: Codex ignores a reply if it does not know one of its
+/// fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReplyWire<'a> {

@@ -31,7 +31,6 @@ fn sessions(client: &str) -> Vec<String> {
     names.filter(|name| !name.ends_with(".rollout")).collect()
 }
 
-/// The name of the hook event in a payload.
 fn hook_event(payload: &str) -> String {
     let payload: Value = serde_json::from_str(payload).unwrap();
     payload["hook_event_name"].as_str().unwrap().to_owned()
@@ -83,8 +82,8 @@ fn every_captured_payload_can_be_read() {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());
             assert_eq!(decoded.unread_run(), None, "{payload}");
-            // Only events whose reply the host reads may have a decision point: otherwise a message
-            // would count as delivered without reaching the agent.
+            // An event with a decision point lets the engine deliver a message. If the host ignores
+            // the hook's reply, the message would count as delivered without reaching the agent.
             let has_point = decoded.events.iter().any(|event| event.decision_point.is_some());
             assert_eq!(decoded.reply_event.is_some(), has_point, "{payload}");
         }
@@ -127,7 +126,7 @@ fn a_payload_that_cannot_be_read_becomes_an_unread_event() {
     }
 }
 
-/// Two deliveries: a deadline message and guidance.
+/// Two messages to the agent: feedback about the deadline, and guidance.
 fn deliveries(host: Host) -> Vec<Delivery> {
     let settings =
         MessageSettings { delivery: host.delivery_policy(), ..MessageSettings::default() };

@@ -1,7 +1,8 @@
 //! Converts tool results from the structured form in which hosts pass them to hooks.
 //!
-//! The text is as close as possible to what the model reads, because the engine compares results.
-//! Lengths, durations and flags are left out: they would make equal results differ.
+//! The text of a result is as close as possible to the text that the model reads. The engine
+//! compares the texts of results to detect repetition, so lengths, durations and flags are left
+//! out: with them, equal results would have different texts.
 
 use midcourse::ToolResult;
 use serde_json::{Map, Value};

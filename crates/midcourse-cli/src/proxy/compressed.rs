@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// Maximum size of a decompressed body, because a small body can expand enormously.
+/// Maximum size of a decompressed body. Without it, a small compressed body could fill the memory.
 const MAX_DECOMPRESSED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Decompresses a body, or as much of it as is valid. `None` if the encoding is unknown.
@@ -12,7 +12,7 @@ pub(super) fn decompress(bytes: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u
     match encoding.map(|name| name.trim().to_ascii_lowercase()).as_deref() {
         None | Some("" | "identity") => Some(bytes),
         Some("gzip" | "x-gzip") => Some(read_available(MultiGzDecoder::new(bytes.as_slice()))),
-        // Some servers send `deflate` with a zlib header, others without.
+        // Some servers send `deflate` with a zlib header, others without it. Try both.
         Some("deflate") => {
             let read = read_available(ZlibDecoder::new(bytes.as_slice()));
             let is_read = !read.is_empty() || bytes.is_empty();

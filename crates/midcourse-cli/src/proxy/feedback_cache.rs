@@ -1,7 +1,8 @@
-//! A cache of delivered feedback, written by the recorder and read by the network side.
+//! A cache of delivered feedback, written by the recorder's thread and read by the network side.
 //!
-//! Feedback about a tool result must be repeated in every later request. If a request cannot wait
-//! for the recorder, the network side takes the feedback from this cache.
+//! Feedback is a message to the agent about a tool result, and must be repeated in every later
+//! request. If a request cannot wait for the recorder, the network side takes the feedback from
+//! this cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,8 @@ pub(super) struct FeedbackCache(Arc<Mutex<Entries>>);
 /// For each call: its run, and the feedback to insert after the call's result.
 type Entries = HashMap<CallKey, (RunId, String)>;
 
-/// Identifies a call across runs. Short call ids may occur in several conversations, so their key
-/// includes the conversation's first user message.
+/// Identifies a tool call among the calls of all runs. A short call id may occur in several
+/// conversations, so its key also contains the key of the conversation's first user message.
 #[derive(PartialEq, Eq, Hash)]
 struct CallKey {
     call: CallId,
@@ -31,7 +32,7 @@ impl CallKey {
 }
 
 impl FeedbackCache {
-    /// Sets the feedback that is inserted after the result of a call from now on.
+    /// Sets the feedback that later requests get after the result of this call.
     pub(super) fn insert(
         &self,
         run: &RunId,
@@ -47,7 +48,7 @@ impl FeedbackCache {
         self.entries().retain(|_, (run, _)| is_kept(run));
     }
 
-    /// Where and what to insert so that feedback delivered in earlier requests is in this one too.
+    /// The insertions that put all feedback from earlier requests into this request.
     pub(super) fn insertions(&self, api: Api, body: &[u8]) -> Vec<Insertion> {
         // Parsing the body is expensive, so skip it if there is no feedback.
         if self.entries().is_empty() {

@@ -20,7 +20,7 @@ pub(super) enum Job {
 pub(super) struct QueuedJob {
     pub(super) job: Job,
     pub(super) bytes: usize,
-    /// Bytes of all jobs in the queue together, shared by all of them.
+    /// The number of bytes of all jobs in the queue together. All jobs share this counter.
     pub(super) total: Arc<AtomicUsize>,
 }
 
@@ -30,20 +30,21 @@ impl Drop for QueuedJob {
     }
 }
 
-/// Passes insertions from the recorder to a request that is held until it gets them.
+/// Passes insertions (text to put into a request body) from the recorder's thread to the network
+/// side, which holds the request until then.
 pub(super) struct PendingReply {
     pub(super) is_expired: Arc<AtomicBool>,
     pub(super) sender: Option<oneshot::Sender<Vec<Insertion>>>,
 }
 
 impl PendingReply {
-    /// Whether the request was forwarded without insertions because it had waited too long.
+    /// Whether the request was forwarded without waiting any longer for these insertions.
     pub(super) fn is_expired(&self) -> bool {
         self.is_expired.load(Ordering::SeqCst)
     }
 
-    /// Passes the insertions to the request. Returns false if it was already forwarded without
-    /// them.
+    /// Passes the insertions to the network side. Returns false if the request was already
+    /// forwarded without them.
     pub(super) fn send(&mut self, insertions: Vec<Insertion>) -> bool {
         self.sender.take().is_some_and(|sender| sender.send(insertions).is_ok())
     }

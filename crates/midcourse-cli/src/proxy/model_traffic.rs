@@ -13,8 +13,9 @@ use super::response_copy::ResponseCopy;
 /// A request to a model API, before it is parsed.
 pub(super) struct ModelRequest {
     pub(super) api: Api,
-    /// The ids of the session and of the subagent, which Claude Code sends as headers.
+    /// The session id that Claude Code sends as a header.
     pub(super) session: Option<String>,
+    /// The id that Claude Code sends as a header if a subagent makes the request.
     pub(super) agent: Option<String>,
     pub(super) encoding: Option<String>,
     /// Whether a header contains a signature or a digest of the body.
@@ -23,7 +24,7 @@ pub(super) struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// Whether text may be inserted into the body: not if it is compressed or signed.
+    /// Whether text may be inserted into the body, which must be neither compressed nor signed.
     pub(super) const fn is_modifiable(&self) -> bool {
         self.encoding.is_none() && !self.is_signed
     }
@@ -40,7 +41,6 @@ impl ModelRequest {
     }
 }
 
-/// The response to a model request.
 pub(super) enum ModelResponse {
     Received {
         status: u16,

@@ -1,8 +1,9 @@
 //! One run, as seen through its model requests and responses.
 //!
-//! Feedback about a tool result is inserted into every later request again, with the same bytes,
-//! because the client's own history lacks it. Guidance is inserted into one request only. Both are
-//! restored from the store, so a proxy that is restarted during a run inserts the same text.
+//! There are two kinds of messages to the agent. Feedback is about a tool result; it is inserted
+//! into every later request again, with the same bytes, because the client's own history does not
+//! contain it. Guidance is inserted into one request only. Both are restored from the store, so a
+//! proxy that is restarted during a run inserts the same text.
 
 use crate::apis::{
     Api, Conversation, Insertion, InsertionPoint, Item, ObservedEvent, Reply, Request,
@@ -15,11 +16,12 @@ use serde_json::Value;
 
 use super::feedback_cache::FeedbackCache;
 
-/// When a run is continued, how many of its last records are searched for guidance that no request
-/// has contained yet.
+/// When a run is loaded from the store, this many of its latest records are searched for guidance
+/// that no request has contained yet.
 const RECENT_RECORDS: u64 = 64;
 
-/// A text in a call's arguments may be a subagent's task if its length in bytes is in this range.
+/// A text in the arguments of a tool call may be the task of a subagent only if its length in bytes
+/// is from `MIN_TASK_LEN` to `MAX_TASK_LEN`.
 const MIN_TASK_LEN: usize = 16;
 const MAX_TASK_LEN: usize = 64 * 1024;
 
@@ -27,24 +29,26 @@ pub(super) struct ProxiedRun {
     pub(super) run: RunIdentity,
     pub(super) api: Api,
     pub(super) conversation: Conversation,
-    /// For each call: the feedback delivered about its result, which every later request repeats.
+    /// For each tool call: the feedback about its result. Every later request contains it.
     feedback: Vec<(CallId, Vec<Delivery>)>,
-    /// A copy of the feedback for requests that are forwarded without waiting for the recorder.
+    /// A copy of the feedback, for requests that are forwarded without waiting for the recorder.
     cache: FeedbackCache,
-    /// The key by which the store drops duplicates of the first user message.
+    /// The key by which the store drops duplicates of the conversation's first user message.
     first_user_key: Option<String>,
-    /// Guidance that is recorded as delivered and goes into the next request.
+    /// Guidance that is already recorded as delivered and goes into the next request.
     pending_guidance: Vec<Delivery>,
     request_count: usize,
-    /// Whether the store has the run's first record.
+    /// Whether the start of the run was already recorded.
     is_recorded: bool,
-    /// Whether hooks report this run too. If so, user messages come from the hooks.
+    /// Whether hooks report this run too. If so, the hooks record the user messages, and the proxy
+    /// does not.
     has_hooks: bool,
     pub(super) last_attempt: Option<Attempt>,
     /// Tool calls of the latest reply that have no result yet, each with the texts in its arguments
     /// that may be a subagent's task.
     open_calls: Vec<(CallId, Vec<String>)>,
-    /// The number of requests of all runs when this run was last used; the lowest is dropped first.
+    /// How many requests the proxy had seen, in all runs together, when this run was last used. The
+    /// runs with the lowest numbers are dropped from memory first.
     pub(super) last_used: u64,
 }
 
@@ -95,7 +99,6 @@ impl ProxiedRun {
         }
     }
 
-    /// Notes that hooks report this run too, so that user messages are not reported twice.
     pub(super) const fn set_has_hooks(&mut self) {
         self.has_hooks = true;
     }
@@ -131,12 +134,13 @@ impl ProxiedRun {
         }
     }
 
-    /// Restores guidance that was recorded before a tool call and that no request has contained
-    /// yet.
+    /// Restores guidance that was chosen for a tool call before the call ran, and that no request
+    /// has contained yet.
     fn restore_guidance(&mut self, recent: &[StoredRecord]) {
         for stored in recent {
             match stored.clone().into_record().payload {
-                // A turn starts with a request, which contained all guidance recorded before.
+                // A turn starts with a request. That request contained all guidance that was
+                // recorded before it.
                 TrajectoryPayload::TurnStarted => self.pending_guidance.clear(),
                 TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
                     if guidance.decision_point == DecisionPoint::PreToolExecution =>
@@ -148,8 +152,8 @@ impl ProxiedRun {
         }
     }
 
-    /// Takes a recorded message. Feedback is inserted into all later requests, guidance into the
-    /// next one only.
+    /// Accepts a message that was recorded as delivered. Feedback will be inserted into all later
+    /// requests, guidance into the next request only.
     pub(super) fn deliver(&mut self, delivery: Delivery) {
         let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
             return self.pending_guidance.push(delivery);
@@ -207,7 +211,8 @@ impl ProxiedRun {
         }
     }
 
-    /// The events for a model request.
+    /// The events to record for a model request: what is new in the conversation, and the request
+    /// itself.
     pub(super) fn request_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let request_point = self.decision_point(request);
         let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
@@ -240,8 +245,8 @@ impl ProxiedRun {
             self.last_attempt.as_ref().is_some_and(|last| last.state != AttemptState::Completed);
         if has_new_items || !is_retry {
             let turn = self.event(at, TrajectoryPayload::TurnStarted);
-            // Hooks report this turn with the same key, so that the store keeps only one of the
-            // two.
+            // Hooks may report this turn too. They use the same key, so the store keeps only one of
+            // the two events.
             events.push(match first_new_result(request) {
                 Some(call) => turn.with_fact(format!("after:{call}")),
                 None => turn,
@@ -250,8 +255,9 @@ impl ProxiedRun {
         events
     }
 
-    /// The decision point of a request: the first request of a run, a request in which the model
-    /// may choose tools, or one that asks for a final response. `None` if no text can be inserted.
+    /// The decision point of a request, which tells the engine what kind of guidance fits: it is
+    /// the first request of a run, the model may choose tools, or the request asks for a final
+    /// response. `None` if no text can be inserted.
     fn decision_point(&self, request: &Request<'_>) -> Option<DecisionPoint> {
         if !request.accepts_insertions() {
             return None;
@@ -265,8 +271,8 @@ impl ProxiedRun {
         })
     }
 
-    /// The events for a side request: one that the client makes for its own purposes, such as
-    /// generating a title.
+    /// The events to record for a side request. Clients make side requests for their own purposes,
+    /// such as generating a title; they are not part of the agent's conversation.
     pub(super) fn side_request_events(
         &mut self,
         request: &Request<'_>,
@@ -277,12 +283,13 @@ impl ProxiedRun {
         events
     }
 
-    /// The events for a retry: the client repeats a request that failed.
+    /// The events to record when the client repeats a request that failed.
     pub(super) fn retry_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         vec![self.prepared_event(request, at)]
     }
 
-    /// The events at the start of a run; empty unless this is the run's first request.
+    /// The events that come before all others: the start of the run and its system prompt, unless
+    /// they were already recorded, and a note that a proxy is in use, if hooks report the run too.
     fn opening_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.is_recorded {
@@ -313,8 +320,8 @@ impl ProxiedRun {
         self.event(at, prepared)
     }
 
-    /// The events for a reply. A message chosen because of one of the reply's tool calls goes into
-    /// the next request, which contains the call's result.
+    /// The events to record for a reply. If the engine chooses a message for one of the reply's
+    /// tool calls, the message goes into the next request, together with the result of the call.
     pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
         let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
         self.open_calls = open.collect();
@@ -347,17 +354,17 @@ impl ProxiedRun {
         }
     }
 
-    /// Creates an event after which no message is delivered, unless the caller sets its decision
-    /// point.
+    /// Creates an event without a decision point: unless the caller sets one, the engine delivers
+    /// no message about the event.
     fn event(&self, at: Timestamp, payload: TrajectoryPayload) -> Event {
         Event::new(self.run.clone(), source(self.api), at, payload)
     }
 
-    /// The open tool call that started a subagent with this text as its task, judged by the texts
-    /// in the call's arguments.
+    /// Finds the tool call that started a subagent with this text as its task: a call that has no
+    /// result yet and whose arguments contain about the same text.
     pub(super) fn call_delegating(&self, text: &str) -> Option<&CallId> {
-        // Sharing a few words is not enough: one text must contain the other, and the contained one
-        // must be at least half as long.
+        // Sharing a few words is not enough: one text must contain the other, and the contained
+        // text must be at least half as long as the one that contains it.
         let is_most = |part: &str, of: &str| part.len().saturating_mul(2) >= of.len();
         let is_same_task = |task: &String| {
             (text.contains(task.as_str()) && is_most(task, text))

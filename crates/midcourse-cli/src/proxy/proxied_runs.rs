@@ -1,8 +1,9 @@
-//! Finds the run of a model request.
+//! Finds the run to which a model request belongs.
 //!
-//! Claude Code sends its session id in a header. Requests of other clients are matched by the tool
-//! calls in their history, else by the conversation that they continue. A conversation that opens
-//! with a delegated task is a child run. Runs that are not in memory are looked up in the store.
+//! Claude Code sends its session id in a header. A request of another client belongs to the run
+//! that made the tool calls in the request's history, or else to the run whose conversation the
+//! request continues. If a conversation begins with a task that a tool call of another run
+//! delegates, it is a child of that run. Runs that are not in memory are looked up in the store.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use super::feedback_cache::FeedbackCache;
 use super::model_traffic::ModelRequest;
 use super::proxied_run::{AttemptState, ProxiedRun};
 
-/// How many runs are kept in memory. Beyond that, the least recently used ones are dropped.
+/// How many runs are kept in memory at most. If there are more, the least recently used runs are
+/// dropped from memory.
 const MAX_RUNS: usize = 512;
 
 /// How many tool calls are kept in memory, in all runs together.
@@ -25,7 +27,8 @@ const MAX_CALLS: usize = 65_536;
 /// The longest session id that is accepted, in bytes.
 const MAX_SESSION_ID_LEN: usize = 128;
 
-/// Maximum age of a stored run that a request can continue.
+/// A request is taken as the continuation of a stored run only if the run's latest record is not
+/// older than this.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(super) struct ProxiedRuns {
@@ -46,8 +49,9 @@ impl ProxiedRuns {
         self.runs.get_mut(run)
     }
 
-    /// Finds the run of a request and loads it into memory. `None` if finding it requires the
-    /// store, and the store cannot be read.
+    /// Finds the run of a request and loads the run into memory. `digest` is the digest of the
+    /// request body. Returns `None` if the run can be found only in the store, and the store cannot
+    /// be read.
     pub(super) fn find(
         &mut self,
         sent: &ModelRequest,
@@ -84,14 +88,14 @@ impl ProxiedRuns {
             match stored {
                 Some(Ok((_, None))) => {}
                 Some(Ok((store, Some(summary)))) => run.resume(store, &summary).ok()?,
-                // The store cannot be read, so it is not known whether the run has earlier
-                // feedback, which would have to be in this request.
+                // The store cannot be read. The run may have earlier feedback (messages about tool
+                // results), which would have to be in this request too.
                 Some(Err(_)) => return None,
                 None if request.tail_start > 0 => return None,
                 None => {}
             }
-            // A subagent's first request may come before its first hook event. Its run has hooks if
-            // its parent's run has.
+            // A subagent's first request may come before its first hook event. If hooks report the
+            // parent's run, they will report the subagent's run too.
             let parent = run.run.parent_run_id.clone().filter(|_| session.is_some());
             let parent = parent.and_then(|parent| store?.run(parent.as_str()).ok().flatten());
             if parent.is_some_and(|parent| Host::named(&parent.host).is_some()) {
@@ -110,11 +114,12 @@ impl ProxiedRuns {
         Some(id)
     }
 
-    /// Remembers that these calls belong to `run`. `calls` must be in order, newest first.
+    /// Remembers that these calls belong to `run`. Stops at the first call that is already known,
+    /// so calls that may be known must come after the new ones.
     pub(super) fn add_calls<'a>(&mut self, calls: impl Iterator<Item = &'a str>, run: &RunId) {
         for call in calls {
             if self.calls.get(call).is_some_and(|known| known == run) {
-                // If this call is known, all older calls are known too.
+                // This call is known, so all older calls of the run are known too.
                 break;
             }
             self.calls.insert(call.to_owned(), run.clone());
@@ -140,7 +145,8 @@ impl ProxiedRuns {
         run.map(|run| run.run.clone())
     }
 
-    /// Finds the run whose conversation this request continues, or whose failed request it repeats.
+    /// Finds the run whose conversation this request continues, or whose latest request failed and
+    /// is repeated by this request.
     fn find_by_messages(&self, request: &Request<'_>, digest: u64) -> Option<RunIdentity> {
         let mut best: Option<(&ProxiedRun, usize)> = None;
         for run in self.runs.values() {
@@ -160,8 +166,8 @@ impl ProxiedRuns {
         best.map(|(run, _)| run.run.clone())
     }
 
-    /// The identity of a new run. If its first message is a task that a tool call of another run
-    /// delegates, it is a child of that run.
+    /// The identity of a new run that begins with this request. If its first user message is a task
+    /// that a tool call of another run delegates to a subagent, it is a child of that run.
     fn new_identity(&self, request: &Request<'_>) -> RunIdentity {
         let text = request.first_user_text().unwrap_or_default();
         let text = text.trim();
@@ -179,7 +185,8 @@ impl ProxiedRuns {
         }
     }
 
-    /// Drops the least recently used runs from memory. They can be loaded from the store again.
+    /// Drops the least recently used quarter of the runs from memory. They can be loaded from the
+    /// store again.
     fn drop_oldest_quarter(&mut self) {
         let mut used: Vec<u64> = self.runs.values().map(|run| run.last_used).collect();
         used.sort_unstable();

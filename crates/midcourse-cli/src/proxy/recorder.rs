@@ -1,7 +1,8 @@
-//! The network side's handle to the recorder: a queue to the worker thread.
+//! Connects the network side, which forwards traffic, with the worker thread, which records it.
 //!
-//! The network side sends each model request and its response to the recorder. It waits for the
-//! text to insert into a request, but only a few milliseconds.
+//! The network side puts each model request and its response into a queue. The worker takes them
+//! out and replies with the text to insert into a request. The network side waits for this reply,
+//! but only a few milliseconds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
@@ -22,9 +23,10 @@ use super::worker::Worker;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Limits of the queue: jobs, and their bytes in total. If it is full, requests are forwarded but
-/// not recorded; the client's next request contains the same history again.
+/// Maximum number of jobs in the queue. If the queue is full, requests are forwarded but not
+/// recorded. Little is lost: the client's next request contains the same history again.
 const MAX_QUEUED_JOBS: usize = 4_096;
+/// The queue also counts as full if its jobs together have more bytes than this.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
 /// Sends model traffic to the thread that records it.
@@ -52,7 +54,8 @@ impl Recorder {
         let worker = Worker::new(data_dir, run_settings, Arc::clone(&log), feedback.clone());
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             worker.run(&worker_jobs);
-            // This fails if nobody waits for the thread any more; only `finish` does.
+            // Tell `finish` that the thread has ended. If `finish` does not wait any more, sending
+            // fails, which does no harm.
             let _ = stopped_sender.send(());
         })?;
         Ok(Self {
@@ -66,7 +69,9 @@ impl Recorder {
         })
     }
 
-    /// Sends a request to the recorder and waits up to `max_wait` for the text to insert into it.
+    /// Sends a request to the worker thread and waits up to `max_wait` for the text to insert into
+    /// the request. The exchange, with which the response is recorded later, is `None` if the queue
+    /// is full.
     pub(super) async fn record_request(
         &self,
         request: ModelRequest,
@@ -78,8 +83,8 @@ impl Recorder {
         let reply = PendingReply { is_expired: Arc::clone(&is_expired), sender: Some(sender) };
         let (api, body) = (request.api, request.body.clone());
         let is_modifiable = request.is_modifiable();
-        // Feedback from earlier requests must be in this one too, even if the recorder does not
-        // answer in time.
+        // Feedback (messages about tool results) that was in earlier requests must be in this
+        // request too, even if the worker does not reply in time.
         let earlier =
             || if is_modifiable { self.feedback.insertions(api, &body) } else { Vec::new() };
         if !self.send(Job::Request { number, at: now(), request, reply }, body.len()) {
@@ -90,8 +95,8 @@ impl Recorder {
             Ok(Ok(insertions)) => insertions,
             _ => {
                 is_expired.store(true, Ordering::SeqCst);
-                // The recorder may have answered just before `close`. It then counts the messages
-                // as delivered, so they must be inserted.
+                // The worker may have replied just before `close`. It then counts the messages in
+                // its reply as delivered, so they must be inserted.
                 receiver.close();
                 receiver.try_recv().unwrap_or_else(|_| earlier())
             }
@@ -108,7 +113,7 @@ impl Recorder {
             self.jobs.try_send(queued)
         };
         let is_full = matches!(sent, Err(TrySendError::Full(_)));
-        // Log this once, not for every job.
+        // Log this once each time the queue becomes full, not for every job.
         if is_full && !self.is_overloaded.swap(true, Ordering::Relaxed) {
             self.log.write("the recording queue is full; model requests pass unrecorded");
         }
@@ -128,8 +133,8 @@ impl Recorder {
     }
 }
 
-/// A recorded request that has no response yet. If it is dropped before the response ends, the
-/// response is recorded as cut off by the client.
+/// A recorded request that has no response yet. If this value is dropped before the response has
+/// ended, the response is recorded as failed because the client disconnected.
 pub(super) struct Exchange {
     recorder: Recorder,
     number: u64,

@@ -33,7 +33,8 @@ impl ResponseCopy {
     }
 }
 
-/// A request body that is forwarded although its beginning was already taken from the stream.
+/// A request body whose beginning, `start`, was already read from the client. `start` is forwarded
+/// first, then the rest as it arrives.
 pub(super) struct PartlyRead {
     pub(super) start: Option<Bytes>,
     pub(super) rest: Incoming,
@@ -66,7 +67,7 @@ pub(super) struct CopiedBody {
 }
 
 impl CopiedBody {
-    /// `on_end` is called once, when the body ends or is dropped.
+    /// `on_end` is called once, with the copy, when the body ends, fails or is dropped.
     pub(super) fn new(
         body: Incoming,
         on_end: impl FnOnce(ResponseCopy) + Send + Sync + 'static,
@@ -100,8 +101,8 @@ impl Body for CopiedBody {
                 if let Some(chunk) = frame.data_ref() {
                     self.copy.push(chunk);
                 }
-                // A body that has ended may not be polled again, so this is the last chance to end
-                // the copy.
+                // After the last chunk, hyper may never call this function again, so finish the
+                // copy now.
                 if self.body.is_end_stream() {
                     self.end(None);
                 }

@@ -1,9 +1,10 @@
-//! The network side: forwards each request to its upstream and streams the response back.
+//! The network side: forwards each request to its upstream (the server of the model API) and
+//! streams the response back.
 //!
 //! Only model requests are read completely and held, for at most a few milliseconds, until the
-//! recorder replies with insertions. Everything else streams through. If client or upstream
-//! disconnects, the proxy disconnects the other one too. The proxy never responds in place of the
-//! model.
+//! recorder replies with the text to insert. Everything else streams through. If the client or the
+//! upstream disconnects, the proxy disconnects the other one too. The proxy sends no responses of
+//! its own, except to a request without the right access token.
 
 use std::io;
 use std::sync::Arc;
@@ -27,15 +28,16 @@ use super::response_copy::{CopiedBody, PartlyRead};
 use super::upstream::{self, Body, Failure, Upstream, Upstreams};
 use crate::log::Log;
 
-/// Maximum length of a model request that is read, in bytes. A longer one streams through
-/// unrecorded.
+/// Maximum length of a model request that is recorded, in bytes. A longer request is forwarded and
+/// not recorded.
 const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long to wait before accepting connections again when the system has no free sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Headers in which Claude Code sends its session id and the id of the subagent.
+/// The header in which Claude Code sends its session id.
 const SESSION_HEADER: &str = "x-claude-code-session-id";
+/// The header in which Claude Code sends the id of the subagent that makes the request.
 const AGENT_HEADER: &str = "x-claude-code-agent-id";
 
 const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
@@ -49,8 +51,8 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
 ];
 
 pub(super) struct Server {
-    /// Hash of the access token. Comparing hashes takes the same time for every wrong token, so the
-    /// time reveals nothing about the right one.
+    /// Hash of the access token. Comparing two hashes always takes the same time, so an attacker
+    /// cannot guess the token by measuring the time.
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
     recorder: Option<Recorder>,
@@ -151,7 +153,8 @@ impl Server {
         }
     }
 
-    /// Sends a model request to the recorder and returns the body with the recorder's insertions.
+    /// Sends a model request to the recorder. Returns the request body with the text that the
+    /// recorder inserts.
     async fn record(
         &self,
         recorder: &Recorder,
@@ -165,8 +168,8 @@ impl Server {
         (insert(&bytes, &mut insertions).into(), exchange)
     }
 
-    /// Finds the model server for a request, and the path on that server. `None` if the access
-    /// token in the path is wrong.
+    /// Finds the model server for a request, and the path on that server. `target` has the form
+    /// `/TOKEN/API/PATH`. Returns `None` if the access token is wrong or the API is unknown.
     fn route<'a>(&self, target: &'a str) -> Option<(&Upstream, &'a str)> {
         let (token, rest) = target.strip_prefix('/')?.split_once('/')?;
         (blake3::hash(token.as_bytes()) == self.token).then_some(())?;
@@ -186,7 +189,8 @@ impl Server {
         error
     }
 
-    /// Connects client and model server directly, for a protocol other than HTTP.
+    /// Forwards a request for a websocket. If the model server accepts it, all bytes are then
+    /// copied between the client and the server in both directions, and nothing is recorded.
     async fn upgrade(
         &self,
         upstream: &Upstream,
@@ -219,8 +223,8 @@ impl Server {
     }
 }
 
-/// Prepares the model server's response for the client. If the request was recorded, its body is
-/// also copied for the recorder.
+/// Prepares the model server's response for the client. If the request was recorded, the body of
+/// the response is also copied for the recorder.
 fn client_response(response: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     strip_hop_by_hop(&mut parts.headers);
@@ -281,8 +285,8 @@ fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
     }
 }
 
-/// Whether a header contains a signature or a digest of the body, which would be wrong after an
-/// insertion.
+/// Whether a header contains a signature or a digest of the body. Such a header would be wrong if
+/// text were inserted into the body.
 fn is_signed(headers: &HeaderMap) -> bool {
     let is_aws_signed = text(headers, header::AUTHORIZATION.as_str())
         .is_some_and(|credentials| credentials.starts_with("AWS4-"));
@@ -298,8 +302,8 @@ fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed()
 }
 
-/// Whether a request asks for a websocket. Other upgrades, such as to h2c, concern only the
-/// connection to the proxy and are ignored.
+/// Whether a request asks for a websocket. The header `Upgrade` can also ask for another protocol,
+/// such as HTTP/2; that concerns only the client's connection to the proxy and is ignored.
 fn is_websocket(headers: &HeaderMap) -> bool {
     let has_token = |name: HeaderName, token: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -308,8 +312,8 @@ fn is_websocket(headers: &HeaderMap) -> bool {
     has_token(header::CONNECTION, "upgrade") && has_token(header::UPGRADE, "websocket")
 }
 
-/// Removes headers that concern a single connection and must not be forwarded, including those
-/// listed in the header `Connection`.
+/// Removes headers that concern a single connection and must not be forwarded, including the
+/// headers whose names are listed in the header `Connection`.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =

@@ -1,8 +1,9 @@
 //! The recorder's access to the store, which may fail and recover at any time.
 //!
 //! Opens the store, keeps one engine per run, and prepares, evaluates, commits and spills batches
-//! of events. The worker decides when to do what. Preparing and evaluating write nothing; a commit
-//! writes the batches of several runs in one transaction.
+//! of events; the worker decides when. Preparing and evaluating write nothing. A commit writes the
+//! batches of several runs in one transaction. To spill a batch is to write it to the spill folder
+//! because the store cannot be written; a later process stores it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,8 +61,8 @@ impl StoreWriter {
         if self.store.is_none() && !has_just_failed {
             match Store::open(&self.data_dir, self.settings.clone()) {
                 Ok(mut store) => {
-                    // Import events from the spill folder first: they are older than what is
-                    // recorded from now on.
+                    // First store the events in the spill folder: they are older than the events
+                    // that are recorded from now on.
                     let _ = store.ingest_spilled();
                     self.failure = None;
                     self.store = Some(store);
@@ -77,8 +78,9 @@ impl StoreWriter {
         self.store.as_ref()
     }
 
-    /// Makes a batch of one run's events. If the run begins or resumes, or a prompt arrives, events
-    /// that record the current settings are added.
+    /// Makes a batch of one run's events. If one of the events starts or resumes the run or is a
+    /// user's prompt, events that record the current settings are added. Returns `None` if the
+    /// batch cannot be made; the reason is logged.
     pub(super) fn prepare(&self, mut events: Vec<Event>) -> Option<Batch> {
         if events.iter().any(Event::begins_something) {
             for warning in self.run_settings.clone().record_in(&mut events) {
@@ -86,8 +88,8 @@ impl StoreWriter {
             }
         }
         for event in &mut events {
-            // If a commit reports an error, it may have succeeded all the same. With a key, the
-            // store recognises the events when they are sent again.
+            // If a commit returns an error, the events may have been written all the same. When
+            // they are sent again, the store recognises them by this key and drops them.
             event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
         }
         match Batch::new(events, &self.settings) {
@@ -116,7 +118,8 @@ impl StoreWriter {
         Ok(engine)
     }
 
-    /// Runs the engine on a batch again, because the batch or its stored run has changed.
+    /// Runs the engine on a batch again, because the batch has changed or another process has
+    /// written to its run.
     pub(super) fn evaluate_again(
         &self,
         batch: &mut Batch,
@@ -126,7 +129,7 @@ impl StoreWriter {
     }
 
     /// Commits batches in one transaction. Returns for each batch whether it was committed. A batch
-    /// is not committed if another process has written to its run meanwhile.
+    /// is not committed if another process has written to its run since the batch was evaluated.
     pub(super) fn commit(
         &mut self,
         batches: &mut [(&mut Batch, &mut SyncedEngine)],

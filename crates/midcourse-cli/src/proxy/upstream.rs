@@ -1,8 +1,9 @@
-//! Upstreams: the base URL of each API's server, and the HTTP client that reaches it.
+//! Upstreams, which are the servers of the model APIs: their base URLs, and the HTTP clients that
+//! connect to them.
 //!
-//! The user's own proxy (`HTTPS_PROXY` and related variables) and certificate authorities
-//! (`SSL_CERT_FILE`, `SSL_CERT_DIR`, `NODE_EXTRA_CA_CERTS`) apply as they would to the agent
-//! itself.
+//! If the user has set an HTTP proxy of their own (`HTTPS_PROXY` and related variables) or
+//! certificate authorities (`SSL_CERT_FILE`, `SSL_CERT_DIR`, `NODE_EXTRA_CA_CERTS`) for the agent,
+//! these clients use them too.
 
 use std::future::Future;
 use std::io;
@@ -45,7 +46,8 @@ pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_
 /// The environment variable with additional certificate authorities for Node programs.
 const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 
-/// Interval between pings on an HTTP/2 connection, and timeout for each ping.
+/// Time between two pings on an HTTP/2 connection. If a ping gets no reply for this time, the
+/// connection is closed.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// How long a TCP connection may be idle before keep-alive probes are sent.
@@ -56,8 +58,8 @@ const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 pub(crate) struct Upstreams(Vec<(&'static str, Uri)>);
 
 impl Upstreams {
-    /// Finds the URL of each API: from the options, else from the environment, else the vendor's
-    /// own.
+    /// Finds the base URL of each API: from the command-line options, else from the environment,
+    /// else the URL of the vendor's own server.
     pub(crate) fn find(
         options: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -101,8 +103,8 @@ fn parse_url(text: &str) -> Result<Uri> {
     Ok(url)
 }
 
-/// Rejects the URL of a midcourse proxy, which would forward to itself, and servers that can be
-/// reached only through an unsupported kind of HTTP proxy.
+/// Rejects the URL of a midcourse proxy, because the proxy might then forward requests to itself.
+/// Also rejects a server if the user's settings require a proxy for it whose URL is not `http://`.
 fn check(url: &Uri) -> Result<()> {
     if is_proxy(url.path()) {
         anyhow::bail!("{url} is already a midcourse proxy; name the model server itself");
@@ -127,7 +129,6 @@ fn api_root(server: &str, api: &str) -> String {
     if api == "openai" { format!("{root}/v1") } else { root.to_owned() }
 }
 
-/// The server of one API.
 pub(super) struct Upstream {
     pub(super) api: &'static str,
     base: Uri,
@@ -177,8 +178,8 @@ impl Upstream {
 /// TLS configuration with the certificate authorities of the system and the user.
 pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    // Skip certificates that cannot be read. If a server needs one of them, connecting to it fails,
-    // which is logged.
+    // Skip certificates that cannot be read. If a server needs one of these certificates, the
+    // connection to the server fails, and that error is logged.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if let Some(file) = std::env::var_os(NODE_AUTHORITIES)

@@ -1,8 +1,8 @@
 //! The recorder's thread: converts model traffic to events and replies with the text to insert.
 //!
-//! A request without a message is forwarded before its events are written. A request with a message
-//! waits until the delivery is on disk. Jobs that arrive while the disk is busy are committed
-//! together.
+//! If a request results in no new message to the agent, it is forwarded before its events are
+//! written. Otherwise it is forwarded with the message, after the events and the message were
+//! written to disk. Jobs that arrive while the disk is busy are written together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::store_writer::StoreWriter;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Maximum number of batches in one commit.
+/// Maximum number of batches (each with the events of one job) in one commit.
 const MAX_GROUP_LEN: usize = 64;
 
 /// How often a commit is tried again if other processes keep writing to the same run.
@@ -30,7 +30,8 @@ const MAX_COMMIT_ATTEMPTS: usize = 8;
 /// How many bytes of a request are stored if it cannot be parsed.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// Maximum number of requests without a response that are remembered.
+/// How many requests that have no response yet are remembered at most. If there are more, the
+/// oldest are forgotten, and their responses are not recorded.
 const MAX_IN_FLIGHT: usize = 4_096;
 
 pub(super) struct Worker {
@@ -57,8 +58,8 @@ struct PendingBatch {
     waiting: Option<WaitingRequest>,
 }
 
-/// A request that is held until the engine has evaluated its events. If that results in messages,
-/// it is held until they are committed.
+/// A request that is held until the engine has evaluated its events. If the engine chooses messages
+/// for the agent, the request is held until they are committed.
 struct WaitingRequest {
     reply: PendingReply,
     points: InsertionPoints,
@@ -136,7 +137,8 @@ impl Worker {
         self.commit_before(&run);
         let Some(proxied) = self.runs.get(&run) else { return };
         if is_side_request {
-            // Without a reply, the request is forwarded with earlier feedback and no new messages.
+            // Dropping the reply makes the network side forward the request at once, with feedback
+            // from earlier requests and no new messages.
             drop(reply);
             let events = proxied.side_request_events(&request, at);
             return self.evaluate(events, None);
@@ -207,15 +209,16 @@ impl Worker {
         self.evaluate(vec![event], None);
     }
 
-    /// Commits the group if it contains a batch of this run: the run's next batch builds on it.
+    /// Commits the group if it contains a batch of this run, because the engine can evaluate the
+    /// run's next batch only after the previous batch is stored.
     fn commit_before(&mut self, run: &RunId) {
         if self.group.iter().any(|pending| pending.batch.run_id() == run) {
             self.commit();
         }
     }
 
-    /// Runs the engine on events of one run. If that results in no message, the waiting request is
-    /// forwarded at once, otherwise after the commit.
+    /// Runs the engine on events of one run. If the engine chooses no message for the agent, the
+    /// waiting request is forwarded at once, otherwise after the commit.
     fn evaluate(&mut self, events: Vec<Event>, mut waiting: Option<WaitingRequest>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
         let Some(mut batch) = self.writer.prepare(events) else {
@@ -242,8 +245,8 @@ impl Worker {
             return;
         }
         for PendingBatch { batch, engine, waiting } in &mut group {
-            // The request may have been forwarded meanwhile. Then its messages cannot reach the
-            // agent and must not be recorded as delivered.
+            // The network side may have stopped waiting and forwarded the request. Then the new
+            // messages cannot reach the agent and must not be recorded as delivered.
             let is_expired = waiting.as_ref().is_some_and(|waiting| waiting.reply.is_expired());
             if is_expired && !batch.step().deliveries.is_empty() {
                 batch.forbid_deliveries();
@@ -271,11 +274,12 @@ impl Worker {
         }
     }
 
-    /// Evaluates and commits a batch again if another process has written to its run meanwhile.
+    /// Evaluates and commits a batch again, after a commit that failed because another process had
+    /// written to the same run.
     fn commit_stale(&mut self, pending: &mut PendingBatch) -> Result<(), StoreError> {
         let PendingBatch { batch, engine, waiting } = pending;
         if waiting.is_none() {
-            // The batch's request was already forwarded, so nothing can be delivered with it.
+            // No request waits for this batch, so no message can be delivered with it.
             batch.forbid_deliveries();
         }
         for _ in 0..MAX_COMMIT_ATTEMPTS {
@@ -287,8 +291,8 @@ impl Worker {
         Err(StoreError::Locked)
     }
 
-    /// After a commit: passes the batch's messages to the run, and forwards the waiting request
-    /// with them.
+    /// Called after the commit of a batch. Passes the batch's messages to the run, and forwards the
+    /// waiting request with these messages in it.
     fn deliver(&mut self, pending: PendingBatch) {
         let PendingBatch { batch, engine, waiting } = pending;
         let run = batch.run_id().clone();
@@ -324,8 +328,9 @@ impl Worker {
         proxied.last_attempt = Some(Attempt { digest, insertions, guidance, state });
     }
 
-    /// Writes a batch that could not be stored to the spill folder. If that fails too, forgets the
-    /// conversation, so that the client's next request reports the events again.
+    /// Writes a batch that could not be stored to the spill folder, from which a later process
+    /// stores it. If that fails too, forgets the run's conversation, so that the events of the
+    /// client's next request include this batch's events again.
     fn spill(&mut self, batch: &Batch, why: &StoreError) {
         if !self.writer.spill(batch, why)
             && let Some(proxied) = self.runs.get(batch.run_id())

@@ -1,5 +1,8 @@
-//! Records the settings: adds the configuration and the deadline to the run as events, so that a
-//! replay needs only the records.
+//! Records the settings of a run: adds events with the configuration and the deadline to the run's
+//! events. A replay then finds the settings in the records and needs no other file.
+//!
+//! A *launch* is one use of `midcourse run`. A run that is resumed by another launch gets the
+//! settings of that launch.
 
 use midcourse::{Channel, Event, Source, TrajectoryPayload};
 
@@ -7,8 +10,8 @@ use super::RunSettings;
 
 impl RunSettings {
     /// Adds the settings to a host's events, if one of the events begins or resumes a run or
-    /// contains a prompt. Returns the warnings to show in this case; other events return none, so
-    /// that warnings are not repeated at every event.
+    /// contains a prompt. Only then returns the warnings about the settings, so that they are not
+    /// shown at every event.
     pub(crate) fn record_in(&mut self, events: &mut Vec<Event>) -> Vec<String> {
         let Some(place) = events.iter().position(Event::begins_something) else {
             return Vec::new();
@@ -28,14 +31,15 @@ impl RunSettings {
         let Some(opening) = events.get(place) else { return };
         let starts_run = matches!(opening.payload, TrajectoryPayload::RunStarted { .. });
         let is_resumed = matches!(opening.payload, TrajectoryPayload::Resumed);
-        // A deadline in a configuration file counts from the start of the session. One that
-        // `midcourse run` has set takes precedence.
+        // The deadline in a configuration file is a time span that begins when the run starts. A
+        // deadline that `midcourse run` has set takes precedence.
         if (starts_run || is_new_run) && opening.run.parent_run_id.is_none() {
             let (start, length) = (opening.at, self.config.deadline);
             self.deadline = self.deadline.or_else(|| Some(start.after(length?)));
         }
-        // Without a launch and without a configuration file there is nothing to record, except in a
-        // resumed run: the settings of an earlier launch no longer apply to it.
+        // Without a launch and without a configuration file, the defaults apply and need no record.
+        // A resumed run needs the record: otherwise the settings of an earlier launch would stay in
+        // effect.
         if self.launch_id.is_some() || !self.config_text.is_empty() || is_resumed {
             let settings = self.events(opening, is_resumed);
             // The first record of a run must be its start, so the settings come after it.
@@ -47,8 +51,8 @@ impl RunSettings {
     fn events(&self, opening: &Event, is_resumed: bool) -> Vec<Event> {
         let config = self.config_text.clone();
         let mut payloads = vec![TrajectoryPayload::ConfigApplied { config, prompt_name: None }];
-        // Without a deadline, a resumed run gets a record that clears the deadline of an earlier
-        // launch.
+        // A resumed run gets this event even if there is no deadline: the event then removes the
+        // deadline that an earlier launch has set.
         if self.deadline.is_some() || is_resumed {
             payloads.push(TrajectoryPayload::DeadlineSet { at_unix_ms: self.deadline });
         }
@@ -63,8 +67,8 @@ impl RunSettings {
         payloads.into_iter().map(event).collect()
     }
 
-    /// The key of the events that record a launch's settings. It also serves to find all runs of a
-    /// launch.
+    /// The key of the events that record a launch's settings: the store keeps only one such event
+    /// of each kind per run. The key also serves to find all runs of a launch.
     pub(crate) fn launch_key(&self) -> Option<String> {
         self.launch_id.as_ref().map(|id| format!("launch:{id}"))
     }

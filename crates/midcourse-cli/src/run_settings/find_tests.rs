@@ -168,8 +168,8 @@ fn a_path_that_is_not_a_readable_file_is_skipped_at_once() {
     assert_skipped("it is not valid UTF-8");
     fs::remove_file(&at).unwrap();
 
-    // A dangling symlink counts as missing. An approval of a symlink is for its own path and the
-    // bytes of its target.
+    // A symlink to a file that does not exist counts as a missing file. The approval of a symlink
+    // is for the path of the symlink and the bytes of the file to which it leads.
     let [good, bad] =
         [folders.write("good", "mode = 'live'"), folders.write("bad", "mode = 'shadow'")];
     std::os::unix::fs::symlink(folders.at("missing"), &at).unwrap();
@@ -253,8 +253,8 @@ fn written(settings: &[(&str, String)]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// The recorded text gives the same settings again, equal settings have equal text, and a later
-    /// layer overrides an earlier one key by key.
+    /// Parsing the recorded text gives the same settings again, and equal settings have equal text.
+    /// The project's file overrides single keys of the user's file, and flags override both.
     #[test]
     fn the_recorded_text_gives_the_same_settings(user in layer(), project in layer(), calls in 0..4_u64) {
         let folders = Folders::new();

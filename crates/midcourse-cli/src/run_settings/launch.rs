@@ -1,10 +1,12 @@
-//! The settings of a launch, saved as `launches/ID/settings.json` in the data directory.
+//! The settings of a launch (one use of `midcourse run`), saved as `launches/ID/settings.json` in
+//! the data directory.
 //!
-//! `midcourse run` saves them before it starts the agent. Hooks added by `midcourse run` get the id
-//! on their command line; hooks that the user installed get it in an environment variable. A
-//! project can set variables for its hooks, so the variable contains only an id; the settings
-//! themselves are always the user's. The folder is kept after the command has returned, because the
-//! agent may continue in the background; later launches remove old folders.
+//! `midcourse run` saves them before it starts the agent. Hooks added by `midcourse run` get the
+//! launch's id on their command line; hooks that the user installed get it in an environment
+//! variable. The variable contains only the id, because a project may be able to set variables for
+//! hooks; the settings themselves are always read from the user's data directory. The folder of a
+//! launch is kept after `midcourse run` has returned, because the agent may continue in the
+//! background; later launches remove old folders.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -17,8 +19,8 @@ use uuid::Uuid;
 
 use super::RunSettings;
 
-/// The environment variable by which hooks and other processes know which `midcourse run` started
-/// the agent.
+/// The environment variable with the id of the launch. Hooks and other processes read from it which
+/// `midcourse run` started the agent.
 pub(crate) const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
 
 const FILE_NAME: &str = "settings.json";
@@ -38,15 +40,15 @@ struct SettingsWire {
 }
 
 impl RunSettings {
-    /// Makes these the settings of a new launch (one use of `midcourse run`), with an id of its
-    /// own.
+    /// Turns these settings into the settings of a new launch: creates an id for the launch and
+    /// sets the deadline and whether a proxy delivers the messages.
     #[must_use]
     pub(crate) fn for_new_launch(self, deadline: Option<Timestamp>, proxy_delivers: bool) -> Self {
         let launch_id = Some(Uuid::now_v7().to_string());
         Self { launch_id, deadline, proxy_delivers, ..self }
     }
 
-    /// Saves the settings, for the launch's hooks and its proxy.
+    /// Saves the settings in the folder of the launch, where hooks and the proxy load them.
     pub(crate) fn save(&self, data_dir: &DataDir) -> io::Result<LaunchFolder> {
         let launch_id = self.launch_id.clone().unwrap_or_default();
         let folder = data_dir.launch_folder(&launch_id);
@@ -65,7 +67,7 @@ impl RunSettings {
         Ok(folder)
     }
 
-    /// Reads the settings of a launch; `None` if there is no such launch.
+    /// Reads the settings of a launch; `None` if there is no launch with this id.
     pub(super) fn load(data_dir: &DataDir, launch_id: &str) -> io::Result<Option<Self>> {
         // The id becomes part of a path and may come from the environment, so check it.
         if Uuid::try_parse(launch_id).is_err() {
@@ -83,7 +85,7 @@ impl RunSettings {
     }
 }
 
-/// The folder in which one use of `midcourse run` keeps its files. Only its owner can read it.
+/// The folder in which a launch keeps its files. Only the user who owns it can read it.
 #[derive(Debug)]
 pub(crate) struct LaunchFolder(PathBuf);
 
@@ -92,7 +94,8 @@ impl LaunchFolder {
         &self.0
     }
 
-    /// Writes a new file; `name` may contain folders.
+    /// Writes a new file. `name` may be a path with folders, such as `hooks/hooks.json`; missing
+    /// folders are created.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let file = self.0.join(name);
         if let Some(folder) = file.parent() {
@@ -106,8 +109,9 @@ impl LaunchFolder {
     }
 }
 
-/// Removes the folders of old launches. The ids are version 7 UUIDs, which contain their time of
-/// creation. Errors are ignored: nothing depends on the removal.
+/// Removes the folders of launches that are older than `RETENTION`. The name of a folder is a
+/// version 7 UUID, which contains the time of its creation. Errors are ignored: nothing depends on
+/// the removal.
 fn remove_old(launches: &Path, now: Timestamp) {
     for entry in fs::read_dir(launches).into_iter().flatten().flatten() {
         let id = entry.file_name().to_str().and_then(|name| Uuid::try_parse(name).ok());

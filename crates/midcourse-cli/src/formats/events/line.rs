@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::time::EventTime;
 
-/// Maximum number of events in a run. Limits memory use: parsed events can take many times the
-/// bytes of their line.
+/// Maximum number of events in a run. This limits the use of memory: parsed events can need many
+/// times as much memory as the text of their line.
 const MAX_EVENTS: usize = 500_000;
 
 /// The fields of a line; the events are not parsed yet.
@@ -93,7 +93,7 @@ fn id(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Deserialises a value; `None` if it has another type.
+/// Deserialises a value; `None` if the JSON is `null` or does not have the expected type.
 fn value_of<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str::<Option<T>>(raw.get()).ok().flatten()
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The text of a field that may be any JSON value. Strings, the usual case, are read at once. Of
-/// any other value the text is its JSON, which is read from the event a second time ([`RawWire`]).
+/// A field that should be a string but may be any JSON value. A string, the usual case, is read
+/// directly. For any other value, the caller parses the event a second time ([`RawWire`]) and uses
+/// the value's JSON as the text.
 #[derive(Debug, Clone)]
 pub(super) enum AnyText<'a> {
     Text(Cow<'a, str>),
@@ -63,7 +64,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
     }
 }
 
-/// The raw JSON of the fields of an event that may contain any JSON.
+/// The raw JSON of those two fields of an event that may be any JSON value.
 #[derive(Deserialize)]
 pub(super) struct RawWire<'a> {
     #[serde(borrow, default)]
@@ -72,8 +73,8 @@ pub(super) struct RawWire<'a> {
     pub(super) text: Option<&'a RawValue>,
 }
 
-/// The arguments of a tool call. Some hosts write them as a string that contains JSON, which is
-/// parsed.
+/// The arguments of a tool call. Some agents write them as a string that contains a JSON object;
+/// then the object is parsed from the string.
 #[derive(Debug, Clone)]
 pub(super) struct Arguments(pub(super) Value);
 

@@ -1,11 +1,13 @@
-//! Times in an `events` line: seconds since the start of the run, or an RFC 3339 date.
+//! Times in an `events` line. The time of an event or a deadline is in seconds since the start of
+//! the run, or an RFC 3339 date. The start itself is a date or a Unix timestamp.
 
 use std::borrow::Cow;
 
 use midcourse::Timestamp;
 use serde::Deserialize;
 
-/// A start time of at least this number is in milliseconds since 1970; a smaller one is in seconds.
+/// A start time of at least this number is in milliseconds since 1970, a smaller number in seconds.
+/// As seconds, this number would be a date in the year 5138.
 const MIN_MILLISECONDS: f64 = 1e11;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -42,8 +44,8 @@ impl EventTime<'_> {
         }
     }
 
-    /// Converts a time that is not relative to a start: a date, or seconds or milliseconds since
-    /// 1970.
+    /// Converts the start time of a run, which is a date, or a number of seconds or milliseconds
+    /// since 1970.
     pub(super) fn absolute(&self) -> Option<Timestamp> {
         match self {
             Self::Number(number) if *number >= MIN_MILLISECONDS => {

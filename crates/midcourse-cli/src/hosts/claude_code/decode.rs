@@ -1,4 +1,4 @@
-//! Decoding the payloads of Claude Code's hooks.
+//! Decodes the payloads of Claude Code's hooks, and adds token usage from the transcript.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,9 @@ use super::super::tool_result::tool_result;
 use super::super::{Decoded, Host, ReplyEvent, session_run};
 use super::transcript;
 
-/// The hook events at which the transcript is read for token usage. It lags behind the hooks by a
-/// response or two, so a response is often counted at a later hook event.
+/// The hook events at which the transcript is read for token usage. When a hook is called, the
+/// latest one or two model responses may not be in the transcript yet; they are counted at a later
+/// hook event.
 const TOKEN_EVENTS: [&str; 7] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -28,7 +29,8 @@ const TOKEN_EVENTS: [&str; 7] = [
     "SessionEnd",
 ];
 
-/// Prefixes of prompts that the client writes itself, each with the message kind it is stored as.
+/// Some prompts are written by Claude Code, not by the user. Each entry is the text with which such
+/// a prompt begins, and the kind of custom message as which the prompt is stored.
 const GENERATED_PROMPTS: [(&str, &str); 3] = [
     ("<task-notification>", "task_notification"),
     ("<teammate-message", "teammate_message"),
@@ -38,7 +40,7 @@ const GENERATED_PROMPTS: [(&str, &str); 3] = [
 /// The tag around the error message of a call that Claude Code did not run.
 const CALL_ERROR_TAG: &str = "<tool_use_error>";
 
-/// Text in a call's error if the user's permission settings refused the call.
+/// Text that the error message of a call contains if the user's permission settings refused it.
 const DENIED_BY_RULE: &str = "denied by your permission settings";
 
 #[derive(Deserialize)]
@@ -85,8 +87,9 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
     decode().unwrap_or_else(|| host.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses, before the payload's own event: a message that is
-/// delivered after that event then takes the usage into account.
+/// Adds the token usage of model responses from the end of the transcript. These events come before
+/// the payload's own event, so that a message about the token budget, which may follow that event,
+/// includes this usage.
 pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
     let first = decoded.events.first();
     let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
@@ -154,8 +157,8 @@ impl Decoder {
                 let identity = self.run.clone();
                 (TrajectoryPayload::RunStarted { identity }, None)
             }
-            // Without a type, this is Claude Code's internal agent that summarises the
-            // conversation, which is not recorded.
+            // A subagent without a type is Claude Code's internal agent that summarises the
+            // conversation. It is not recorded.
             "SubagentStop" if payload.agent_type.as_deref().unwrap_or_default().is_empty() => {
                 return Some(Decoded::nothing());
             }
@@ -175,9 +178,10 @@ impl Decoder {
         Some(Decoded::one(self.event(payload), reply))
     }
 
-    /// Decodes PostToolBatch: all calls of a turn have ended, and the next model request follows.
-    /// Calls that ran were already reported, and the store drops the duplicates. The other calls
-    /// were refused or could not be run.
+    /// Decodes PostToolBatch, which lists all calls of a turn after they have ended. For each call
+    /// that ran, an earlier hook event has reported the end, and the store drops the events created
+    /// here as duplicates. So every call is decoded as if it had not run: its result is either an
+    /// error that kept Claude Code from running it, or the reason why it was refused.
     fn batch(&self, calls: Vec<CallWire>) -> Decoded {
         let mut events = Vec::new();
         let turn_key = calls.first().map(|call| format!("after:{}", call.tool_use_id));

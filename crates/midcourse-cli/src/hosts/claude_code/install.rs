@@ -1,9 +1,10 @@
 //! Adds hooks to the command line of Claude Code, with its option `--settings`.
 //!
-//! Claude Code uses only the last `--settings`. If the user gives JSON there, midcourse's hooks are
-//! added to it, after the user's own hooks. If the user gives a file, it is neither read nor
-//! copied, because paths in it are relative to the file; instead, midcourse's hooks become a plugin
-//! for this process (`--plugin-dir`). The user's settings files are not changed and stay in effect.
+//! Claude Code uses only the last `--settings`. If the user's arguments contain this option with
+//! JSON, midcourse's hooks are added to the JSON, after the user's own hooks. If they contain it
+//! with a file name, the file is neither read nor copied, because paths in it are relative to the
+//! file; instead, midcourse's hooks become a plugin for this process (`--plugin-dir`). The user's
+//! settings files are not changed and stay in effect.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,7 +16,8 @@ use super::HOOK_EVENTS;
 
 const OPTION: &str = "--settings";
 
-/// Seconds after which Claude Code stops waiting for a hook. The hook's own timeout is far shorter.
+/// Seconds after which Claude Code stops waiting for a hook. `midcourse hook` has a timeout of its
+/// own that is far shorter.
 const TIMEOUT_SECONDS: u64 = 10;
 
 pub(in crate::hosts) fn install_hooks(
@@ -24,7 +26,7 @@ pub(in crate::hosts) fn install_hooks(
     folder: &Path,
 ) -> Result<HookedArguments, InstallError> {
     // With stream-json output, Claude Code prints a line for each SessionStart hook before its own
-    // first line, so such sessions get no hook at their start.
+    // first line. To keep midcourse out of that output, a new session gets no SessionStart hook.
     let is_stream = arguments.iter().any(|word| word.to_string_lossy().contains("stream-json"));
     let settings = |given| with_hooks(given, hook_command, is_stream).to_string();
     let prepend = |option: &str, value: OsString| {
@@ -52,8 +54,8 @@ fn plugin_files(hooks: String) -> [(&'static str, String); 2] {
     [(".claude-plugin/plugin.json", manifest.to_string()), ("hooks/hooks.json", hooks)]
 }
 
-/// Adds midcourse's hooks to the settings, after the user's hooks. With `is_stream`, no hook runs
-/// at the start of a new session.
+/// Adds midcourse's hooks to the settings, after the user's hooks. If `is_stream` is true, no hook
+/// runs at the start of a new session.
 fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: bool) -> Value {
     // Older releases of Claude Code ignore hooks whose arguments are listed separately, so use one
     // shell command. `exec` replaces the shell instead of adding a process.
@@ -67,7 +69,8 @@ fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: b
         {
             let mut group = hook.clone();
             if let (true, "SessionStart", Value::Object(group)) = (is_stream, event, &mut group) {
-                // Leave out the start of a new session. Its run then begins with the first prompt.
+                // Run this hook only when a session is resumed or compacted. The run of a new
+                // session then begins with its first prompt.
                 group.insert("matcher".to_owned(), "resume|compact".into());
             }
             groups.push(group);

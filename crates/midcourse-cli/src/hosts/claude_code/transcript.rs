@@ -1,5 +1,6 @@
-//! Claude Code's transcript: one JSON object per line. Only the last part is read, so the first
-//! line may be cut off. The transcript lags behind the hooks by a model response or two.
+//! Claude Code's transcript: one JSON object per line. Only the last part of the file is read, so
+//! the first line may be cut off. When a hook is called, the latest one or two model responses may
+//! not be in the transcript yet.
 
 use midcourse::Usage;
 use serde::Deserialize;
@@ -29,8 +30,8 @@ pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
         else {
             continue;
         };
-        // A response with several content blocks has one line for each; the last line has the full
-        // count.
+        // A response with several content blocks has one line for each block. The last of these
+        // lines has the token count of the whole response.
         match responses.iter_mut().find(|(known, _)| *known == id) {
             Some((_, known)) => *known = usage,
             None => responses.push((id, usage)),

@@ -1,6 +1,6 @@
-//! Asks Codex for its hooks and their hashes: sends the request `hooks/list` to `codex app-server`,
-//! one JSON message per line on its standard input and output. This is the only code in `hosts`
-//! that starts a process; `midcourse run` calls it before it starts the agent.
+//! Asks Codex for its hooks and their hashes. Starts `codex app-server` and sends it the request
+//! `hooks/list`; both sides write one JSON message per line. This is the only code in `hosts` that
+//! starts a process; `midcourse run` calls it before it starts the agent.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,7 +20,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The id of the request that lists the hooks, by which its reply is recognised.
 const LIST_ID: u64 = 2;
 
-/// A hook as Codex would run it.
+/// A hook in Codex's reply to `hooks/list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedHook {
@@ -48,7 +48,8 @@ struct FolderWire {
     hooks: Vec<ListedHook>,
 }
 
-/// Lists the hooks that Codex would run with these options. The error is a message for the user.
+/// Lists the hooks that Codex would run if it were started with these command-line options. The
+/// error is a message for the user.
 pub(super) fn list_hooks(program: &OsStr, options: &[String]) -> Result<Vec<ListedHook>, String> {
     let mut server = Command::new(program)
         .arg("app-server")
@@ -99,8 +100,8 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
     reply.result.ok_or_else(|| reply.error.unwrap_or_default().to_string())
 }
 
-/// Waits for the server to clean up and exit, as it does when its input ends. Kills it if it takes
-/// too long.
+/// Waits for the server to exit, which it does by itself when its input ends. Kills the server if
+/// that takes too long.
 fn wait_for_exit(server: &mut Child) {
     let begun = Instant::now();
     while begun.elapsed() < EXIT_TIMEOUT {

@@ -1,4 +1,5 @@
-//! Decodes the payloads of Codex's hooks, and adds information from the rollout.
+//! Decodes the payloads of Codex's hooks, and adds information from the rollout (Codex's transcript
+//! of the session).
 
 use std::path::PathBuf;
 
@@ -18,7 +19,8 @@ use super::rollout::Rollout;
 
 const HOST: Host = Host::Codex;
 
-/// Prefixes of prompts that the client writes itself, each with the message kind it is stored as.
+/// Some prompts are written by Codex, not by the user. Each entry is the text with which such a
+/// prompt begins, and the kind of custom message as which the prompt is stored.
 const GENERATED_PROMPTS: [(&str, &str); 2] =
     [("<subagent_notification>", "subagent_notification"), ("<hook_prompt", "hook_prompt")];
 
@@ -185,8 +187,8 @@ fn is_refusal(output: &str) -> bool {
         || prefixes.iter().any(|prefix| output.starts_with(prefix))
 }
 
-/// Marks a result with a nonzero exit code as an error, and adds the code to its text, as in the
-/// text that the model reads.
+/// Sets whether a result is an error, according to the exit code of the command. A nonzero exit
+/// code is also added to the text of the result, in the words that Codex shows to the model.
 fn add_exit_code(result: &mut ToolResult, exit_code: i64) {
     result.is_error = exit_code != 0;
     if exit_code != 0 {

@@ -1,9 +1,9 @@
 //! Adds hooks to the command line of Codex, with its option `-c`, and approves exactly these hooks.
 //!
 //! Codex silently skips a hook unless its hash is approved. By typing `midcourse run -- codex`, the
-//! user approves midcourse's hooks for this process, and nothing else. So midcourse asks Codex for
-//! the hashes of midcourse's hooks ([`app_server`]) and passes their approval with another `-c`,
-//! for this process only. Nothing is written to Codex's folder.
+//! user approves midcourse's hooks for this process, and no other hooks. So midcourse asks Codex
+//! for the hashes of midcourse's hooks ([`app_server`]) and passes these hashes as approved with
+//! another `-c`. The approval ends with the process; nothing is written to Codex's folder.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +14,8 @@ use super::super::{HookedArguments, InstallError};
 use super::HOOK_EVENTS;
 use super::app_server::{self, ListedHook};
 
-/// Seconds after which Codex stops waiting for a hook. This is Codex's maximum for hooks at the end
-/// of a session. The hook's own timeout is far shorter.
+/// Seconds after which Codex stops waiting for a hook. Codex allows no more than this for hooks at
+/// the end of a session. `midcourse hook` has a timeout of its own that is far shorter.
 const TIMEOUT_SECONDS: u64 = 3;
 
 pub(in crate::hosts) fn install_hooks(
@@ -65,8 +65,8 @@ fn hook_options(hook_command: &str) -> Vec<String> {
     HOOK_EVENTS.iter().flat_map(option).collect()
 }
 
-/// The option that approves midcourse's hooks and no others. Codex identifies approved hooks by
-/// hashes, which it has computed itself.
+/// The option that approves midcourse's hooks and no others, by the hashes that Codex has computed
+/// for them.
 fn approval_option(hooks: &[ListedHook], hook_command: &str) -> Result<String, InstallError> {
     let is_ours = |hook: &&ListedHook| {
         hook.source.as_deref() == Some("sessionFlags")

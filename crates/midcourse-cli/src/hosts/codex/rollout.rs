@@ -1,11 +1,11 @@
-//! Codex's rollout, the transcript of a session: one JSON object per line. Only the last part is
-//! read, so the first line may be cut off.
+//! Codex's rollout, the transcript of a session: one JSON object per line. Only the last part of
+//! the file is read, so the first line may be cut off.
 
 use midcourse::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Maximum number of calls to report from the transcript at once.
+/// Maximum number of tool calls that are reported from the rollout at one hook call.
 const MAX_CALLS: usize = 32;
 
 /// The last lines of Codex's transcript of a session (the rollout), oldest first.
@@ -96,9 +96,10 @@ impl Rollout {
     /// Calls that have an output but whose end no hook reported, oldest first. Searches back to the
     /// latest turn with a reported call, or to the user's latest message.
     ///
-    /// A call that ran has a hook event, and a completed item in the rollout. A patch that does not
-    /// apply, a tool that does not exist and a command that continues in the background have
-    /// neither.
+    /// When a call has run to its end, Codex calls a hook and writes a completed item to the
+    /// rollout. It does neither for a patch that does not apply, a tool that does not exist or a
+    /// command that continues in the background. So a call without a completed item was not
+    /// reported.
     pub(super) fn unreported_calls(&self) -> Vec<Call> {
         let is_reported = |id: &str| {
             let mut completed = self.lines.iter().filter_map(|line| line.item.as_ref());
@@ -140,7 +141,8 @@ impl ItemWire {
         matches!(self.kind.as_str(), "function_call" | "custom_tool_call")
     }
 
-    /// Returns the call with the tool name and arguments that hooks would report for it.
+    /// Returns the call with the tool name and arguments that a hook would report: the rollout uses
+    /// other names for the shell tool and its arguments.
     fn call(&self, id: &str, output: &Value) -> Option<Call> {
         let mut tool = self.name.clone()?;
         let mut args = match (&self.input, &self.arguments) {

@@ -61,7 +61,8 @@ fn the_rollout_adds_exit_codes_and_calls_that_no_hook_reports() {
     let (name, mut shown) = ("calls-without-hooks", String::new());
     for payload in session("codex-0.166.0", name) {
         let decoded = Host::Codex.decode(payload.as_bytes(), at());
-        // At these two hook events, Codex's transcript adds only token usage.
+        // Skip the two hook events at which Codex's transcript adds only token usage, which this
+        // test does not show.
         let begins = matches!(hook_event(&payload).as_str(), "SessionStart" | "UserPromptSubmit");
         if decoded.transcript.is_none() || begins {
             continue;
@@ -144,8 +145,8 @@ fn the_rollout_adds_exit_codes_and_calls_that_no_hook_reports() {
     "#);
 }
 
-/// One line for each call: how it ended, and the first hook event at which this was known. Each
-/// payload is decoded with Codex's transcript as it was at that moment.
+/// Writes one line for each call: the first hook event at which its end was known, and how the call
+/// ended. Each payload is decoded together with Codex's transcript as it was at that moment.
 fn call_ends(name: &str, payloads: &[String]) -> String {
     let (mut shown, mut known) = (String::new(), Vec::new());
     for payload in payloads {
