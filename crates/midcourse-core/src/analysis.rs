@@ -1,8 +1,9 @@
-//! The analysis of a trajectory: the incremental fold over a run's records.
+//! The analysis of a trajectory, which is the sequence of a run's records.
 //!
-//! [`TrajectoryAnalysis`] applies one record at a time and keeps a bounded window of calls and
-//! exact counters; detectors, providers and classifiers read it. Applying a record costs the same
-//! however long the run is, cannot fail, and reads no clock.
+//! [`TrajectoryAnalysis`] takes one record at a time. It keeps the latest tool calls, up to a
+//! configured number (the *kept calls*), and counters over the whole run. Detectors, providers and
+//! classifiers read the analysis. Applying a record takes the same time however long the run is,
+//! cannot fail, and reads no clock.
 
 mod call;
 mod config;
@@ -37,35 +38,37 @@ use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
 
-/// The maximum number of calls that can be open (started and not ended) at once. The oldest is
-/// dropped for a new one.
+/// The maximum number of open calls (started and not ended) that are kept. If one more call starts,
+/// the oldest open call is dropped.
 pub const MAX_OPEN_CALLS: usize = 16;
 
 /// How many of the latest call ids are remembered, so that a call reported twice counts once.
 pub const MAX_REMEMBERED_CALL_IDS: usize = 64;
 
-/// The longest call id that is kept, in bytes.
+/// The longest call id that is stored as text, in bytes. Hosts may send ids of any length.
 pub(crate) const MAX_CALL_ID_BYTES: usize = 128;
 
-/// Everything that is known about a run so far.
+/// What is known about a run so far: its latest calls, the patterns that detectors report, and
+/// counters over all records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryAnalysis {
     #[serde(skip)]
     config: Arc<TrajectoryAnalysisConfig>,
     #[serde(skip)]
     scratch: Scratch,
-    /// Whether the latest record ended a call; that call is then the newest of the kept calls.
+    /// Whether the latest record ended a call. If so, that call is the last one in `calls`.
     #[serde(skip)]
     call_just_ended: bool,
-    /// Whether feedback can still be attached to the result of the latest call. Saved, because a
-    /// host may ask for the feedback from another process.
+    /// Whether feedback can still be attached to the result of the latest call. A checkpoint saves
+    /// this, because the process that delivers the feedback may not be the process that recorded
+    /// the call.
     awaits_feedback: bool,
-    /// The id of the call that ended last, unless it is too long to keep.
+    /// The id of the call that ended last; `None` if the id is longer than `MAX_CALL_ID_BYTES`, or
+    /// if the call was not recorded but passed to `Session::dispatch`.
     last_call: Option<CallId>,
-    /// Whether the latest record is a message of the user.
     #[serde(skip)]
     user_just_spoke: bool,
-    /// Whether the latest record is a response of the model with text.
+    /// Whether the latest record contains a model response that has text.
     #[serde(skip)]
     model_just_responded: bool,
     started_at: Option<Timestamp>,
@@ -86,8 +89,9 @@ pub struct TrajectoryAnalysis {
     ended: Option<RunOutcome>,
 }
 
-/// Buffers that are reused from record to record to save allocations; nothing reads their old
-/// content.
+/// Memory that is reused from record to record to save work: three buffers, which are cleared
+/// before each use, and a cache of what tool names say. None of it is a result of the analysis, so
+/// two values always compare as equal.
 #[derive(Debug, Clone, Default)]
 struct Scratch {
     text: Vec<u8>,
@@ -106,21 +110,21 @@ impl PartialEq for Scratch {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Turns {
     count: u64,
-    /// Whether the host has reported the turn's start and not yet its end.
+    /// Whether the host has reported the start of the current turn and has not reported its end.
     is_open: bool,
-    /// Number of calls started in the current turn.
+    /// Number of calls that belong to the current turn.
     calls_in_turn: u32,
     /// Number of consecutive turns with exactly one call.
     single_call_turns: u32,
-    /// Whether the response of this turn has been applied. The record of the turn's end contains
-    /// the response again, and it must not count twice.
+    /// Whether the model response of the current turn has been counted. The record of the turn's
+    /// end contains the response again, which must not be counted twice.
     has_response: bool,
     /// Whether the latest user message asks to run something repeatedly.
     user_asked_to_repeat: bool,
-    /// Number of calls that had ended at the latest user message.
+    /// Number of calls that had ended when the user sent the latest message.
     calls_at_user_message: u64,
-    /// Number of calls that had ended at the latest compaction. The agent's context has at most a
-    /// summary of their results.
+    /// Number of calls that had ended when the host last compacted the conversation. The agent's
+    /// context has at most a summary of the results of these calls.
     calls_at_compaction: u64,
 }
 
@@ -141,7 +145,7 @@ struct Totals {
 /// When the run last made progress.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct LatestProgress {
-    /// Number of calls that had ended by then.
+    /// Number of calls that had ended when the run last made progress.
     calls: u64,
     at: Option<Timestamp>,
     seq: u64,
@@ -158,33 +162,37 @@ impl TrajectoryAnalysis {
         &self.config
     }
 
-    /// Turns so far, the current one included. A turn is a model response and its tool results.
+    /// Number of turns so far, including the current turn. A turn is a model response and the
+    /// results of the tool calls in it.
     pub const fn turn_count(&self) -> u64 {
         self.turns.count
     }
 
-    /// Tool calls that have ended, over the whole run.
+    /// Number of tool calls that have ended, over the whole run.
     pub const fn tool_call_count(&self) -> u64 {
         self.totals.calls
     }
 
-    /// Tool calls that failed or were refused, over the whole run.
+    /// Number of tool calls that failed or were refused, over the whole run.
     pub const fn error_count(&self) -> u64 {
         self.totals.errors
     }
 
-    /// Tool calls that were refused, over the whole run.
+    /// Number of tool calls that were refused, over the whole run.
     pub const fn denied_count(&self) -> u64 {
         self.totals.denied
     }
 
-    /// Failed calls since the last one that succeeded.
+    /// Number of calls since the latest successful call; all of them failed or were refused.
     pub const fn consecutive_errors(&self) -> u64 {
         self.totals.consecutive_errors
     }
 
-    /// Like [`Self::consecutive_errors`], unless `failing_exit_is_output` is configured: then a
-    /// failing exit code with new output does not count, and a user message resets the count.
+    /// Number of consecutive failures that may be a sign of trouble.
+    ///
+    /// If `failing_exit_is_output` is configured, a shell command that fails with another error
+    /// than before resets this number to 0, because the agent learned something from its output,
+    /// and so does a user message. Otherwise this is the same as [`Self::consecutive_errors`].
     pub fn consecutive_failures(&self) -> u64 {
         if self.config.failing_exit_is_output {
             self.totals.consecutive_failures
@@ -193,17 +201,19 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// How often the host has compacted the conversation.
+    /// How often the host has compacted the conversation, that is, replaced it by a summary.
     pub const fn compaction_count(&self) -> u64 {
         self.totals.compactions
     }
 
-    /// Number of records that were lost or could not be decoded; the analysis is without them.
+    /// Number of events that the analysis does not include because they were lost or could not be
+    /// decoded.
     pub const fn missing_records(&self) -> u64 {
         self.totals.lost_records + self.totals.unread
     }
 
-    /// How many different tools were called; exact up to [`MAX_COUNTED_NAMES`].
+    /// How many different tools were called; never more than [`MAX_COUNTED_NAMES`], even if more
+    /// tools were called.
     pub fn unique_tools(&self) -> usize {
         self.tool_frequency.len()
     }
@@ -213,27 +223,29 @@ impl TrajectoryAnalysis {
         &self.tool_frequency
     }
 
-    /// How often each error occurred, by signature, the most frequent first.
+    /// How often each error occurred, the most frequent error first. Errors with equal signatures
+    /// count as one error.
     pub fn error_frequency(&self) -> Vec<ErrorCount> {
         self.errors.by_count()
     }
 
-    /// Whether a tool of this name was called in this run.
+    /// Whether a tool of this name was called in this run. Only the first `MAX_COUNTED_NAMES`
+    /// different tools are known; for other tools this is `false`.
     pub fn has_seen_tool(&self, name: &str) -> bool {
         self.tool_frequency.count(name) > 0
     }
 
-    /// The time from the first record to the latest.
+    /// The time from the first record to the latest one; zero before the first record.
     pub fn duration(&self) -> Duration {
         self.started_at.map_or(Duration::ZERO, |start| self.latest_at.since(start))
     }
 
-    /// The time of the first record; `None` before it.
+    /// The time of the first record; `None` if there is no record yet.
     pub const fn started_at(&self) -> Option<Timestamp> {
         self.started_at
     }
 
-    /// The latest time of any record; a record with an earlier time does not set it back.
+    /// The highest time of any record so far. If the host's clock steps back, this time does not.
     pub const fn latest_at(&self) -> Timestamp {
         self.latest_at
     }
@@ -243,7 +255,8 @@ impl TrajectoryAnalysis {
         self.latest_seq
     }
 
-    /// The latest calls, as many as the configuration keeps, oldest first.
+    /// The kept calls, oldest first: the latest calls that have ended, at most as many as the
+    /// configured window.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ToolInvoked> + ExactSizeIterator {
         self.calls.iter()
     }
@@ -268,20 +281,21 @@ impl TrajectoryAnalysis {
         self.calls.back().filter(|_| self.call_just_ended)
     }
 
-    /// Whether feedback can still be attached to the result of the latest call: it got none yet,
-    /// and the model has not moved on.
+    /// Whether feedback can still be attached to the result of the latest call: no feedback was
+    /// delivered after the call, and no later call, turn or message was recorded.
     pub const fn awaits_feedback(&self) -> bool {
         self.awaits_feedback
     }
 
     /// The id of the call to whose result feedback can still be attached; `None` if it is too late
-    /// for feedback, or if the id is too long to keep.
+    /// for feedback, or if the call's id was not kept.
     pub fn call_awaiting_feedback(&self) -> Option<&CallId> {
         self.last_call.as_ref().filter(|_| self.awaits_feedback)
     }
 
-    /// The call that the latest record ended, unless its turn contains an equal call: two equal
-    /// calls at once are not a repetition.
+    /// The call that the latest record ended; `None` if the record ended no call, or if an earlier
+    /// call of the same turn is exactly equal. A model that makes two equal calls at once does not
+    /// repeat itself, so detectors of repetition leave out the second call.
     pub fn distinct_call_just_ended(&self) -> Option<&ToolInvoked> {
         self.call_just_ended().filter(|call| !call.is_duplicate())
     }
@@ -291,12 +305,13 @@ impl TrajectoryAnalysis {
         self.user_just_spoke
     }
 
-    /// Whether the latest user message asks for repeated runs, so that repetition is not a loop.
+    /// Whether the latest user message asks the agent to run something repeatedly. The loop
+    /// detector then reports a loop only after more repetitions.
     pub const fn user_asked_to_repeat(&self) -> bool {
         self.turns.user_asked_to_repeat
     }
 
-    /// Whether the latest record ended a call or is a message.
+    /// Whether the latest record ended a call, or is a message of the user or of the model.
     pub(crate) const fn latest_is_call_or_message(&self) -> bool {
         self.call_just_ended || self.user_just_spoke || self.model_just_responded
     }
@@ -307,24 +322,25 @@ impl TrajectoryAnalysis {
         self.calls.iter().rev().take_while(move |call| call.call_index > calls_before)
     }
 
-    /// Like [`Self::calls_since_user_message`], without the latest call and without calls that only
-    /// repeat another call of their turn.
+    /// The kept calls since the latest user message, newest first, without the latest call and
+    /// without calls that are exactly equal to an earlier call of the same turn.
     pub fn earlier_distinct_calls(&self) -> impl Iterator<Item = &ToolInvoked> {
         self.calls_since_user_message().skip(1).filter(|call| !call.is_duplicate())
     }
 
-    /// Calls that have started and not ended, such as those that run at the moment.
+    /// Calls that have started and have not ended, oldest first, at most `MAX_OPEN_CALLS`.
     pub fn pending_tool_calls(&self) -> impl ExactSizeIterator<Item = PendingToolCall<'_>> {
         self.open.iter().map(OpenCall::pending)
     }
 
-    /// Number of calls since the latest progress. Progress is a new change, result, target or
-    /// error, or a message of the user.
+    /// Number of calls since the run last made progress. A run makes progress when a call changes
+    /// something or has a new target, result or error, and when the user sends a message.
     pub const fn calls_since_progress(&self) -> u64 {
         self.totals.calls.saturating_sub(self.progress.calls)
     }
 
-    /// Time since the latest progress.
+    /// The time since the run last made progress, or since it started if it has made none.
+    /// Resuming a run sets this time to zero.
     pub fn time_since_progress(&self) -> Duration {
         self.progress
             .at
@@ -332,7 +348,8 @@ impl TrajectoryAnalysis {
             .map_or(Duration::ZERO, |progress| self.latest_at.since(progress))
     }
 
-    /// The position in the run (seq) of the record with the latest progress.
+    /// The position in the run (seq) of the record with which the run last made progress; 0 if the
+    /// run has made none.
     pub const fn progress_seq(&self) -> u64 {
         self.progress.seq
     }
@@ -347,48 +364,52 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Responses without a tool call since the latest call or user message.
+    /// Number of model responses with text and without a tool call, since the latest call or user
+    /// message.
     pub const fn responses_without_call(&self) -> u32 {
         self.responses.without_call
     }
 
-    /// Responses with text, over the whole run.
+    /// Number of model responses with text, over the whole run.
     pub const fn response_count(&self) -> u64 {
         self.totals.responses
     }
 
-    /// Number of responses since the latest call or user message with nearly the same text as the
-    /// latest response, including the latest response.
+    /// How many responses since the latest call or user message have nearly the same text as the
+    /// latest response. The latest response itself counts too, so that 1 means no repetition.
     pub const fn repeated_response_count(&self) -> u32 {
         self.responses.same_text
     }
 
-    /// Consecutive responses that only announce an action and call no tool.
+    /// Number of consecutive responses that only announce what the agent is going to do and call
+    /// no tool.
     pub const fn announcement_count(&self) -> u32 {
         self.responses.announcements
     }
 
-    /// Whether the latest response repeats one piece of text over and over.
+    /// Whether the latest record is a response that contains one piece of text over and over.
     pub const fn response_repeats_itself(&self) -> bool {
         self.responses.repeats_itself
     }
 
-    /// The beginning of the latest response. Untrusted: never put it in a message.
+    /// The beginning of the latest response; `None` if the model has not responded with text. The
+    /// text is untrusted: never put it in a message.
     pub fn last_response(&self) -> Option<&str> {
         self.responses.last()
     }
 
-    /// Whether a request has offered the model tools, or the model has called one.
+    /// Whether the agent is known to have tools: a model request offered some, or a call has ended.
     pub const fn has_tools(&self) -> bool {
         self.responses.tools_offered || self.totals.calls > 0
     }
 
-    /// Tokens of all responses so far; 0 if the host does not report them.
+    /// Number of tokens so far, for each kind of token; 0 if the host does not report them.
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Tokens sent and received so far, including those written to and read from the cache.
+    /// Number of tokens sent and received so far, including tokens written to and read from the
+    /// model's prompt cache.
     pub fn tokens(&self) -> u64 {
         let all = [
             self.usage.input_tokens,
@@ -419,9 +440,10 @@ impl TrajectoryAnalysis {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
     }
 
-    /// Whether the evidence of a pattern includes a call of the latest turn or a later record.
+    /// Whether the newest evidence of a pattern is a call of the latest turn, or a later record.
     ///
-    /// A pattern can still be present when the agent has already turned to something else.
+    /// If not, the agent has already turned to something else, although a detector still reports
+    /// the pattern. A pattern without evidence always counts as current.
     pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {
         let turn = self.latest_call().map(ToolInvoked::turn);
         let latest = self.calls.iter().rev().take_while(|call| Some(call.turn()) == turn);

@@ -1,8 +1,8 @@
 //! Causes: what a message is about.
 //!
-//! Several providers may report the same loop, error or deadline: it has one cause, and their
-//! messages about it form one series. A cause is a kind, and a digest that distinguishes it from
-//! others of its kind.
+//! Several providers may report the same loop, error or deadline. Their messages then have the same
+//! cause and form one series, in which the messages are numbered and spaced out. A cause consists
+//! of a kind, such as `doom_loop`, and a digest that tells it apart from other causes of that kind.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A cause of this kind; `id` distinguishes it from others of its kind. The kind is stored as a
-    /// safe name.
+    /// A cause of this kind; `id` tells it apart from other causes of that kind. Characters of
+    /// `kind` that are not safe to show to an agent are left out of the stored name.
     pub fn new(kind: &str, id: Digest) -> Self {
         Self { kind: SafeName::of(kind).as_str().into(), id: Digest::of(kind.as_bytes()).with(id) }
     }
@@ -40,7 +40,8 @@ impl Cause {
         &self.kind
     }
 
-    /// Identifies the cause within a run, also among causes of other kinds.
+    /// A digest of the kind and of the `id` that was given to `new`. It identifies the cause among
+    /// all causes of a run.
     pub const fn id(&self) -> Digest {
         self.id
     }
@@ -77,7 +78,8 @@ impl<'de> Deserialize<'de> for Cause {
     }
 }
 
-/// The number of a message in the series about its cause, from 1. Providers choose the text by it.
+/// The number of a message in the series of messages about one cause, from 1. A provider can give
+/// each number its own text, so that a second message suggests something else than the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rung(pub u8);
@@ -87,7 +89,7 @@ impl Rung {
     pub const FIRST: Self = Self(1);
 }
 
-/// Why a message is delivered.
+/// Why a message is delivered: its cause, its number in the series about that cause, and evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     /// What the message is about.
@@ -99,7 +101,8 @@ pub struct Why {
     pub evidence: Vec<u64>,
 }
 
-/// Reads stored evidence and keeps the newest seqs if there are more than the limit.
+/// Reads stored evidence. If there are more than `MAX_EVIDENCE_SEQS` sequence numbers, only the
+/// last ones, which are the newest, are kept.
 fn newest_evidence<'de, D: Deserializer<'de>>(evidence: D) -> Result<Vec<u64>, D::Error> {
     let mut evidence = Vec::deserialize(evidence)?;
     evidence.drain(..evidence.len().saturating_sub(MAX_EVIDENCE_SEQS));

@@ -1,8 +1,10 @@
-//! Classifiers: small pure functions that decide whether guidance applies.
+//! Classifiers: small pure functions that look at a run and decide whether the agent should get a
+//! certain piece of guidance now.
 //!
-//! A guidance provider may use them to implement [`classify`](crate::GuidanceProvider::classify).
-//! Each looks at the analysis and takes well under a microsecond, because it runs at every decision
-//! point. [`all_of`], [`any_of`], [`not`] and [`threshold`] combine them.
+//! A guidance provider may use classifiers to implement
+//! [`classify`](crate::GuidanceProvider::classify), which may be called several times per turn.
+//! A classifier therefore has to be fast; each built-in one takes well under a microsecond.
+//! [`all_of`], [`any_of`], [`not`] and [`threshold`] combine classifiers.
 
 mod built_in;
 mod compose;
@@ -22,12 +24,14 @@ use crate::prompt::GuidanceContext;
 
 /// Decides whether guidance applies.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own.
+/// The result must depend on the context alone: an implementation reads no clock and no file, and
+/// has no state that changes.
 pub trait Classifier: Send + Sync {
-    /// The classifier's name in reports.
+    /// A short name such as `error_streak`, for callers that list or log classifiers.
     fn name(&self) -> &str;
 
-    /// Whether guidance applies now.
+    /// Whether guidance applies now, and how sure the classifier is. An error is reported, and the
+    /// guidance is left out.
     fn classify(
         &self,
         context: &GuidanceContext<'_>,

@@ -1,4 +1,4 @@
-//! Confidence: a number from 0 to 1.
+//! Confidence: how sure a detector or classifier is, as a number from 0 to 1.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Confidence(f64);
 impl Confidence {
     /// 0, the lowest confidence.
     pub const ZERO: Self = Self(0.0);
-    /// The default threshold of providers.
+    /// 0.5. By default a guidance provider delivers if its confidence is at least this high.
     pub const HALF: Self = Self(0.5);
     /// 1, the highest confidence.
     pub const ONE: Self = Self(1.0);
@@ -30,7 +30,7 @@ impl Confidence {
     }
 }
 
-/// A confidence is never NaN, so any two can be compared.
+/// A confidence is never NaN, so any two confidences can be compared.
 impl Ord for Confidence {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
@@ -55,7 +55,7 @@ impl TryFrom<f64> for Confidence {
     type Error = InvalidConfidence;
 
     fn try_from(value: f64) -> Result<Self, InvalidConfidence> {
-        // Adding zero turns -0.0 into 0.0.
+        // Adding zero turns -0.0 into 0.0; `total_cmp` would order -0.0 below 0.0.
         if (0.0..=1.0).contains(&value) {
             Ok(Self(value + 0.0))
         } else {
@@ -70,7 +70,7 @@ impl From<Confidence> for f64 {
     }
 }
 
-/// The error for a number outside 0 to 1.
+/// The error for a confidence that is less than 0, more than 1, or NaN.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("invalid confidence `{0}`; expected a number from 0 to 1")]
 pub struct InvalidConfidence(pub f64);

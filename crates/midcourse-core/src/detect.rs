@@ -1,8 +1,9 @@
-//! Detectors: each finds one kind of trouble, in one file with its thresholds, messages and tests.
+//! Detectors. Each finds one kind of pattern in a run, such as a loop. Each has a file with its
+//! thresholds, the texts of its messages and its tests.
 //!
-//! [`TrajectoryBuilder`] runs every detector after each record. A detector reads the analysis and
-//! keeps little state of its own, all of it saved in the checkpoint. To add a built-in detector:
-//! write its file, add a field to [`BuiltIn`], a variant to
+//! [`TrajectoryBuilder`] runs the detectors after a record. A detector reads the analysis and keeps
+//! little state of its own, which the checkpoint (the saved session) contains. To add a built-in
+//! detector: write its file, add a field to [`BuiltIn`], a variant to
 //! [`PatternDetail`](crate::PatternDetail), and an arm to [`message_text`].
 
 mod builder;
@@ -44,10 +45,10 @@ pub const MAX_DETECTOR_STATE_BYTES: usize = 1024;
 pub enum Detection {
     /// The record does not change whether the pattern is present.
     Unchanged,
-    /// The pattern is present. It counts as new only if it was absent before, or if its cause
-    /// differs.
+    /// The pattern is present. It counts as new only if this detector's pattern was absent before,
+    /// or had another cause.
     Present(TrajectoryPattern),
-    /// The pattern is not, or no longer, present.
+    /// The pattern is not present.
     Absent,
 }
 
@@ -57,14 +58,14 @@ impl From<Option<TrajectoryPattern>> for Detection {
     }
 }
 
-/// Examines the trajectory after each record and reports whether its pattern is present.
+/// Examines a run after each record and reports whether one certain pattern is present.
 ///
-/// An implementation must be a pure function of the records it was given and must not read the
-/// clock: a backtest calls it on stored runs and has to get the same results as the live run. A
-/// detector with state implements [`Self::save`] and [`Self::restore`], because every hook call is
-/// a new process.
+/// The result must depend on nothing but the records so far, and not on the clock: a backtest runs
+/// the detector on stored runs and has to get the same results as the live run. A detector with
+/// state implements [`Self::save`] and [`Self::restore`], because with hooks every event is handled
+/// by a new process.
 pub trait PatternDetector: Send + Sync {
-    /// The detector's name in faults and checkpoints.
+    /// The detector's name, for error reports, and to find its saved state in a checkpoint.
     fn name(&self) -> &str;
 
     /// Examines the trajectory after `record`, which is its latest record.
@@ -73,13 +74,13 @@ pub trait PatternDetector: Send + Sync {
     /// Discards all state, so that the detector is as if newly made.
     fn reset(&mut self);
 
-    /// The state to put in the checkpoint. A state of more than [`MAX_DETECTOR_STATE_BYTES`] is not
-    /// saved, and the detector starts empty in the next process.
+    /// The state to put in the checkpoint; empty by default. If the state is longer than
+    /// [`MAX_DETECTOR_STATE_BYTES`], it is not saved, and `restore` gets an empty state.
     fn save(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Restores the state that [`Self::save`] returned.
+    /// Restores the state that [`Self::save`] returned. By default this does nothing.
     fn restore(&mut self, _state: &[u8]) {}
 }
 
@@ -111,8 +112,8 @@ impl SavedDetector {
 /// The built-in detectors, in the order in which they run. A detector sees the patterns that the
 /// detectors before it found.
 ///
-/// A struct rather than a list of boxes: a derive makes it serializable, and the compiler checks
-/// that no detector is missing.
+/// This is a struct and not a `Vec` of boxes, so that serde can derive how its state is saved, and
+/// the compiler reports a detector that `each` leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BuiltIn {
     waiting: waiting::Waiting,
@@ -132,7 +133,8 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// The cycle that the latest calls repeat; the arguments replace the configured thresholds.
+    /// The shortest sequence of calls that the agent is repeating, if there is one. `threshold`
+    /// (how often) and `min_len` (number of calls) are used in place of the configured values.
     fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,
@@ -180,7 +182,7 @@ impl BuiltIn {
     }
 }
 
-/// Counts the turns of a sequence of calls: calls that the model made together count once.
+/// Counts the turns in a sequence of calls: calls that the model made in one turn count once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TurnCounter {
     count: u32,
@@ -200,7 +202,9 @@ impl TurnCounter {
     }
 }
 
-/// The error of the latest consecutive failures as a cause; `None` if the errors differ.
+/// The cause of a message about the latest consecutive failures: an outage if the latest failure
+/// reports one, or else the error that all these failures share. `None` if their errors differ, or
+/// if the latest call did not fail.
 pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
     let latest = errors.next()?;
@@ -210,8 +214,9 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
 }
 
-/// The message about a pattern for a step (rung) of its escalation; `None` after the last step, and
-/// for patterns that are not trouble.
+/// The text of the first, second or later message about a pattern; `rung` is that number. `None` if
+/// the detector has no text for so high a number, and for patterns without any text: waiting is not
+/// a problem, and custom detectors have no texts.
 ///
 /// A message states what was observed and suggests something else to do. It contains no byte of
 /// tool output. It does not quote a repeated call, because quoting the call would encourage the

@@ -1,8 +1,8 @@
-//! 64-bit digests of texts that are too long, or too untrusted, to keep. They are compared, never
-//! used for security.
+//! 64-bit digests of texts that are too long to store, or must not be stored because they are
+//! untrusted. Digests serve to compare texts, never for security.
 //!
-//! XXH3 has a published, fixed definition, so a digest in a checkpoint stays valid for the next
-//! release and on other machines.
+//! The algorithm, XXH3, has a fixed published definition, so a stored digest stays valid in later
+//! releases and on other machines.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -34,7 +34,7 @@ impl Digest {
         Self(value)
     }
 
-    /// The digest as a number of 64 bits.
+    /// The digest as an integer.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -45,7 +45,8 @@ impl Serialize for Digest {
         if serializer.is_human_readable() {
             serializer.collect_str(self)
         } else {
-            // Eight bytes, because postcard would write this integer with up to ten.
+            // Written as eight bytes: postcard, the binary format of checkpoints, would write a
+            // `u64` as up to ten bytes.
             self.0.to_le_bytes().serialize(serializer)
         }
     }

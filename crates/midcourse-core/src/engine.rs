@@ -1,5 +1,6 @@
-//! The engine: a session, the prompt with its providers, and one method to drive them.
+//! The engine: takes the records of one run and returns messages for its agent.
 //!
+//! It owns the session (the state of the run) and the prompt, whose providers make the messages.
 //! Live hooks, the proxy, replay and backtest all call [`Engine::step`] with one record after the
 //! other. The engine does no I/O and reads no clock, so a replay delivers the same messages as the
 //! live run.
@@ -29,26 +30,26 @@ use crate::time::Timestamp;
 /// Whether messages reach the agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Messages are delivered.
+    /// The caller shows the messages to the agent.
     #[default]
     Live,
-    /// Messages are recorded as deliveries, but the caller must not show them to the agent. When
-    /// the run is launched again, they are forgotten.
+    /// Messages are recorded, but the caller must not show them to the agent. For limits and waits
+    /// they count as delivered, until the run is started again with new settings: a
+    /// `config_applied` record without a prompt name.
     Shadow,
 }
 
 /// Analyses one run and delivers messages to its agent.
 pub struct Engine {
     session: Session,
-    /// The session's current prompt.
     prompt: Prompt,
-    /// Prompts that the run can switch to, by name.
+    /// Prompts that a `config_applied` record can switch the run to by name.
     prompts: Vec<Prompt>,
     mode: Mode,
 }
 
 impl Engine {
-    /// An engine for a run that has not started.
+    /// An engine in live mode for a run that has no records yet.
     pub fn new(prompt: Prompt, analysis: TrajectoryAnalysisConfig) -> Self {
         let session = Session::new(analysis, prompt.name());
         Self { session, prompts: vec![prompt.clone()], prompt, mode: Mode::Live }
@@ -60,26 +61,27 @@ impl Engine {
         Self::new(Prompt::new(shipped_template(budget)), TrajectoryAnalysisConfig::shipped())
     }
 
-    /// Adds a detector, which runs in addition to the built-in ones and to those added before.
+    /// Adds a detector that runs after every record, after the built-in detectors. At most 128 can
+    /// be added; further ones are ignored.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.session = self.session.with_detector(detector);
         self
     }
 
-    /// Adds a prompt. The run switches to it when a `config_applied` record contains its name. A
-    /// later prompt replaces an earlier one of the same name.
+    /// Adds a prompt. The run switches to this prompt when a `config_applied` record contains its
+    /// name. If the engine already has a prompt of that name, the new prompt replaces it.
     ///
-    /// If no prompt has the name in the record, the run keeps the providers of the current prompt,
-    /// but calls and deliveries are counted anew under the new name.
+    /// A record may also name a prompt that was never added. Then the run keeps the providers of
+    /// the current prompt, but calls and messages are counted separately under the new name.
     #[must_use]
     pub fn with_prompt(mut self, prompt: Prompt) -> Self {
         self.add_prompt(prompt);
         self
     }
 
-    /// Switches the run to a prompt now. A replay repeats the switch only if a `config_applied`
-    /// record with the prompt's name is stored too.
+    /// Switches the run to a prompt immediately. This makes no record: if a replay is to make the
+    /// same switch, the caller also stores a `config_applied` record with the prompt's name.
     pub fn set_prompt(&mut self, prompt: Prompt) {
         self.session.set_prompt(prompt.name());
         self.add_prompt(prompt);
@@ -93,8 +95,8 @@ impl Engine {
         self.prompts.push(prompt);
     }
 
-    /// After a record has changed the prompt name in the session, switches to the prompt of that
-    /// name.
+    /// Makes `self.prompt` the prompt that the session names. A record or a restored checkpoint may
+    /// have changed that name.
     fn follow_session_prompt(&mut self) {
         let name = self.session.prompt_name();
         if name != self.prompt.name() {
@@ -115,8 +117,9 @@ impl Engine {
         self.mode
     }
 
-    /// Replaces the session by a saved one. If the checkpoint is damaged or from another release,
-    /// this is an error, and the caller folds all records of the run instead.
+    /// Replaces the session by a saved one. Returns an error if the checkpoint is damaged or has
+    /// the format of another release. The caller can then restore the session from the run's
+    /// records: call `fold` with each of them, in order.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.session.restore(checkpoint)?;
         self.follow_session_prompt();
@@ -128,9 +131,8 @@ impl Engine {
         self.session.checkpoint()
     }
 
-    /// Applies a stored record without evaluating providers, because the deliveries and outcomes
-    /// that followed from it are stored records themselves. Folding all records of a run restores
-    /// its session.
+    /// Applies a stored record without making messages: the messages that followed the record in
+    /// the live run are stored as records too. Folding all records of a run restores its session.
     pub fn fold(&mut self, record: &TrajectoryRecord) {
         self.apply(record);
     }
@@ -141,8 +143,8 @@ impl Engine {
         changes
     }
 
-    /// Feedback on the latest tool call; none if another event has followed the call, or if the run
-    /// has received as many messages as its prompt allows.
+    /// Feedback on the latest tool call; none if it is too late to attach feedback to the call's
+    /// result, or if the run has received as many messages as its prompt allows.
     fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
         if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
             return Collected::default();
@@ -157,8 +159,8 @@ impl Engine {
         collect_guidance(&GuidanceContext::new(&self.session, &self.prompt, point, now))
     }
 
-    /// Renders the prompt with the guidance among these deliveries that is for
-    /// [`DecisionPoint::PreRender`].
+    /// Renders the prompt as text. Of `deliveries`, the text includes the guidance whose decision
+    /// point is [`DecisionPoint::PreRender`]; the other messages are left out.
     pub fn render(&self, deliveries: &[Delivery]) -> Result<RenderedPrompt, InvalidPrompt> {
         let guidance = deliveries.iter().filter_map(|delivery| match delivery {
             Delivery::Guidance(guidance) => Some(guidance),
@@ -171,14 +173,15 @@ impl Engine {
         self.prompt.render(&injections)
     }
 
-    /// Whether the run has received as many messages as the prompt allows.
+    /// Whether the run has received as many messages, or as many characters of them, as the prompt
+    /// allows.
     fn has_reached_limit(&self) -> bool {
         let (totals, policy) = (self.session.delivery_totals(), self.prompt.delivery());
         policy.max_deliveries.is_some_and(|max| totals.deliveries >= max)
             || policy.max_chars.is_some_and(|max| totals.chars >= max)
     }
 
-    /// The state of the run: its analysis, deliveries, prompt and deadline.
+    /// The state of the run: its analysis, the messages it received, its prompt and its deadline.
     pub const fn session(&self) -> &Session {
         &self.session
     }
@@ -188,7 +191,7 @@ impl Engine {
         self.session.trajectory()
     }
 
-    /// The tool call that ended with the latest record, if one did.
+    /// The tool call that the latest record ended; `None` if that record ended no call.
     pub fn call_just_ended(&self) -> Option<&ToolInvoked> {
         self.trajectory().call_just_ended()
     }

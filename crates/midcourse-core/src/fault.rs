@@ -1,7 +1,7 @@
 //! Faults: errors and panics of detectors, classifiers and providers.
 //!
 //! A detector, classifier or provider that fails is skipped and reported, and the others still run.
-//! No other module catches panics.
+//! This is the only module of the crate that catches panics.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,19 +13,20 @@ pub type ProviderError = Box<dyn Error + Send + Sync>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} was skipped: {failure}")]
 pub struct Fault {
-    /// Name of the detector or provider.
+    /// Name of the detector or provider that was skipped. A failure of a classifier is reported
+    /// under the name of the provider that called it.
     pub name: String,
-    /// How it failed.
+    /// Whether the code panicked or returned an error, with its message.
     pub failure: Failure,
 }
 
 /// How a detector, classifier or provider failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It panicked, with this message.
+    /// The code panicked, with this message.
     #[error("it panicked: {0}")]
     Panic(String),
-    /// It returned an error, with this message.
+    /// The code returned an error, with this message.
     #[error("{0}")]
     Error(String),
 }
@@ -36,7 +37,7 @@ impl Failure {
     }
 }
 
-/// Runs a method of a provider or classifier and turns an error or a panic into a `Failure`.
+/// Calls `work`, which runs a method of a provider, and turns an error or a panic into a `Failure`.
 pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Result<T, Failure> {
     match guard_mut(work)? {
         Ok(value) => Ok(value),
@@ -44,8 +45,8 @@ pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T, ProviderError>) -> Resul
     }
 }
 
-/// Runs code and turns a panic into a `Failure`. After a panic, the caller has to reset whatever
-/// the code may have left half-changed.
+/// Calls `work` and turns a panic into a `Failure`. A panic may leave the values that `work` was
+/// changing in an inconsistent state, so the caller has to reset them.
 pub(crate) fn guard_mut<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let message = panic

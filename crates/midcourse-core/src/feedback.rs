@@ -1,9 +1,10 @@
-//! Feedback: messages after a tool call, when a trigger is due.
+//! Feedback: messages that the agent gets together with the result of a tool call.
 //!
 //! This module has the built-in feedback providers and [`collect_feedback`], which evaluates the
-//! providers of a prompt in order, each at its own trigger. The trait
-//! [`FeedbackProvider`](crate::FeedbackProvider) is in `prompt`. The module `observers` has the
-//! same mechanism under the names of the trajectory-observers specification.
+//! providers of a prompt in order. Each provider has a trigger, such as "every five calls", that
+//! says when it is evaluated. The trait [`FeedbackProvider`](crate::FeedbackProvider) is in
+//! `prompt`. The module `observers` offers feedback under the names of the trajectory-observers
+//! specification.
 
 mod budget;
 mod collect;

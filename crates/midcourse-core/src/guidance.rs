@@ -1,9 +1,11 @@
-//! Guidance: short messages at a decision point, when a classifier finds that they apply.
+//! Guidance: short messages for the agent's next decision, such as which tool to call. A classifier
+//! decides whether a message applies.
 //!
 //! This module has the built-in guidance providers and [`collect_guidance`], which evaluates the
 //! providers of a prompt and selects the best message of each category. The trait
-//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is for one decision: it
-//! is part of one model request, and changes no byte of the request before it.
+//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is part of one model
+//! request only. It comes after the rest of the prompt, whose bytes stay the same, so that the
+//! model's prompt cache stays valid.
 
 mod collect;
 mod consultation;

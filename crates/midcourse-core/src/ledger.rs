@@ -1,8 +1,10 @@
-//! The ledger of causes: which messages a run has received about which cause.
+//! The ledger: which messages a run has received about which cause. A cause is what a message is
+//! about: one certain loop or error (a problem), or the deadline or the budget (a limit).
 //!
-//! Feedback and guidance share the ledger, so each cause has one series of messages. After a
-//! message about a cause the next one has to wait, each time twice as long, and the same text is
-//! never delivered twice. The ledger keeps a bounded number of causes and texts.
+//! The ledger decides whether another message about a cause may be delivered now. After each
+//! message about a problem, the wait for the next message about it is twice as long as the wait
+//! before. A text that was delivered about a cause is not delivered again. Feedback and guidance
+//! share one ledger. It remembers a bounded number of causes and texts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -25,23 +27,25 @@ pub const MAX_REMEMBERED_TEXTS: usize = 16;
 /// is too little evidence.
 const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 
-/// Number of tool calls between messages about different problems. One mistake of the agent often
-/// triggers several detectors, and it should not get a message from each of them at once.
+/// Minimum number of tool calls between messages about different problems. One mistake of the agent
+/// often makes several detectors report a problem, and the agent should not get a message about
+/// each of them at once.
 const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
 
-/// Kinds of causes that are limits of the run, not problems. Messages about them need no wait,
-/// because a trigger already limits how often they are delivered.
+/// Kinds of causes that are limits of the run, not problems. The ledger does not delay messages
+/// about limits: their providers decide when the next message is due, for instance when half of the
+/// budget is used.
 const LIMIT_KINDS: [&str; 2] = ["deadline", "budget"];
 
-/// Kinds of causes that show in model responses, so that their waits are counted in responses, not
-/// in tool calls.
+/// Kinds of causes that are detected in the text of model responses. The agent may be making no
+/// tool calls at all, so the waits between their messages are counted in responses.
 const RESPONSE_KINDS: [&str; 2] = ["monologue", "tool_avoidance"];
 
-/// How long a cause waits between two messages.
+/// The wait between two messages about the same problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerPolicy {
-    /// Tool calls (or responses) between the first and the second message; each later wait is twice
-    /// as long.
+    /// Number of tool calls (or of model responses, for a problem that shows in responses) between
+    /// the first and the second message. Each later wait is twice as long as the one before.
     pub cool_down_calls: NonZeroU32,
 }
 
@@ -63,25 +67,27 @@ pub struct Ledger {
 struct Entry {
     cause: Digest,
     rung: u8,
-    /// Number of tool calls (or responses) of the run at the latest delivery.
+    /// Number of tool calls (or of responses, if `is_about_responses`) that the run had made at the
+    /// latest delivery.
     delivered_at_count: u64,
     delivered_at_seq: u64,
     delivered_at: Timestamp,
-    /// Whether the host has compacted its context since, so that the agent no longer sees the
-    /// messages.
+    /// Whether the host has compacted the conversation since the latest delivery, so that the agent
+    /// does not see the messages about this cause any more.
     is_compacted_away: bool,
     is_limit: bool,
     is_about_responses: bool,
     texts: VecDeque<Digest>,
 }
 
-/// Whether a cause shows in model responses and is counted in responses, not in tool calls.
+/// Whether a cause is detected in model responses, so that its waits are counted in responses and
+/// not in tool calls.
 pub(crate) fn is_about_responses(cause: &Cause) -> bool {
     RESPONSE_KINDS.contains(&cause.kind())
 }
 
 impl Cause {
-    /// Whether the cause is a limit of the run, such as a deadline or a budget, and not a problem.
+    /// Whether the cause is a limit of the run (a deadline or a budget) and not a problem.
     pub fn is_limit(&self) -> bool {
         LIMIT_KINDS.contains(&self.kind())
     }
@@ -92,13 +98,13 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.cause == cause.id())
     }
 
-    /// The number that the next message about a cause gets; 1 if there was none before.
+    /// The number that the next message about a cause gets; 1 if the run has received none.
     pub fn next_rung(&self, cause: &Cause) -> Rung {
         Rung(self.entry(cause).map_or(0, |entry| entry.rung).saturating_add(1))
     }
 
-    /// Whether a message about a cause may be delivered now. `count` is the run's number of tool
-    /// calls, or of model responses for a cause that shows in responses.
+    /// Whether a message about a cause may be delivered now. `count` is the number of tool calls
+    /// that the run has made, or of model responses for a cause that is detected in responses.
     pub fn may_deliver(&self, cause: &Cause, count: u64, policy: LedgerPolicy) -> bool {
         if cause.is_limit() {
             return true;
@@ -114,7 +120,8 @@ impl Ledger {
         entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
     }
 
-    /// Whether a message about another problem was delivered a few calls ago.
+    /// Whether a message about another problem was delivered fewer than
+    /// `MIN_CALLS_BETWEEN_PROBLEMS` calls ago.
     fn was_just_delivered(&self, cause: &Cause, count: u64) -> bool {
         let mut problems = self.entries.iter().filter(|entry| {
             !entry.is_limit
@@ -127,19 +134,21 @@ impl Ledger {
         })
     }
 
-    /// When any provider last delivered a message about a cause; `None` if there was none.
+    /// When the latest message about a cause was delivered, whichever provider made it; `None` if
+    /// the run has received none.
     pub fn last_delivery(&self, cause: &Cause) -> Option<Timestamp> {
         self.entry(cause).map(|entry| entry.delivered_at)
     }
 
-    /// Whether the host has compacted away the messages about a cause, so that the agent no longer
-    /// has them in its context.
+    /// Whether the host has compacted the conversation since the latest message about a cause, so
+    /// that the agent's context does not contain the messages about it any more.
     pub fn is_compacted_away(&self, cause: &Cause) -> bool {
         self.entry(cause).is_some_and(|entry| entry.is_compacted_away)
     }
 
-    /// Whether a message would be new: its text was not delivered before, and, for a problem, some
-    /// evidence is newer than the last message about it.
+    /// Whether a message would tell the agent something new: no earlier message about its cause had
+    /// this text, and, if the cause is a problem, some evidence in `why` is newer than the latest
+    /// message about it. Empty evidence counts as new.
     pub fn is_new_text(&self, why: &Why, text: &str) -> bool {
         let Some(entry) = self.entry(&why.cause) else { return true };
         let has_new_evidence = why.evidence.iter().any(|seq| *seq > entry.delivered_at_seq);
@@ -147,8 +156,8 @@ impl Ledger {
             && !entry.texts.contains(&Digest::of(text.as_bytes()))
     }
 
-    /// Records a delivery. `seq` is that of the delivery's record; `count` is as in
-    /// [`Self::may_deliver`].
+    /// Notes that a message was delivered. `seq` is the sequence number of the delivery's record.
+    /// `count` is the number of tool calls or responses, as for [`Self::may_deliver`].
     pub(crate) fn record_delivery(
         &mut self,
         why: &Why,
@@ -173,7 +182,7 @@ impl Ledger {
         entry.rung = entry.rung.max(rung.0);
         entry.delivered_at_count = count;
         entry.delivered_at_seq = seq;
-        // The host's clock may step back, but the time of the latest delivery does not.
+        // If the host's clock steps back, the later time is kept.
         entry.delivered_at = entry.delivered_at.max(at);
         entry.is_compacted_away = false;
         if entry.texts.len() == MAX_REMEMBERED_TEXTS {
@@ -181,16 +190,16 @@ impl Ledger {
         }
         entry.texts.push_back(Digest::of(text.as_bytes()));
         if self.entries.len() == MAX_CAUSES {
-            // A problem is forgotten, not a limit such as the deadline, as long as there is a
-            // problem.
+            // The problem with the oldest message is forgotten. A limit, such as the deadline, is
+            // forgotten only if all entries are limits.
             let problem = self.entries.iter().position(|entry| !entry.is_limit);
             self.entries.remove(problem.unwrap_or(0));
         }
         self.entries.push_back(entry);
     }
 
-    /// Notes that the agent no longer has any delivered message in its context: problems that still
-    /// exist may be reported again without a wait.
+    /// Notes that the host has compacted the conversation. The agent's context now contains none of
+    /// the messages, so problems that still exist may be reported again without a wait.
     pub(crate) fn record_compaction(&mut self) {
         for entry in &mut self.entries {
             entry.is_compacted_away = true;

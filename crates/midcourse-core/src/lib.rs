@@ -1,12 +1,14 @@
 //! The engine of midcourse: records of an agent's run in, short messages for the agent out.
 //!
-//! Data flows one way. [`Engine::step`] applies a [`TrajectoryRecord`] to the bounded [`Session`]
-//! of its run, detectors report patterns, and providers deliver messages: feedback after a tool
-//! call, or guidance at a [`DecisionPoint`].
+//! Data flows one way. [`Engine::step`] applies a [`TrajectoryRecord`] (one event of a run) to the
+//! [`Session`] (the bounded state of that run). Then detectors report patterns such as loops, and
+//! providers make messages: feedback after a tool call, or guidance at a [`DecisionPoint`].
 //!
-//! The core does no I/O, reads no clock and starts no threads, and no input makes it fail. Messages
-//! at a record do not depend on later records, and saving and restoring a [`Checkpoint`] anywhere
-//! changes nothing. This file lists every public name.
+//! The core does no I/O, reads no clock and starts no threads, and no input makes it fail. The
+//! messages after a record depend only on the records up to that point. They stay the same if the
+//! session is saved as a [`Checkpoint`] after any record and restored in another process.
+//!
+//! This file lists every public name.
 
 #![warn(missing_docs)]
 

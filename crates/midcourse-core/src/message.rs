@@ -1,8 +1,8 @@
 //! Messages as data: feedback, guidance, and what is recorded about them.
 //!
-//! Records contain these types, so they do not depend on records, sessions, prompts or providers.
-//! Limits are part of the types: the texts of feedback are cut, and guidance that is too long
-//! cannot be built.
+//! Stored records contain these types, so the types do not depend on records, sessions, prompts or
+//! providers. The types enforce the limits on length: feedback cuts texts that are too long, and
+//! guidance returns an error for them.
 
 mod assessment;
 mod classification;

@@ -1,4 +1,4 @@
-//! Money, in whole millionths of a US dollar.
+//! Amounts of money, as a whole number of millionths of a US dollar.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl TryFrom<f64> for MicroUsd {
     }
 }
 
-/// Dollars and cents, such as `1.80`.
+/// Writes dollars and cents, such as `1.80`, and leaves out fractions of a cent.
 impl std::fmt::Display for MicroUsd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:02}", self.0 / 1_000_000, self.0 % 1_000_000 / 10_000)

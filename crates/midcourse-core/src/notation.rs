@@ -1,5 +1,5 @@
-//! A text notation for trajectories, so that tests, documentation and bug reports can show a run in
-//! a few readable lines. Tests, scenarios and `midcourse replay` read it.
+//! A text notation for runs, so that tests, documentation and bug reports can show a run in a few
+//! readable lines. Tests, scenario files and `midcourse replay` read this notation.
 //!
 //! ```text
 //! # a comment
@@ -26,9 +26,9 @@
 //! end completed
 //! ```
 //!
-//! Plain arguments are the `command` of a shell tool and the `path` of any other tool; arguments
-//! that begin with a brace are JSON. Text in double quotes is a JSON string. Without `+`, a line is
-//! one second after the line before.
+//! After the name of a tool, plain text is its argument: `command` for a shell tool, `path` for any
+//! other tool. Text that begins with a brace is all its arguments as JSON. Text in double quotes is
+//! a JSON string. Without `+`, a line happens one second after the line before.
 
 mod parse;
 mod write;
@@ -40,13 +40,14 @@ use serde_json::{Map, Value};
 
 use crate::time::Timestamp;
 
-/// The time of the first record that is parsed: 2026-01-01, midnight UTC.
+/// The time that the parser gives to the first record: 2026-01-01, midnight UTC.
 const START_TIME: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
 
-/// The time from one line to the next if the line does not give one, in milliseconds.
+/// The time from one line to the next if the next line has no `+`, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
-/// The marks between a call and its result, with what they say; each mark has two bytes.
+/// The marks between a call and its result, and how each says that the call ended. The parser
+/// relies on every mark having two bytes.
 const MARKS: [(&str, Ending); 4] =
     [("->", Ending::Result), ("!!", Ending::Error), ("xx", Ending::Refused), ("..", Ending::Open)];
 
@@ -58,7 +59,8 @@ enum Ending {
     Open,
 }
 
-/// The name of the argument that is written as plain text, as the command in `bash make`.
+/// The name of the argument that plain text after a tool's name stands for: `bash make` is a call
+/// of `bash` with `make` as its `command`.
 fn plain_key(tool: &str) -> &'static str {
     match tool {
         "bash" | "Bash" | "sh" | "shell" | "exec" => "command",

@@ -1,9 +1,10 @@
 //! Trajectory observers: feedback providers under the names of the trajectory-observers
 //! specification.
 //!
-//! Observers and feedback providers are one mechanism: they have the same triggers and share the
-//! ledger of causes. An observer's feedback is called an assessment and has its own heading. New
-//! code uses [`FeedbackProvider`]; this module is for code that follows the specification.
+//! An observer is a feedback provider with other names. It has the same triggers and the same waits
+//! between messages about one problem. Its feedback is called an assessment and has its own
+//! heading. New code uses [`FeedbackProvider`]; this module is for code that follows the
+//! specification.
 //!
 //! ```
 //! use midcourse_core::observers::{
@@ -55,7 +56,8 @@ pub type ObserverContext<'a> = FeedbackContext<'a>;
 /// Tells the agent how much time is left.
 pub type DeadlineObserver = DeadlineFeedback;
 
-/// The event that an assessment was delivered, for [`Session::dispatch`].
+/// The event that an assessment was delivered to the agent. The caller passes it to
+/// [`Session::dispatch`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordAssessment(pub Assessment);
 
@@ -67,13 +69,14 @@ impl From<RecordAssessment> for SessionEvent {
 
 /// Assesses a run after tool calls.
 ///
-/// The rules are those of a [`FeedbackProvider`]: an implementation depends on the session and the
-/// context alone, and if it fails or panics, it is skipped and reported.
+/// The rules are those of a [`FeedbackProvider`]. The results of an observer depend on the session
+/// and the context alone. If an observer returns an error or panics, it is skipped and reported.
 pub trait TrajectoryObserver: Send + Sync {
-    /// Name in the heading of its assessments. It must be unique among the observers of a prompt.
+    /// The observer's name, which is in the heading of its assessments. The name must be unique
+    /// among the observers of a prompt.
     fn name(&self) -> &str;
 
-    /// Whether there is something to report. Called only if the trigger is due.
+    /// Whether the observer has something to report. Called only if its trigger is due.
     fn should_run(
         &self,
         session: &Session,
@@ -155,7 +158,7 @@ impl<T: TrajectoryObserver> FeedbackProvider for ObserverAsProvider<T> {
     }
 }
 
-/// An observer on a prompt, and when it is evaluated.
+/// An observer to add to a prompt, and when it is evaluated.
 #[derive(Debug)]
 pub struct ObserverConfig(FeedbackProviderConfig);
 
@@ -181,17 +184,18 @@ impl AsRef<FeedbackProviderConfig> for ObserverConfig {
 }
 
 impl PromptTemplate {
-    /// Adds an observer after the feedback providers that were added so far.
+    /// Adds an observer. It is evaluated after the feedback providers and observers that were added
+    /// before.
     pub fn with_observer(self, observer: ObserverConfig) -> Result<Self, InvalidPrompt> {
         self.with_feedback_provider(observer.into())
     }
 }
 
-/// Evaluates the observers that are due, in order, and returns the assessment of the first one that
-/// has something to report.
+/// Evaluates the observers that are due, in order, and returns the assessment of the first observer
+/// that has something to report.
 ///
-/// Like [`collect_feedback`](crate::collect_feedback), this changes nothing: the caller
-/// delivers the assessment and dispatches it to the session.
+/// This does not change the session: the caller delivers the assessment to the agent and then calls
+/// `dispatch_to` on the result, so that the session counts the assessment as delivered.
 pub fn run_observers<C: AsRef<FeedbackProviderConfig>>(
     observers: impl IntoIterator<Item = C>,
     context: &ObserverContext<'_>,

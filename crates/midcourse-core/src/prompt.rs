@@ -1,9 +1,10 @@
-//! Prompts, providers, and the contexts that providers see.
+//! Prompts, the traits of providers, and the contexts that providers see.
 //!
-//! A [`PromptTemplate`] has sections and providers; a [`Prompt`] adds values and renders it. The
-//! provider traits and contexts are in this module too, because a template contains providers and a
-//! provider's context contains the prompt. Rendering the same input gives the same bytes, and
-//! guidance is at the end: it changes no byte before it.
+//! A [`PromptTemplate`] has text sections and providers. A [`Prompt`] is a template with values for
+//! its variables, and renders the text. The provider traits and contexts are in this module too,
+//! because a template contains providers and a provider's context contains the prompt. Rendering
+//! the same input always gives the same bytes. Guidance comes at the end, so that the bytes before
+//! it stay the same.
 
 mod collected;
 mod delivery;

@@ -1,9 +1,9 @@
-//! Built-in providers that are off by default, under the names that the specifications give them.
+//! Built-in providers that are off by default. Their names are those of the specifications that
+//! midcourse implements.
 //!
-//! midcourse ships with feedback about the deadline and the budget and with guidance about detected
-//! patterns ([`CourseCorrection`](crate::CourseCorrection)). The providers here report some of
-//! these patterns with fixed texts. They are added to a [`PromptTemplate`](crate::PromptTemplate)
-//! like any other provider.
+//! By default the agent gets feedback about the deadline and the budget, and guidance about
+//! detected patterns ([`CourseCorrection`](crate::CourseCorrection)). To use a provider of this
+//! module, add it to a [`PromptTemplate`](crate::PromptTemplate), as with a provider of your own.
 
 pub use crate::feedback::{DriftDetector, ErrorCascadeDetector, StallDetector, StaticFeedback};
 pub use crate::guidance::{

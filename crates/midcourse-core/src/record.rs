@@ -1,9 +1,10 @@
 //! Records: the events of a run, as stored.
 //!
-//! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The payloads that
-//! `clark-agent` also writes have the same JSON as in `clark-agent`, so that each side reads the
-//! other's files. Most payloads are events that a host reported. The engine itself makes
-//! `feedback_delivered`, `guidance_delivered` and `outcome`; a replay drops and recomputes them.
+//! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The crate
+//! `clark-agent` stores runs too; the payloads that both have are the same in JSON, so that each
+//! reads the other's files. Most payloads are events that a host reported. The engine itself makes
+//! `feedback_delivered`, `guidance_delivered` and `outcome`; a replay drops these records and
+//! computes them again.
 
 mod identity;
 mod message;
@@ -23,16 +24,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Schema version of new records.
+/// Schema version of the records that this release writes.
 ///
-/// The version is raised when a reader has to tell old records from new ones. Version 0 means that
-/// the record has no version.
+/// A release raises the version if readers must be able to tell its records from older ones. A
+/// stored record without a version is read as version 0.
 pub const TRAJECTORY_SCHEMA_VERSION: u32 = 1;
 
-/// One event of a run, with its position in the run.
+/// One event of a run, with its time and its position in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrajectoryRecord {
-    /// Schema version that the record was written with; 0 if the record does not say.
+    /// Schema version of the release that wrote the record; 0 if the record has no version.
     #[serde(default)]
     pub schema_version: u32,
     /// Position in the run: 0, 1, 2, … without gaps or repeats.
@@ -40,10 +41,10 @@ pub struct TrajectoryRecord {
     /// Id of the run; `None` until `in_run` sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// Id of the run that started this one; `None` if a user started it.
+    /// Id of the run that started this run as a subagent; `None` if a user started this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// Number of ancestors of the run: 0 for a run that a user started, 1 for its subagents.
+    /// 0 for a run that a user started, 1 for its subagents, 2 for their subagents, and so on.
     #[serde(default)]
     pub depth: usize,
     /// The time of the event, in milliseconds since 1970.
@@ -75,7 +76,7 @@ impl TrajectoryRecord {
         self
     }
 
-    /// When the event was recorded, as in `recorded_at_unix_ms`.
+    /// The time of the event: a shorter name for the field `recorded_at_unix_ms`.
     pub const fn at(&self) -> Timestamp {
         self.recorded_at_unix_ms
     }

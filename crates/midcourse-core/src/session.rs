@@ -1,10 +1,10 @@
 //! The session: the bounded state of one run.
 //!
-//! The session consists of the analysis, the deliveries and their outcomes, the ledger of causes,
-//! the deadline and created files. Only [`Session::apply`] (a record), [`Session::dispatch`] (an
-//! event without a record) and [`Session::set_prompt`] change it. A session keeps a bounded number
-//! of items; totals are counters and stay exact. Slices contain the items of one prompt, by default
-//! the current one.
+//! A session has the analysis of the run, the messages that the agent received and what they were
+//! about, the deadline, and the files that were created. Only [`Session::apply`] (a record),
+//! [`Session::dispatch`] (an event without a record), [`Session::set_prompt`] and restoring a
+//! checkpoint change it. Of calls, messages and patterns it keeps only the latest ones; the totals
+//! are exact. A `Slice` is the calls, messages or patterns that belong to one prompt.
 
 mod cadence;
 mod checkpoint;
@@ -40,33 +40,36 @@ pub struct Session {
     state: State,
 }
 
-/// What one record or event changed.
+/// What followed from one record or event.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Patterns that this record or event made detectors report for the first time.
+    /// Patterns that a detector reports since this record or event and did not report before it.
     pub patterns: Vec<TrajectoryPattern>,
-    /// Outcomes of earlier deliveries that became known with this record or event.
+    /// Outcomes that this record or event decides. An outcome says whether the problem that an
+    /// earlier message was about went away.
     pub outcomes: Vec<Outcome>,
     /// Detectors that failed and were skipped.
     pub faults: Vec<Fault>,
 }
 
 impl Session {
-    /// The session of a run that has not started and that begins on this prompt.
+    /// The session of a run that has no records yet. The run begins with the prompt of this name.
     pub fn new(config: TrajectoryAnalysisConfig, prompt_name: &str) -> Self {
         let mut state = State::default();
         state.enter_prompt(prompt_name);
         Self { builder: TrajectoryBuilder::new(config), state }
     }
 
-    /// Adds a detector, which runs in addition to the built-in ones and to those added before.
+    /// Adds a detector that runs after every record, after the built-in detectors. At most 128 can
+    /// be added; further ones are ignored.
     #[must_use]
     pub fn with_detector(mut self, detector: impl PatternDetector + 'static) -> Self {
         self.builder = self.builder.with_detector(detector);
         self
     }
 
-    /// Applies one record. A delivery or outcome counts only once its own record is applied.
+    /// Applies one record. A message counts as delivered when the `feedback_delivered` or
+    /// `guidance_delivered` record about it is applied.
     pub fn apply(&mut self, record: &TrajectoryRecord) -> Changes {
         let calls_before = self.trajectory().tool_call_count();
         let (patterns, faults) = self.builder.apply(record, self.state.prompt);
@@ -97,7 +100,7 @@ impl Session {
     }
 
     fn invoke(&mut self, call: ToolInvoked) -> Changes {
-        // Detectors expect a record, so one is made up for the event.
+        // `PatternDetector::detect` takes a record. This call has none, so one is made up.
         let record = TrajectoryRecord::new(
             self.trajectory().latest_seq().saturating_add(1),
             call.ended_at(),
@@ -117,7 +120,7 @@ impl Session {
         self.finish(patterns, faults)
     }
 
-    /// Applies a record to everything but the analysis.
+    /// Applies a record to the parts of the session other than the analysis and the detectors.
     fn update_state(&mut self, record: &TrajectoryRecord) {
         match &record.payload {
             TrajectoryPayload::RunStarted { identity } => {
@@ -138,7 +141,7 @@ impl Session {
                 self.state.set_deadline(*at, record);
             }
             TrajectoryPayload::DeadlineSet { at_unix_ms: None } => self.state.deadline = None,
-            // A deadline that passed before the run was resumed no longer applies.
+            // A deadline that passed before the run was resumed is dropped.
             TrajectoryPayload::Resumed => {
                 self.state.deadline.take_if(|(deadline, _)| deadline.at() <= record.at());
             }
@@ -171,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Records new patterns and decides the outcomes of earlier deliveries.
+    /// Stores new patterns, and decides for earlier messages whether their problem went away.
     fn finish(&mut self, patterns: Vec<TrajectoryPattern>, faults: Vec<Fault>) -> Changes {
         for pattern in &patterns {
             self.state.record_pattern(pattern.clone());
@@ -197,8 +200,8 @@ impl Session {
         let Some(why) = why else { return };
         let count = self.count_for(&why.cause);
         self.state.ledger.record_delivery(why, text, seq, at, count);
-        // The outcome is followed only if a detector reports the cause now: otherwise nothing would
-        // show whether the cause goes away.
+        // An outcome depends on whether a detector stops reporting the cause, so a message gets one
+        // only if a detector reports the cause now.
         let is_detected =
             self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_detected {
@@ -206,17 +209,18 @@ impl Session {
         }
     }
 
-    /// Identity of the run; `None` until a record has given it.
+    /// Identity of the run; `None` until a `run_started` record is applied.
     pub const fn identity(&self) -> Option<&RunIdentity> {
         self.state.identity.as_ref()
     }
 
-    /// Name of the prompt that the run works on.
+    /// Name of the prompt that the run is on.
     pub fn prompt_name(&self) -> &str {
         self.state.prompt_name()
     }
 
-    /// Continues the run on another prompt, as a `config_applied` record with its name does.
+    /// Continues the run on the prompt of this name. A `config_applied` record that contains the
+    /// name has the same effect.
     pub fn set_prompt(&mut self, name: &str) {
         self.state.enter_prompt(name);
     }
@@ -231,17 +235,18 @@ impl Session {
         &self.state.ledger
     }
 
-    /// How many messages the run has received.
+    /// How many messages the run has received, and how many characters they have together.
     pub const fn delivery_totals(&self) -> DeliveryTotals {
         self.state.delivery_totals
     }
 
-    /// Calls, tokens and cost that earlier launches of the run used up.
+    /// Calls, tokens and cost that the run had used when its current settings began to apply. The
+    /// budget does not count them.
     pub(crate) const fn usage_before(&self) -> UsageBefore {
         self.state.usage_before
     }
 
-    /// When the run has to be done, if it has a deadline.
+    /// When the run has to be done; `None` if it has no deadline.
     pub const fn deadline(&self) -> Option<Deadline> {
         match self.state.deadline {
             Some((deadline, _)) => Some(deadline),
@@ -254,18 +259,20 @@ impl Session {
         self.state.deadline.iter().map(|(_, seq)| *seq).collect()
     }
 
-    /// The tool calls, feedback, assessments, guidance or patterns (`T`) on the current prompt.
+    /// The tool calls, feedback, assessments, guidance or patterns of the current prompt. The type
+    /// `T` selects which of them.
     pub fn slice<T: SliceItem>(&self) -> Slice<'_, T> {
         self.slice_of_prompt_number(self.state.prompt)
     }
 
-    /// The tool calls, feedback, assessments, guidance or patterns (`T`) on the prompt of this
-    /// name; empty if the run was never on it.
+    /// The tool calls, feedback, assessments, guidance or patterns of the prompt of this name. The
+    /// type `T` selects which of them. Empty if the run was never on that prompt.
     pub fn slice_of_prompt<T: SliceItem>(&self, prompt_name: &str) -> Slice<'_, T> {
         self.slice_of_prompt_number(self.state.known_prompt(prompt_name).unwrap_or(u8::MAX))
     }
 
-    /// When a feedback provider last delivered on a prompt, and after how many calls.
+    /// When a feedback provider last delivered a message on a prompt, and how many calls the run
+    /// had made on that prompt by then.
     pub(crate) fn last_feedback(
         &self,
         provider: ProviderId,
@@ -275,14 +282,16 @@ impl Session {
         self.state.cadence.last_feedback(provider, prompt)
     }
 
-    /// Number of calls on a prompt at the time when any feedback provider last delivered on it.
+    /// How many calls the run had made on a prompt when any feedback provider last delivered a
+    /// message on it; 0 if none has.
     pub(crate) fn last_feedback_call(&self, prompt_name: &str) -> u64 {
         let prompt = self.state.known_prompt(prompt_name);
         prompt.map_or(0, |prompt| self.state.cadence.last_feedback_call(prompt))
     }
 
-    /// The shortest cycle of at least `min_len` calls that the latest calls repeat `threshold`
-    /// times.
+    /// The shortest sequence of at least `min_len` calls that the agent has just made `threshold`
+    /// times in a row; `None` if there is none. A long sequence counts before its last round is
+    /// complete.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,
@@ -291,8 +300,8 @@ impl Session {
         self.builder.cycle(threshold, min_len)
     }
 
-    /// How often a guidance provider has delivered, in the run and in the turn of its latest
-    /// delivery.
+    /// How many messages the guidance provider of this name has delivered: in the whole run, and in
+    /// the latest turn in which it delivered one.
     pub fn fired(&self, provider: &str) -> Fired {
         self.fired_by(ProviderId::of(provider))
     }
@@ -301,13 +310,13 @@ impl Session {
         self.state.cadence.fired(provider)
     }
 
-    /// Whether `file` was created and this provider has not delivered feedback since.
+    /// Whether `file` was created and this provider has delivered no feedback since then.
     pub(crate) fn has_unannounced_file(&self, provider: ProviderId, file: &str) -> bool {
         self.state.has_unannounced_file(provider, file)
     }
 
-    /// The reason for a message about a pattern, if it is the next message about the pattern's
-    /// cause.
+    /// The reason to attach to the next message about a pattern: the pattern's cause and evidence,
+    /// and the number of the message among the messages about that cause.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         Why {
             cause: pattern.cause().clone(),
@@ -316,7 +325,8 @@ impl Session {
         }
     }
 
-    /// The reason for a message about a cause, with these calls as evidence, newest first.
+    /// The reason to attach to the next message about a cause. `calls` are the evidence. They have
+    /// to be ordered newest first, because only the first `MAX_EVIDENCE_SEQS` are used.
     pub fn why_of<'a>(
         &self,
         cause: Cause,
@@ -329,14 +339,14 @@ impl Session {
         Why { cause, rung, evidence }
     }
 
-    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
-    /// ones.
+    /// Whether a message about a cause may be delivered now. If not, it has to wait, because the
+    /// agent has just received another message or the run has made too few calls.
     pub fn may_deliver(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
         self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
     }
 
-    /// The number in which waits for a cause are measured: that of the run's tool calls, or of its
-    /// model responses if the cause shows in responses.
+    /// The counter that measures the wait between messages about a cause: the number of tool calls
+    /// so far, or of model responses if the cause is detected in responses.
     fn count_for(&self, cause: &Cause) -> u64 {
         if is_about_responses(cause) {
             self.trajectory().response_count()

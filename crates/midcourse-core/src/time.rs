@@ -1,8 +1,8 @@
 //! Time as data: timestamps of records, durations and deadlines.
 //!
-//! Nothing here reads a clock. Every "now" is the time of a record or an argument of the caller, so
-//! that a replay sees the same times as the live run. A host's clock may step back; no duration is
-//! ever negative.
+//! Nothing here reads a clock. The current time is always the time of a record or an argument of
+//! the caller, so that a replay sees the same times as the live run. If a host's clock steps back
+//! between two records, the duration between them is zero, never negative.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ impl Timestamp {
         self.0
     }
 
-    /// The time since `earlier`; zero if the clock stepped back in between.
+    /// The duration from `earlier` to this time; zero if this time is before `earlier`.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time `duration` later; the last representable time if that overflows.
+    /// This time plus `duration`; the latest possible time if the sum is too large.
     pub fn after(self, duration: Duration) -> Self {
         let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(ms))
@@ -60,7 +60,8 @@ impl TryFrom<f64> for Seconds {
     }
 }
 
-/// When a run has to be done.
+/// When a run has to be done, and when this was set. midcourse tells the agent about the deadline
+/// and never stops a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     at: Timestamp,
@@ -68,7 +69,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline at `at` that was set at `set_at`.
+    /// A deadline at the time `at`. `set_at` is when it was set, from which the total time counts.
     pub const fn new(at: Timestamp, set_at: Timestamp) -> Self {
         Self { at, set_at }
     }
@@ -83,7 +84,7 @@ impl Deadline {
         self.at.since(now)
     }
 
-    /// The time left when the deadline was set.
+    /// The time from when the deadline was set to the deadline.
     pub const fn total(self) -> Duration {
         self.at.since(self.set_at)
     }

@@ -1,5 +1,5 @@
-//! The built-in classifiers. Their default parameters are those of the specifications that
-//! midcourse implements.
+//! The built-in classifiers. A classifier *applies* if it finds that the agent should get guidance
+//! now. The default parameters are those of the specifications that midcourse implements.
 
 use std::num::NonZeroU32;
 
@@ -16,22 +16,22 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(n - 1)
 }
 
-/// A confidence of 0.7 at the threshold, growing by 0.03 with each count above it up to 1.
+/// A confidence of 0.7 if `count` equals `threshold`; each further count adds 0.03, up to 1.
 fn confidence_above(count: u64, threshold: u64) -> Confidence {
     let steps = u16::try_from(count.saturating_sub(threshold).min(10)).unwrap_or(10);
     Confidence::clamped(0.7 + 0.03 * f64::from(steps))
 }
 
-/// Applies to a loop: a sequence of calls that is repeated with the same results.
+/// Applies if the agent is in a loop: it repeats a sequence of calls and gets the same results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoomLoopClassifier {
-    /// How often the agent must have made the sequence of calls.
+    /// How often the agent must have made the sequence of calls, at least.
     pub repetitions: NonZeroU32,
-    /// Length of the shortest sequence, in calls.
+    /// How many calls the sequence must have, at least.
     pub shortest_cycle: NonZeroU32,
-    /// Length of the longest sequence, in calls.
+    /// How many calls the sequence may have, at most.
     pub longest_cycle: NonZeroU32,
-    /// How alike the repetitions have to be at least, from 0 to 1.
+    /// How similar the repetitions must be, at least, from 0 to 1 (equal).
     pub similarity: Confidence,
 }
 
@@ -47,8 +47,8 @@ impl Default for DoomLoopClassifier {
 }
 
 impl DoomLoopClassifier {
-    /// The loop that the classifier applies to, with the length of its sequence and the number of
-    /// repetitions.
+    /// The loop that the agent is in, with the number of calls in its sequence and the number of
+    /// repetitions; `None` if the classifier does not apply.
     pub(crate) fn find(
         &self,
         context: &GuidanceContext<'_>,
@@ -56,8 +56,8 @@ impl DoomLoopClassifier {
         let config = context.trajectory().config();
         let detected = context.trajectory().pattern(&PatternType::DoomLoop);
         let found = detected.and_then(|pattern| self.measure(pattern));
-        // The analysis reports only loops of a certain length and number of repetitions. If this
-        // classifier needs less than that, it searches the latest calls itself.
+        // The loop detector reports only loops that reach the configured length and number of
+        // repetitions. If this classifier has a lower minimum, it searches the latest calls itself.
         let needs_less = self.repetitions < config.cycle_threshold
             || self.shortest_cycle < config.shortest_cycle;
         match (detected, found) {
@@ -71,15 +71,16 @@ impl DoomLoopClassifier {
         }
     }
 
-    /// The length of a loop's sequence and the number of its repetitions, if both and the
-    /// similarity are within the limits of this classifier.
+    /// The number of calls in a loop's sequence and the number of repetitions; `None` if the loop
+    /// is not within the limits of this classifier.
     fn measure(&self, pattern: &TrajectoryPattern) -> Option<(u32, u32)> {
         let PatternDetail::DoomLoop { cycle_length, repetitions, similarity, .. } =
             pattern.detail()
         else {
             return None;
         };
-        // The same call six times is also a sequence of two calls three times.
+        // A sequence shorter than `shortest_cycle` is counted as a longer one with fewer
+        // repetitions: one call made six times is also a sequence of two calls made three times.
         let multiple = self.shortest_cycle.get().div_ceil(*cycle_length);
         let (length, rounds) = (cycle_length * multiple, repetitions / multiple);
         let is_loop = rounds >= self.repetitions.get()
@@ -105,10 +106,10 @@ impl Classifier for DoomLoopClassifier {
     }
 }
 
-/// Applies to consecutive failures.
+/// Applies if the latest tool calls failed one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorStreakClassifier {
-    /// Number of consecutive failures from which on it applies.
+    /// Minimum number of consecutive failures.
     pub errors: NonZeroU32,
 }
 
@@ -135,10 +136,10 @@ impl Classifier for ErrorStreakClassifier {
     }
 }
 
-/// Applies to consecutive calls without progress.
+/// Applies if the latest tool calls made no progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressStallClassifier {
-    /// Number of calls without progress from which on it applies.
+    /// Minimum number of consecutive calls without progress.
     pub calls: NonZeroU32,
 }
 
@@ -165,12 +166,12 @@ impl Classifier for ProgressStallClassifier {
     }
 }
 
-/// Applies when the number of calls comes near a limit.
+/// Applies if the run has made nearly as many tool calls as a limit, or more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HighToolCountClassifier {
-    /// The limit, in calls.
+    /// The limit: a number of tool calls in one run.
     pub calls: NonZeroU32,
-    /// Fraction of the limit from which on it applies.
+    /// The fraction of the limit, from 0 to 1, that the run must have reached.
     pub warn_at: Confidence,
 }
 
@@ -197,12 +198,13 @@ impl Classifier for HighToolCountClassifier {
     }
 }
 
-/// Applies when most of the latest calls use one tool.
+/// Applies if most of the latest calls use the same tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleToolRepeatedClassifier {
-    /// How many of the examined calls have to use the same tool.
+    /// How many of the examined calls must use the same tool, at least.
     pub calls: NonZeroU32,
-    /// How many of the latest calls are examined.
+    /// How many of the latest calls are examined. With fewer calls in the run, the classifier does
+    /// not apply.
     pub of: NonZeroU32,
 }
 
@@ -237,10 +239,11 @@ impl Classifier for SingleToolRepeatedClassifier {
     }
 }
 
-/// Applies to consecutive turns with a single read-only call each.
+/// Applies if each of the latest turns had a single call that only reads: the model could have made
+/// these calls together in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequentialWhenParallelClassifier {
-    /// Number of turns from which on it applies.
+    /// Minimum number of consecutive turns with a single call.
     pub turns: NonZeroU32,
 }
 
@@ -259,8 +262,8 @@ impl Classifier for SequentialWhenParallelClassifier {
         let trajectory = context.trajectory();
         let turns = trajectory.single_call_turns();
         let mut latest = trajectory.recent_tool_calls(self.turns.get() as usize);
-        // A call that changes something or waits may depend on the call before; one that reads
-        // usually does not.
+        // The next call may depend on a call that changed something, waited or failed. It usually
+        // does not depend on a call that only read something.
         let independent = latest.all(|call| !call.writes() && !call.waits() && !call.is_error());
         if turns < self.turns.get() || !independent {
             return Ok(ClassificationResult::no());
@@ -271,11 +274,11 @@ impl Classifier for SequentialWhenParallelClassifier {
     }
 }
 
-/// Applies to a result that takes up much of the context.
+/// Applies if the result of the latest call is long and takes up much of the agent's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// Length of the shortest result to which it applies. It is measured in bytes, which are the
-    /// same as characters in ASCII text.
+    /// Minimum length of the result. It is compared with the number of bytes, which is the number
+    /// of characters only for ASCII text.
     pub chars: NonZeroU32,
 }
 
@@ -314,7 +317,8 @@ const SENSITIVE_WORDS: [&str; 8] = [
     "authorization:",
 ];
 
-/// Applies to a pending call, a result or a model response that seems to contain a secret.
+/// Applies if a running call, the latest result or the latest model response seems to contain a
+/// secret such as a password. Only the kept excerpts of these texts are examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SensitiveContentClassifier;
 

@@ -1,4 +1,5 @@
-//! Classifiers that combine other classifiers.
+//! Classifiers that combine or change other classifiers. A classifier *applies* if it finds that
+//! the agent should get guidance now.
 
 use super::Classifier;
 use crate::confidence::Confidence;
@@ -8,10 +9,11 @@ use crate::prompt::GuidanceContext;
 
 type Classified = Result<ClassificationResult, ProviderError>;
 
-/// Applies if all of its parts apply, with the lowest of their confidences.
+/// Applies if all of its parts apply. The result is that of the part with the lowest confidence.
 pub struct AllOf(Vec<Box<dyn Classifier>>);
 
-/// Combines classifiers into one that applies if all of them apply; without any it never applies.
+/// Combines classifiers into one that applies if all of them apply. If `parts` is empty, it never
+/// applies.
 pub fn all_of(parts: Vec<Box<dyn Classifier>>) -> AllOf {
     AllOf(parts)
 }
@@ -36,7 +38,8 @@ impl Classifier for AllOf {
     }
 }
 
-/// Applies if one of its parts applies, with the highest of their confidences.
+/// Applies if at least one of its parts applies. The result is that of the part that applies with
+/// the highest confidence.
 pub struct AnyOf(Vec<Box<dyn Classifier>>);
 
 /// Combines classifiers into one that applies if at least one of them applies.
@@ -62,7 +65,8 @@ impl Classifier for AnyOf {
     }
 }
 
-/// Applies if its part does not apply, with the same confidence.
+/// Applies if the classifier inside does not apply, and the other way round. The confidence stays
+/// the same.
 pub struct Not<C>(C);
 
 /// Turns a classifier into its opposite, which applies if `part` does not.
@@ -81,13 +85,13 @@ impl<C: Classifier> Classifier for Not<C> {
     }
 }
 
-/// Applies if its part applies with enough confidence.
+/// Applies if the classifier inside applies with at least a minimum confidence.
 pub struct Threshold<C> {
     part: C,
     min_confidence: Confidence,
 }
 
-/// Limits a classifier to results with at least this confidence.
+/// Turns a classifier into one that applies only if `part` applies with at least `min_confidence`.
 pub fn threshold<C: Classifier>(part: C, min_confidence: Confidence) -> Threshold<C> {
     Threshold { part, min_confidence }
 }

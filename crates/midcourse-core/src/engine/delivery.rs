@@ -1,24 +1,24 @@
-//! Deliveries: messages for the agent, and their text for a host.
+//! Deliveries: the messages of one step of the engine, and the text that a host shows to the agent.
 
 use crate::cause::Why;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 
-/// First line of every text for the agent, so that it can tell the text from the words of its user
-/// and from the output of its tools.
+/// First line of every text for the agent. It lets the agent tell midcourse's messages apart from
+/// the words of its user and from the output of its tools.
 pub const LABEL: &str = "[midcourse run monitor]";
 
-/// A message for the agent, delivered at a decision point.
+/// A message for the agent, and where in its turn the agent gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delivery {
     /// Feedback, delivered with the result of a tool call.
     Feedback {
-        /// What the provider reports, with its cause.
+        /// The texts from the provider, with the cause that they are about.
         feedback: Feedback,
-        /// Id of the call to whose result the feedback is attached, if it is known.
+        /// Id of the call to whose result the feedback is attached; `None` if the id is unknown.
         tool_call_id: Option<CallId>,
     },
-    /// Guidance, delivered at the decision point that it contains.
+    /// Guidance, which includes the decision point at which it is delivered.
     Guidance(GuidanceDelivered),
 }
 
@@ -31,7 +31,7 @@ impl Delivery {
         }
     }
 
-    /// Id of the call to whose result feedback is attached; `None` for guidance, or if it is
+    /// Id of the call to whose result feedback is attached; `None` for guidance, or if the id is
     /// unknown.
     pub const fn tool_call_id(&self) -> Option<&CallId> {
         match self {
@@ -48,7 +48,7 @@ impl Delivery {
         }
     }
 
-    /// What the message is about, with evidence; `None` if its provider named no cause.
+    /// What the message is about, with evidence; `None` if the provider gave no cause.
     pub const fn why(&self) -> Option<&Why> {
         match self {
             Self::Feedback { feedback, .. } => feedback.why(),
@@ -56,7 +56,7 @@ impl Delivery {
         }
     }
 
-    /// The text of this message alone, without the label.
+    /// The text of this message alone, without the label line.
     pub fn text(&self) -> String {
         match self {
             Self::Feedback { feedback, .. } => feedback.render(),
@@ -64,8 +64,8 @@ impl Delivery {
         }
     }
 
-    /// Several deliveries as one labelled text for a host: feedback first, then guidance.
-    /// `None` if there are none.
+    /// Several messages as one text that a host shows to the agent: the label line, then feedback,
+    /// then guidance. `None` if there are no messages.
     pub fn labelled_text<'a>(deliveries: impl IntoIterator<Item = &'a Self>) -> Option<String> {
         let (mut blocks, mut guidance) = (Vec::new(), Vec::new());
         for delivery in deliveries {

@@ -1,8 +1,8 @@
-//! Settings of the built-in providers: parameters, whether each is on, and how often it may
-//! deliver.
+//! Settings of the built-in providers (the parts of midcourse that make messages): whether each is
+//! on, its parameters, and how often it may deliver a message.
 //!
-//! The default is what midcourse ships: the deadline, the budget and the guidance about detected
-//! patterns are on, everything else is off.
+//! By default, messages about the deadline and the budget and guidance about detected patterns are
+//! on, and all other providers are off.
 
 use crate::feedback::{
     Budget, BudgetFeedback, DeadlineFeedback, DriftDetector, ErrorCascadeDetector, StallDetector,
@@ -20,18 +20,19 @@ use crate::prompt::{
 /// Which providers are on, and how many messages a run gets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageSettings {
-    /// Settings of each built-in provider.
+    /// Which built-in providers are on, with their parameters.
     pub providers: ProviderSettings,
-    /// Limits on what all providers together deliver.
+    /// Limits on the messages of all providers together.
     pub delivery: DeliveryPolicy,
 }
 
 impl MessageSettings {
-    /// A prompt template without sections and with the providers that are on. The budget provider
-    /// is only added if the budget limits something.
+    /// A prompt template that has no text sections, only the providers that are on. The budget
+    /// provider is only added if the budget limits something.
     pub fn template(&self, budget: Budget) -> PromptTemplate {
-        // Every field is named, so that a new provider does not compile until it has a place here.
-        // The order matters: of several providers with feedback, the first one delivers.
+        // Every field is named, so that the compiler reports a new provider that is missing here.
+        // The order in `feedback` matters: by default, only the first provider in this order that
+        // has feedback delivers it.
         let ProviderSettings {
             deadline,
             budget: is_budget_enabled,
@@ -71,8 +72,8 @@ impl MessageSettings {
     }
 }
 
-/// The template of the default settings: feedback about the deadline and the budget, if the run has
-/// them, and guidance about detected patterns.
+/// The template of the default settings: messages about the deadline and the budget, in runs that
+/// have them, and guidance about detected patterns.
 pub fn shipped_template(budget: Budget) -> PromptTemplate {
     MessageSettings::default().template(budget)
 }
@@ -80,19 +81,20 @@ pub fn shipped_template(budget: Budget) -> PromptTemplate {
 /// Settings of the built-in providers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSettings {
-    /// Feedback about the time that is left, in runs with a deadline.
+    /// Feedback about the time that is left, in runs with a deadline. If this is on, guidance also
+    /// tells the agent its deadline before it starts.
     pub deadline: FeedbackSetting<DeadlineFeedback>,
-    /// Whether there is feedback about the budget, in runs that have one.
+    /// Whether runs with a budget get feedback about how much of the budget is used.
     pub budget: bool,
     /// Feedback about consecutive failures.
     pub error_cascade_detector: FeedbackSetting<ErrorCascadeDetector>,
-    /// Feedback about loops and about calls without progress.
+    /// Feedback about loops and other calls that make no progress.
     pub stall_detector: FeedbackSetting<StallDetector>,
     /// Feedback about work outside the folders in which the run began.
     pub drift_detector: FeedbackSetting<DriftDetector>,
-    /// Guidance about any detected pattern.
+    /// Guidance about every kind of problem that the built-in detectors find.
     pub course_correction: GuidanceSetting<CourseCorrection>,
-    /// Guidance about consecutive errors.
+    /// Guidance about consecutive failures.
     pub diagnostic_signal: GuidanceSetting<DiagnosticSignalProvider>,
     /// Guidance about loops.
     pub doom_loop_detector: GuidanceSetting<DoomLoopDetector>,
@@ -119,14 +121,14 @@ impl Default for ProviderSettings {
     }
 }
 
-/// A feedback provider, whether it is on, and its trigger.
+/// A feedback provider, whether it is on, and when it is evaluated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackSetting<P> {
     /// Whether the provider is on; if not, it is left out of the template.
     pub enabled: bool,
     /// The provider with its parameters.
     pub provider: P,
-    /// When the provider is evaluated.
+    /// When the provider is evaluated; by default after each tool call.
     pub trigger: FeedbackTrigger,
 }
 
@@ -155,11 +157,11 @@ pub struct GuidanceSetting<P> {
     pub enabled: bool,
     /// The provider with its parameters.
     pub provider: P,
-    /// How often the provider may deliver, and how confident it has to be.
+    /// How often the provider may deliver guidance, and how sure its classifier has to be.
     pub limits: GuidanceLimits,
 }
 
-/// By default a provider is off and has its default parameters.
+/// By default a guidance provider is off and has its default parameters.
 impl<P: Default> Default for GuidanceSetting<P> {
     fn default() -> Self {
         Self { enabled: false, provider: P::default(), limits: GuidanceLimits::default() }

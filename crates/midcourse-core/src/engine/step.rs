@@ -1,7 +1,7 @@
 //! One step of the engine: applies a record and delivers messages.
 //!
-//! A delivery is counted before the next provider is evaluated, so that feedback and guidance of
-//! one step are never about the same cause.
+//! Feedback is delivered and counted before the guidance providers are evaluated, so that guidance
+//! does not report a problem that feedback of the same step has just reported.
 
 use super::{Delivery, Engine, Mode};
 use crate::analysis::TrajectoryPattern;
@@ -14,21 +14,23 @@ use crate::session::Changes;
 /// Everything that follows from one record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// Patterns first detected with this record.
+    /// Patterns that a detector reports since this record and did not report before it.
     pub patterns: Vec<TrajectoryPattern>,
-    /// Outcomes of earlier deliveries that became known with this record.
+    /// Outcomes that this record decides. An outcome says whether the problem that an earlier
+    /// message was about went away.
     pub outcomes: Vec<Outcome>,
     /// Messages for the agent, in order: feedback, then guidance by priority.
     pub deliveries: Vec<Delivery>,
     /// Detectors, classifiers and providers that failed and were skipped.
     pub faults: Vec<Fault>,
-    /// The records of the outcomes and of the deliveries, in that order. Their seqs directly follow
-    /// the seq of the applied record; a store appends them unchanged.
+    /// New records to store: first one for each outcome, then one for each message. Their sequence
+    /// numbers directly follow that of the applied record, so the caller appends them unchanged.
     pub records: Vec<TrajectoryRecord>,
 }
 
 impl Step {
-    /// All messages as one labelled text for a host; `None` if there are none.
+    /// All messages as one text that a host shows to the agent, with a label in the first line;
+    /// `None` if there are no messages.
     pub fn labelled_text(&self) -> Option<String> {
         Delivery::labelled_text(&self.deliveries)
     }
@@ -37,9 +39,9 @@ impl Step {
 impl Engine {
     /// Applies one record and returns what follows from it.
     ///
-    /// `decision_point` is where in its turn the agent can receive a message now. With `None` the
-    /// record is applied and outcomes are recorded, but no provider is evaluated. Every delivery in
-    /// the returned [`Step`] is already counted as delivered.
+    /// `decision_point` says where in its turn the agent is; `None` means that the agent cannot
+    /// receive a message now. Then the record is applied and outcomes are recorded, but no provider
+    /// is evaluated. Every message in the returned [`Step`] already counts as delivered.
     ///
     /// To restore a session from stored records, use [`Self::fold`].
     ///
@@ -110,8 +112,8 @@ impl Engine {
         step.deliveries.push(delivery);
     }
 
-    /// Makes a record of a delivery or an outcome, directly after `record`, applies it, and adds it
-    /// to the step.
+    /// Makes a record of a delivery or an outcome that follows from `record`, applies the new
+    /// record to the session, and adds it to the step.
     fn conclude(&mut self, record: &TrajectoryRecord, payload: TrajectoryPayload, step: &mut Step) {
         let place = u64::try_from(step.records.len()).unwrap_or(u64::MAX).saturating_add(1);
         let conclusion = TrajectoryRecord {
@@ -123,8 +125,9 @@ impl Engine {
             recorded_at_unix_ms: record.at(),
             payload,
         };
-        // Outcomes are ignored here. A delivery has one at once only if the run has already ended,
-        // and such an outcome is not recorded.
+        // Applying the new record decides an outcome in one case only: it is a delivery, and the
+        // run has already ended. That outcome (`run_ended`) says nothing about the message, so it
+        // is dropped.
         let Changes { patterns, faults, .. } = self.apply(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);

@@ -10,7 +10,7 @@ use crate::record::{
 };
 use crate::time::Timestamp;
 
-/// The maximum number of lines of a trajectory after lines such as `3x bash make` are repeated.
+/// The maximum number of lines of a text after repetitions such as `3x bash make` are written out.
 const MAX_EXPANDED_LINES: usize = 1_000_000;
 
 const TOO_MANY_LINES: &str = "repetitions expand to more than 1000000 lines; use fewer";
@@ -25,7 +25,7 @@ pub struct NotationError {
     pub problem: String,
 }
 
-/// Parses a trajectory. The notation, by example:
+/// Parses a run in text notation into records. Examples of lines:
 ///
 /// ```text
 /// user: make the tests pass
@@ -33,7 +33,7 @@ pub struct NotationError {
 /// bash make        !! error: no rule    a call that failed
 /// bash rm -rf /    xx not allowed       a call that was refused
 /// & read b.rs      -> 80 lines          in the same turn as the call before
-/// +2m 3x bash make -> built             two minutes later, three times
+/// 3x +2m bash make -> built             three times, each two minutes after the line before
 /// ```
 ///
 /// ```
@@ -46,8 +46,8 @@ pub fn parse_notation(text: &str) -> Result<Vec<TrajectoryRecord>, NotationError
     Ok(parse_notation_events(text)?.into_iter().flatten().collect())
 }
 
-/// Parses a trajectory event by event. Each line, as often as it is repeated, gives one group of
-/// records, which is never empty.
+/// Parses a run in text notation and returns its records in groups, one group for each line. A line
+/// that is repeated twice gives two groups. No group is empty.
 ///
 /// ```
 /// let events = midcourse_core::parse_notation_events("user: go\n2x bash make -> built")?;
@@ -64,11 +64,12 @@ pub fn parse_notation_events(text: &str) -> Result<Vec<Vec<TrajectoryRecord>>, N
     expand_repetitions(text)?.into_iter().map(event_of).collect()
 }
 
-/// All lines with their line numbers; a line after `3x`, or in a block `3x {`, occurs three times.
+/// All lines with their line numbers. A line after `3x`, or in a block after `3x {`, occurs three
+/// times in the result. Comments and empty lines are left out.
 fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     type Lines<'a> = Vec<(usize, &'a str)>;
-    // For each open block: the line number of its `{`, how often it repeats, and the lines before
-    // it.
+    // For each block whose `}` is still to come: the line number of its `{`, how often the block
+    // repeats, and the lines collected before the block.
     let mut open: Vec<(usize, usize, Lines<'_>)> = Vec::new();
     let mut lines = Lines::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -104,7 +105,7 @@ fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
     }
 }
 
-/// Splits `3x bash make` into 3 and the rest; the number is 1 if the line has none.
+/// Splits `3x bash make` into 3 and `bash make`; the number is 1 for a line that has none.
 fn repetition(line: &str) -> (usize, &str) {
     let Some((first, rest)) = line.split_once(char::is_whitespace) else { return (1, line) };
     match first
@@ -244,8 +245,8 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The byte offset of the first mark (such as `->`) with whitespace around it, and how the call
-/// ended according to it.
+/// The byte offset of the first mark (such as `->`) that has whitespace around it, and how that
+/// mark says that the call ended.
 fn find_mark(text: &str) -> Option<(usize, Ending)> {
     MARKS
         .iter()
@@ -275,7 +276,7 @@ fn split_at_mark(text: &str) -> Result<(&str, Ending, &str), String> {
     Ok((before.trim(), ending, from_mark.get(2..).unwrap_or_default().trim()))
 }
 
-/// The text as it is; a text in double quotes is decoded as a JSON string.
+/// Returns the text unchanged, or decodes it as a JSON string if it is in double quotes.
 fn text_of(text: &str) -> Result<String, String> {
     if text.starts_with('"') && text.ends_with('"') && text.len() > 1 {
         serde_json::from_str(text).map_err(|error| format!("invalid quoted text: {error}"))

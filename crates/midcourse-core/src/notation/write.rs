@@ -10,8 +10,8 @@ use super::{STEP_MS, plain_args, plain_key};
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
 use crate::time::Timestamp;
 
-/// Writes a trajectory as text that `parse_notation` reads, one line per event. A record that the
-/// notation cannot express becomes a comment with its kind.
+/// Writes records as text that `parse_notation` reads, one line for each call, message or other
+/// event. A record that the notation cannot express becomes a comment with the record's kind.
 ///
 /// Call ids, seqs, and the images and structured data of a result are not written.
 pub fn write_notation(records: &[TrajectoryRecord]) -> String {
@@ -23,7 +23,8 @@ pub fn write_notation(records: &[TrajectoryRecord]) -> String {
     writer.text
 }
 
-/// The records that end calls, each with the call's id, in order.
+/// The records that end calls, each with the call's id. `write_call` removes the record that ends
+/// its call.
 type Ends<'a> = VecDeque<(&'a CallId, &'a TrajectoryRecord)>;
 
 fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
@@ -37,7 +38,8 @@ fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
 struct Writer {
     text: String,
     now: Option<Timestamp>,
-    /// Whether a turn has started and has no call yet.
+    /// Whether a turn has started and no call of it was written yet. If not, the next call is in
+    /// the same turn as the call before, and its line begins with `&`.
     turn_started: bool,
 }
 
@@ -151,7 +153,7 @@ fn is_plain(text: &str) -> bool {
     text.trim() == text && !text.starts_with('{') && !text.contains('\n') && !has_mark(text)
 }
 
-/// The text, in quotes if the parser would not read it back unchanged without them.
+/// The text itself, or the text in quotes if the parser would otherwise change or split it.
 fn quoted(text: &str) -> String {
     let is_safe = text.trim() == text
         && !text.starts_with('"')
