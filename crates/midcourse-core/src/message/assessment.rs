@@ -1,4 +1,5 @@
-//! Assessments: feedback under the name that trajectory observers use for it.
+//! Assessments: the name of the observer API for feedback. An observer is a feedback provider that
+//! was written for this API.
 
 use std::ops::Deref;
 
@@ -8,8 +9,8 @@ use super::{Feedback, Observation, Severity};
 use crate::cause::Why;
 use crate::time::Timestamp;
 
-/// What an observer tells the agent after a tool call: [`Feedback`] that is rendered under
-/// `[Trajectory Assessment - NAME]`.
+/// What an observer tells the agent after a tool call: [`Feedback`] with the heading
+/// `[Trajectory Assessment - NAME]`, where `NAME` is the name of the observer.
 ///
 /// ```
 /// use midcourse_core::Assessment;
@@ -25,18 +26,21 @@ use crate::time::Timestamp;
 pub struct Assessment(Feedback);
 
 impl Assessment {
-    /// An assessment with a summary. One with an empty summary is never delivered.
+    /// An assessment with this summary, which is cut to 500 characters. An assessment with an empty
+    /// summary is never delivered.
     pub fn new(observer_name: &str, summary: impl Into<String>) -> Self {
         Self(Feedback::new(observer_name, summary).into_assessment())
     }
 
-    /// Adds an observation, up to [`MAX_FEEDBACK_LINES`](crate::MAX_FEEDBACK_LINES).
+    /// Adds an observation. Does nothing if the assessment already has
+    /// [`MAX_FEEDBACK_LINES`](crate::MAX_FEEDBACK_LINES) observations.
     #[must_use]
     pub fn with_observation(self, observation: Observation) -> Self {
         Self(self.0.with_observation(observation))
     }
 
-    /// Adds a suggestion, up to [`MAX_FEEDBACK_LINES`](crate::MAX_FEEDBACK_LINES).
+    /// Adds a suggestion, cut to 200 characters. Does nothing if the assessment already has
+    /// [`MAX_FEEDBACK_LINES`](crate::MAX_FEEDBACK_LINES) suggestions.
     #[must_use]
     pub fn with_suggestion(self, suggestion: impl Into<String>) -> Self {
         Self(self.0.with_suggestion(suggestion))
@@ -48,15 +52,15 @@ impl Assessment {
         Self(self.0.with_severity(severity))
     }
 
-    /// Sets when the assessment was made. Otherwise the session that receives the assessment sets
-    /// the time of its latest record.
+    /// Sets when the assessment was made. If this is not set, the session to which the assessment
+    /// is dispatched sets it to the time of its latest record. `run_observers` overwrites it.
     #[must_use]
     pub fn with_timestamp(self, timestamp: Timestamp) -> Self {
         Self(self.0.with_timestamp(timestamp))
     }
 
-    /// Names what the assessment is about. Messages about one cause are numbered, and have to wait
-    /// for each other.
+    /// Sets what the assessment is about. After a message about a problem, the next message about
+    /// the same problem has to wait for some tool calls. An assessment without this never waits.
     #[must_use]
     pub fn about(self, why: Why) -> Self {
         Self(self.0.about(why))
@@ -67,7 +71,8 @@ impl Assessment {
         self.0.provider_name()
     }
 
-    /// Wraps feedback that a session keeps, without changing its heading.
+    /// Wraps feedback without changing its heading. A session keeps all feedback as assessments,
+    /// and feedback that is not from an observer keeps the heading `[Feedback - NAME]`.
     pub(crate) const fn kept(feedback: Feedback) -> Self {
         Self(feedback)
     }
@@ -96,8 +101,9 @@ impl From<Assessment> for Feedback {
 
 impl<'de> Deserialize<'de> for Assessment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Binary data is a checkpoint, which keeps all feedback of a session as assessments, with
-        // whichever heading each had.
+        // Only checkpoints are binary. They contain all feedback of a session as assessments, also
+        // feedback that is not from an observer, so the stored heading is kept. In JSON, the data
+        // is always from an observer and gets the heading of an assessment.
         let is_kept = !deserializer.is_human_readable();
         let feedback = Feedback::deserialize(deserializer)?;
         Ok(if is_kept { Self(feedback) } else { feedback.into() })

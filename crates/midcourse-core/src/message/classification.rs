@@ -1,4 +1,5 @@
-//! The result of a classifier: whether guidance applies, and how sure the classifier is.
+//! The result of a classifier. A classifier decides whether a provider's guidance applies to the
+//! run at this moment, and says how sure it is.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::confidence::{Confidence, InvalidConfidence};
 
-/// Limit for the metadata entries of one classification. Later ones are left out.
+/// The maximum number of metadata entries in one classification. Further entries are ignored.
 pub const MAX_METADATA_ENTRIES: usize = 8;
 
-/// Longest reason, and longest key or value of the metadata, in bytes. Longer ones are cut.
+/// The maximum length of the reason, and of each key and value of the metadata, in bytes. Longer
+/// texts are cut.
 const MAX_NOTE_BYTES: usize = 200;
 
-/// Whether guidance applies, and how sure the classifier is of that.
+/// The result of a classifier: whether guidance applies now, and how sure the classifier is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationResult {
     relevant: bool,
@@ -24,12 +26,10 @@ pub struct ClassificationResult {
     metadata: BTreeMap<CompactString, CompactString>,
 }
 
-/// Reads a stored reason and cuts it if it is too long.
 fn cut_reason<'de, D: Deserializer<'de>>(reason: D) -> Result<Option<CompactString>, D::Error> {
     Ok(Option::<CompactString>::deserialize(reason)?.map(|reason| cut(&reason)))
 }
 
-/// Reads stored metadata and cuts what is too long or too much.
 fn cut_metadata<'de, D: Deserializer<'de>>(
     metadata: D,
 ) -> Result<BTreeMap<CompactString, CompactString>, D::Error> {
@@ -39,7 +39,7 @@ fn cut_metadata<'de, D: Deserializer<'de>>(
 }
 
 impl ClassificationResult {
-    /// A result with a confidence from 0 to 1.
+    /// A result with this confidence, from 0 to 1. Any other number is an error.
     ///
     /// ```
     /// use midcourse_core::ClassificationResult;
@@ -71,15 +71,16 @@ impl ClassificationResult {
         Self::with_confidence(true, confidence)
     }
 
-    /// Adds a reason, which is recorded but not delivered. A long one is cut.
+    /// Sets the reason for the result, cut to 200 bytes. The reason is recorded, but the agent does
+    /// not see it.
     #[must_use]
     pub fn with_reason(mut self, reason: impl AsRef<str>) -> Self {
         self.reason = Some(cut(reason.as_ref()));
         self
     }
 
-    /// Adds a named value that is recorded but not delivered. A long value is cut, and values
-    /// beyond [`MAX_METADATA_ENTRIES`] are left out.
+    /// Adds a named value that is recorded, but that the agent does not see. Key and value are each
+    /// cut to 200 bytes. Does nothing if there are already [`MAX_METADATA_ENTRIES`] values.
     #[must_use]
     pub fn with_metadata(mut self, key: &str, value: impl ToString) -> Self {
         if self.metadata.len() < MAX_METADATA_ENTRIES {
@@ -93,17 +94,18 @@ impl ClassificationResult {
         self.relevant
     }
 
-    /// How sure the classifier is, whether guidance applies or not.
+    /// How sure the classifier is that guidance applies or, if `relevant` is false, that it does
+    /// not apply.
     pub const fn confidence(&self) -> Confidence {
         self.confidence
     }
 
-    /// The reason, if the classifier gave one. It is recorded but not delivered.
+    /// The reason for the result; `None` if the classifier gave none. The agent does not see it.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Further values, which are recorded but not delivered.
+    /// Named values that the classifier added. They are recorded, but the agent does not see them.
     pub const fn metadata(&self) -> &BTreeMap<CompactString, CompactString> {
         &self.metadata
     }

@@ -14,7 +14,7 @@ pub enum DecisionPoint {
     PreToolExecution,
     /// After a tool has returned its result.
     PostToolResult,
-    /// Before the final response.
+    /// Before the model's final response.
     PreResponse,
 }
 
@@ -39,8 +39,8 @@ impl DecisionPoint {
         }
     }
 
-    /// The decision point with this name in records or configuration files; `None` if there is
-    /// none.
+    /// The decision point with this name in records or configuration files; `None` if no decision
+    /// point has this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.as_str() == name)
     }
@@ -61,11 +61,11 @@ impl DecisionPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionPosition {
-    /// Into the prompt, as a variable of its sections.
+    /// In the prompt, whose sections can use the guidance as the variable `guidance`.
     RenderContext,
     /// After the last message of the request to the model.
     EndOfMessages,
-    /// Before the selected tool runs.
+    /// After the model has selected a tool, before the tool runs.
     BeforeToolExecution,
     /// After the tool's result.
     EndOfToolResult,

@@ -8,10 +8,12 @@ use crate::cause::Why;
 use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
 
-/// The maximum number of observations in one feedback, and of suggestions. Later ones are left out.
+/// The maximum number of observations in one feedback, and also the maximum number of suggestions.
+/// Further observations and suggestions are ignored.
 pub const MAX_FEEDBACK_LINES: usize = 5;
 
-/// Upper bound for the rendered length of any feedback, in characters.
+/// The maximum length of rendered feedback, in characters. Nothing is cut to this length: the
+/// limits on the parts of feedback already ensure it.
 pub const MAX_FEEDBACK_CHARS: usize = 3_000;
 
 /// How urgent feedback is.
@@ -27,7 +29,7 @@ pub enum Severity {
     Warning,
 }
 
-/// The first line of rendered feedback.
+/// Whether rendered feedback begins with `[Feedback - NAME]` or `[Trajectory Assessment - NAME]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Heading {
@@ -76,7 +78,8 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// Feedback with a summary. Feedback with an empty summary is never delivered.
+    /// Feedback with this summary, which is cut to 500 characters. Feedback with an empty summary
+    /// is never delivered.
     pub fn new(provider_name: &str, summary: impl Into<String>) -> Self {
         Self {
             provider_name: ProviderName::of(provider_name),
@@ -92,7 +95,7 @@ impl Feedback {
         }
     }
 
-    /// Adds an observation, up to [`MAX_FEEDBACK_LINES`].
+    /// Adds an observation. Does nothing if there are already [`MAX_FEEDBACK_LINES`] observations.
     #[must_use]
     pub fn with_observation(mut self, observation: Observation) -> Self {
         if self.observations.len() < MAX_FEEDBACK_LINES {
@@ -101,7 +104,8 @@ impl Feedback {
         self
     }
 
-    /// Adds a suggestion, up to [`MAX_FEEDBACK_LINES`].
+    /// Adds a suggestion, cut to 200 characters. Does nothing if there are already
+    /// [`MAX_FEEDBACK_LINES`] suggestions.
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: impl Into<String>) -> Self {
         if self.suggestions.len() < MAX_FEEDBACK_LINES {
@@ -117,16 +121,16 @@ impl Feedback {
         self
     }
 
-    /// Sets when the feedback was made. Otherwise the session that receives the feedback sets the
-    /// time of its latest record.
+    /// Sets when the feedback was made. If this is not set, the session to which the feedback is
+    /// dispatched sets it to the time of its latest record. `collect_feedback` overwrites it.
     #[must_use]
     pub const fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
         self.timestamp = Some(timestamp);
         self
     }
 
-    /// Names what the feedback is about. Messages about one cause are numbered, and have to wait
-    /// for each other.
+    /// Sets what the feedback is about. After a message about a problem, the next message about the
+    /// same problem has to wait for some tool calls. Feedback without this never waits.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
@@ -143,12 +147,12 @@ impl Feedback {
         self.summary.as_str()
     }
 
-    /// Details about the trajectory, at most [`MAX_FEEDBACK_LINES`].
+    /// Findings about the run, at most [`MAX_FEEDBACK_LINES`].
     pub fn observations(&self) -> &[Observation] {
         &self.observations
     }
 
-    /// Recommendations, at most [`MAX_FEEDBACK_LINES`].
+    /// What the agent could do next, at most [`MAX_FEEDBACK_LINES`] suggestions.
     pub fn suggestions(&self) -> impl ExactSizeIterator<Item = &str> {
         self.suggestions.iter().map(CutText::as_str)
     }
@@ -158,27 +162,30 @@ impl Feedback {
         self.severity
     }
 
-    /// When the feedback was made; the UNIX epoch if neither the maker nor a session has set it.
+    /// When the feedback was made; the UNIX epoch if the time was never set.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp.unwrap_or_default()
     }
 
-    /// Number of tool calls on the prompt when the feedback was made; 0 until a session sets it.
+    /// How many tool calls the run had made on its prompt when the feedback was made. The value is
+    /// 0 until `collect_feedback` or a session sets it.
     pub fn call_index(&self) -> u64 {
         self.call_index.unwrap_or_default()
     }
 
-    /// Name of the prompt on which the feedback was made; empty until a session sets it.
+    /// Name of the prompt that the run was on when the feedback was made. The name is empty until
+    /// `collect_feedback` or a session sets it.
     pub fn prompt_name(&self) -> &str {
         &self.prompt_name
     }
 
-    /// What the feedback is about, with evidence; `None` if its provider named no cause.
+    /// What the feedback is about, and the records that show it; `None` if the provider did not
+    /// say.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
 
-    /// Sets provider, time, call index and prompt name, and overwrites earlier values.
+    /// Sets provider, time, call index and prompt name, even if the provider has set them.
     #[must_use]
     pub(crate) fn stamp(
         mut self,
@@ -203,7 +210,7 @@ impl Feedback {
         }
     }
 
-    /// Renders the feedback under `[Trajectory Assessment - NAME]` instead of `[Feedback - NAME]`.
+    /// Changes the heading from `[Feedback - NAME]` to `[Trajectory Assessment - NAME]`.
     #[must_use]
     pub(super) const fn into_assessment(mut self) -> Self {
         self.heading = Heading::Assessment;
@@ -233,7 +240,7 @@ impl Feedback {
     }
 }
 
-/// The first [`MAX_FEEDBACK_LINES`] lines of a stored list, which may be longer.
+/// Reads a stored list and keeps its first [`MAX_FEEDBACK_LINES`] items.
 fn first_lines<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     lines: D,
 ) -> Result<Vec<T>, D::Error> {

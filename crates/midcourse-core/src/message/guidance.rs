@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// The text of one piece of guidance: 1 to 500 characters.
 pub type GuidanceText = Text<500>;
 
-/// Identifies a piece of guidance or a prompt: `[a-z0-9][a-z0-9._-]{0,63}`.
+/// The name of a piece of guidance or of a prompt. It matches `[a-z0-9][a-z0-9._-]{0,63}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GuidanceKey(CompactString);
@@ -70,7 +70,8 @@ impl GuidanceInjection {
     /// The priority of guidance that does not set one.
     pub const DEFAULT_PRIORITY: i32 = 100;
 
-    /// Guidance of 1 to 500 characters, with the default priority and its provider's category.
+    /// Guidance with this text, which must have 1 to 500 characters. The guidance has the default
+    /// priority, and the category of the provider that returns it.
     pub fn new(key: &str, content: impl Into<String>) -> Result<Self, InvalidGuidance> {
         Ok(Self {
             key: key.try_into()?,
@@ -88,22 +89,24 @@ impl GuidanceInjection {
         self
     }
 
-    /// Sets the category. At one decision, only the best guidance of each category is delivered.
+    /// Sets the category, which is otherwise that of the provider. If several pieces of guidance of
+    /// one category apply at a decision point, the agent gets only one: the piece with the lowest
+    /// priority number.
     #[must_use]
     pub fn with_category(mut self, category: &str) -> Self {
         self.category = category.into();
         self
     }
 
-    /// Names what the guidance is about. Messages about one cause are numbered, and have to wait
-    /// for each other.
+    /// Sets what the guidance is about. After a message about a problem, the next message about the
+    /// same problem has to wait for some tool calls. Guidance without this never waits.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
         self
     }
 
-    /// Identifies this piece of guidance among all others.
+    /// Name of this piece of guidance in records, as its provider chose it.
     pub const fn key(&self) -> &GuidanceKey {
         &self.key
     }
@@ -118,12 +121,14 @@ impl GuidanceInjection {
         self.priority
     }
 
-    /// The category; empty until the provider's category is filled in.
+    /// The category. If `with_category` did not set one, the category is empty until
+    /// `collect_guidance` sets it to that of the provider.
     pub fn category(&self) -> &str {
         &self.category
     }
 
-    /// What the guidance is about, with evidence; `None` if its provider named no cause.
+    /// What the guidance is about, and the records that show it; `None` if the provider did not
+    /// say.
     pub const fn why(&self) -> Option<&Why> {
         self.why.as_ref()
     }
@@ -138,17 +143,18 @@ pub enum InvalidGuidance {
          digit"
     )]
     Key(String),
-    /// The content is empty or too long.
+    /// The text is empty or longer than 500 characters.
     #[error(transparent)]
     Text(#[from] InvalidText),
 }
 
-/// The recorded fact that guidance was delivered at a decision point, and why.
+/// Guidance for the agent at a decision point, with the provider that made it and the provider's
+/// reason, as it is recorded when it is delivered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuidanceDelivered {
     /// Name of the provider.
     pub provider_name: CompactString,
-    /// The text for the agent, with its key, priority and cause.
+    /// The text for the agent, with its key, its priority and what it is about.
     pub injection: GuidanceInjection,
     /// Where in its turn the agent received the guidance.
     pub decision_point: DecisionPoint,
@@ -158,8 +164,8 @@ pub struct GuidanceDelivered {
     pub timestamp: Timestamp,
 }
 
-/// All guidance of one decision as one text: a heading, then the injections, separated by blank
-/// lines. Empty if there are none.
+/// All guidance for one decision point as one text: the line `[Guidance]`, then the text of each
+/// piece, separated by blank lines. Without guidance, the text is empty.
 pub fn format_guidance<'a>(injections: impl IntoIterator<Item = &'a GuidanceInjection>) -> String {
     let mut text = String::new();
     for injection in injections {

@@ -1,10 +1,10 @@
-//! Observations: the details of feedback.
+//! Observations: single findings about the run, which feedback lists below its summary.
 
 use serde::{Deserialize, Serialize};
 
 use crate::text::CutText;
 
-/// One observation about the trajectory, rendered as `category: description`.
+/// One finding about the run, rendered as `category: description`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     category: CutText<40>,
@@ -20,14 +20,15 @@ impl Observation {
         Self { category: category.into(), description: description.into().into(), evidence: None }
     }
 
-    /// Adds evidence, cut to 200 characters. It is recorded, but the agent does not get it.
+    /// Sets a text that supports the observation, cut to 200 characters. The text is recorded, but
+    /// the agent does not see it.
     #[must_use]
     pub fn with_evidence(mut self, evidence: impl Into<String>) -> Self {
         self.evidence = Some(evidence.into().into());
         self
     }
 
-    /// What kind of observation it is, such as `Errors`.
+    /// What the observation is about, such as `Errors`; at most 40 characters.
     pub fn category(&self) -> &str {
         self.category.as_str()
     }

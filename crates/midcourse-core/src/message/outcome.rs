@@ -1,27 +1,29 @@
-//! Outcomes: what followed a delivery.
+//! Outcomes: whether a problem went away after the agent got a message about it.
 
 use serde::{Deserialize, Serialize};
 
-/// What followed a delivery.
+/// Whether a problem went away after the agent got a message about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeVerdict {
-    /// The pattern that the message was about was gone within a few calls.
+    /// Within five tool calls after the message, the detector stopped reporting the problem or
+    /// found no new evidence of it.
     Cleared,
-    /// The pattern was still there after a few calls.
+    /// Five tool calls after the message, the detector still reported the problem, with new
+    /// evidence.
     Ignored,
-    /// The run ended before it was clear whether the pattern was gone.
+    /// The run ended before it was clear whether the problem was gone.
     RunEnded,
 }
 
-/// The outcome of one delivery.
+/// Whether one message that was delivered to the agent helped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Sequence number of the delivery's record.
+    /// Position in the run (seq) of the record of the delivered message.
     pub delivery_seq: u64,
-    /// Whether the pattern was gone after the delivery.
+    /// Whether the problem that the message was about went away.
     pub verdict: OutcomeVerdict,
-    /// Number of tool calls from the delivery to the verdict, or of model responses if the pattern
-    /// shows in responses.
+    /// Number of tool calls from the message to the verdict. If the problem shows in the text of
+    /// model responses, such as a monologue, this counts model responses instead.
     pub after_calls: u64,
 }

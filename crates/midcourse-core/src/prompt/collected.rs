@@ -4,10 +4,10 @@ use crate::fault::Fault;
 use crate::message::{Assessment, Feedback, GuidanceDelivered, format_guidance};
 use crate::session::{Session, SessionEvent};
 
-/// Messages for the agent, and providers that failed.
+/// Messages that providers have for the agent, and providers that failed.
 ///
-/// Collecting messages changes nothing. A message counts as delivered once it is dispatched to the
-/// session, with [`Self::dispatch_to`] or one by one with [`Session::dispatch`].
+/// The session does not know yet that the messages were delivered. The caller tells the session
+/// with [`Self::dispatch_to`], or message by message with [`Session::dispatch`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collected<T> {
     /// The messages, in the order in which the agent gets them.
@@ -23,8 +23,9 @@ impl<T> Default for Collected<T> {
 }
 
 impl<T: Into<SessionEvent>> Collected<T> {
-    /// Counts all messages as delivered: triggers count from now on, and further messages about the
-    /// same causes have to wait.
+    /// Tells the session that all messages were delivered to the agent. From now on, the triggers
+    /// of their providers count calls and time anew, and further messages about the same problems
+    /// have to wait.
     pub fn dispatch_to(self, session: &mut Session) {
         for message in self.messages {
             session.dispatch(message);

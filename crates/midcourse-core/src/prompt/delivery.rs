@@ -1,31 +1,31 @@
-//! How many messages a prompt allows.
+//! How many messages the agent may get while it works on a prompt.
 
 use crate::ledger::LedgerPolicy;
 
-/// Limits on the messages of a run.
+/// Limits on the messages that the agent gets in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeliveryPolicy {
-    /// Which feedback is delivered if several providers have some.
+    /// Which feedback the agent gets if several providers have feedback after one tool call.
     pub feedback: FeedbackPolicy,
     /// How much guidance is delivered at one decision point.
     pub guidance: GuidanceSelection,
-    /// How many calls have to pass between two messages about the same cause.
+    /// How many tool calls have to pass between two messages about the same problem.
     pub ledger: LedgerPolicy,
     /// The maximum number of messages in one run; `None` for no limit.
     pub max_deliveries: Option<u64>,
-    /// The maximum number of characters in all messages of one run; once they are reached, no more
-    /// messages are delivered. `None` for no limit.
+    /// Once the messages of a run have this many characters together, no further message is
+    /// delivered. `None` for no limit.
     pub max_chars: Option<u64>,
 }
 
-/// Which feedback is delivered if several providers have some.
+/// Which feedback the agent gets if several providers have feedback after one tool call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FeedbackPolicy {
-    /// Only the feedback of the first provider that has some, in the order of the template. The
-    /// other providers are asked again after the next call.
+    /// The agent gets feedback from one provider only: the first that has any, in the order in
+    /// which they were added. The other providers are asked again after the next tool call.
     #[default]
     FirstMatch,
-    /// The feedback of all providers that have some.
+    /// The agent gets the feedback of all providers, but at most one message about each problem.
     AllMatching,
 }
 

@@ -1,5 +1,7 @@
-//! What a feedback provider sees: the run so far. Counts and history are those of the context's
-//! prompt, whichever prompt the session is on.
+//! The context that a feedback provider gets: the run so far.
+//!
+//! A run can switch between prompts. A context belongs to one prompt, and counts only the tool
+//! calls and the feedback on that prompt, even if the session is on another prompt.
 
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use crate::session::{ProviderId, Session, Slice, SliceItem};
 use crate::text::ProviderName;
 use crate::time::{Deadline, Timestamp};
 
-/// What a feedback provider sees. All methods take the same time in a long run as in a short one.
+/// What a feedback provider sees when it decides whether the agent needs feedback. No method gets
+/// slower as the run gets longer.
 #[derive(Clone, Copy)]
 pub struct FeedbackContext<'a> {
     session: &'a Session,
@@ -21,7 +24,8 @@ pub struct FeedbackContext<'a> {
 }
 
 impl<'a> FeedbackContext<'a> {
-    /// The context of a prompt in a session at a point in time.
+    /// A context for the feedback providers of `prompt`. The caller passes the current time as
+    /// `now`, because this crate reads no clock.
     pub const fn new(session: &'a Session, prompt: &'a Prompt, now: Timestamp) -> Self {
         Self { session, prompt, now, deadline: None }
     }
@@ -38,12 +42,12 @@ impl<'a> FeedbackContext<'a> {
         self.session
     }
 
-    /// The prompt to which all counts and history of this context are limited.
+    /// The prompt whose tool calls and feedback this context counts.
     pub const fn prompt(&self) -> &'a Prompt {
         self.prompt
     }
 
-    /// The time that counts as now, as the caller gave it.
+    /// The current time, as the caller passed it to `new`.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
@@ -53,7 +57,8 @@ impl<'a> FeedbackContext<'a> {
         self.session.trajectory()
     }
 
-    /// The deadline of this context, or else that of the session.
+    /// The deadline that `with_deadline` set, or else the deadline of the session; `None` if there
+    /// is neither.
     pub const fn deadline(&self) -> Option<Deadline> {
         match self.deadline {
             Some(deadline) => Some(deadline),
@@ -61,8 +66,8 @@ impl<'a> FeedbackContext<'a> {
         }
     }
 
-    /// Sequence number of the record that set the deadline; empty if the caller of this context set
-    /// it.
+    /// Sequence number of the record that set the deadline; empty if `with_deadline` set it, or if
+    /// there is no deadline.
     pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
         let is_own = self.deadline.is_some();
         if is_own { Vec::new() } else { self.session.deadline_evidence() }
@@ -73,7 +78,7 @@ impl<'a> FeedbackContext<'a> {
         self.prompt.resources()
     }
 
-    /// The filesystem, if it is among the prompt's resources.
+    /// The filesystem that was added to the prompt; `None` if there is none.
     pub fn filesystem(&self) -> Option<&'a dyn Filesystem> {
         let filesystem = self.resources().get_optional::<Arc<dyn Filesystem>>();
         filesystem.map(|filesystem| &**filesystem)
@@ -88,19 +93,22 @@ impl<'a> FeedbackContext<'a> {
         self.slice::<Feedback>().latest()
     }
 
-    /// The latest feedback of one provider, if it is among those that the session keeps.
+    /// The latest feedback of one provider on this prompt; `None` if there was none, or if it is so
+    /// old that the session has dropped it.
     pub fn last_feedback_of(&self, provider: &str) -> Option<&'a Feedback> {
         let name = ProviderName::of(provider);
         let mut latest_first = self.slice::<Feedback>().all().rev();
         latest_first.find(|feedback| feedback.provider_name() == name.as_str())
     }
 
-    /// When the agent last got feedback of a provider, however long ago; `None` if it never did.
+    /// When the agent last got feedback of a provider on this prompt; `None` if it never did. The
+    /// session keeps this time longer than the feedback itself.
     pub fn last_feedback_time_of(&self, provider: &str) -> Option<Timestamp> {
         self.last_delivery(ProviderId::of(provider)).map(|(at, _)| at)
     }
 
-    /// When the agent last got feedback of a provider, and after how many calls.
+    /// When the agent last got feedback of a provider on this prompt, and how many tool calls it
+    /// had made on the prompt by then.
     pub(crate) fn last_delivery(&self, provider: ProviderId) -> Option<(Timestamp, u64)> {
         self.session.last_feedback(provider, self.prompt.name())
     }
@@ -110,46 +118,49 @@ impl<'a> FeedbackContext<'a> {
         self.slice::<ToolInvoked>().total()
     }
 
-    /// Number of tool calls since the latest feedback of any provider.
+    /// Number of tool calls on this prompt since the latest feedback of any provider, or all tool
+    /// calls on it if there was no feedback.
     pub fn tool_calls_since_last_feedback(&self) -> u64 {
         let last = self.session.last_feedback_call(self.prompt.name());
         self.tool_call_count().saturating_sub(last)
     }
 
-    /// Number of tool calls since the latest feedback of one provider.
+    /// Number of tool calls on this prompt since the latest feedback of one provider, or all tool
+    /// calls on it if this provider gave no feedback.
     pub fn tool_calls_since_last_feedback_of(&self, provider: &str) -> u64 {
         let last = self.last_delivery(ProviderId::of(provider)).map_or(0, |(_, call)| call);
         self.tool_call_count().saturating_sub(last)
     }
 
-    /// The latest `n` tool calls, oldest first; fewer if the session keeps fewer.
+    /// The latest `n` tool calls on this prompt, oldest first; fewer if the session keeps fewer.
     pub fn recent_tool_calls(&self, n: usize) -> Vec<&'a ToolInvoked> {
         let mut calls: Vec<_> = self.slice::<ToolInvoked>().all().rev().take(n).collect();
         calls.reverse();
         calls
     }
 
-    /// The reason to attach to a message about a pattern: its cause, the number of the message, and
+    /// The argument for `Feedback::about` in the next message about this pattern: the cause (what
+    /// the message is about), the number of messages about this cause including this one, and the
     /// evidence.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
-    /// ones.
+    /// Whether a message about this cause may be delivered now. It has to wait if the run has made
+    /// too few tool calls so far, or too few since an earlier message.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }
 }
 
-/// Methods about feedback under the names that observers use.
+/// Methods for observers. The observer API calls feedback an assessment.
 impl<'a> FeedbackContext<'a> {
-    /// The latest assessment of any observer on this prompt; `None` if there was none.
+    /// The latest feedback of any provider or observer on this prompt; `None` if there was none.
     pub fn last_assessment(&self) -> Option<&'a Assessment> {
         self.slice::<Assessment>().latest()
     }
 
-    /// Number of tool calls since the latest assessment of any observer.
+    /// Number of tool calls on this prompt since the latest feedback of any provider or observer.
     pub fn tool_calls_since_last_assessment(&self) -> u64 {
         self.tool_calls_since_last_feedback()
     }

@@ -7,15 +7,17 @@ use crate::fault::ProviderError;
 use crate::message::Feedback;
 use crate::session::ProviderId;
 
-/// Delivers feedback after tool calls.
+/// Decides after tool calls whether the agent should get feedback, and writes the feedback.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
-/// returns an error or panics, it is skipped and reported, and the other providers still run.
+/// An implementation depends on the context alone: no clock, no disk, no state of its own. A replay
+/// of the run then gives the same feedback. If an implementation returns an error or panics, it is
+/// skipped and reported, and the other providers still run.
 pub trait FeedbackProvider: Send + Sync {
-    /// Name in the heading of its feedback and in records. It must be unique within a prompt.
+    /// Name of the provider in the heading of its feedback and in records. It must be unique among
+    /// the feedback providers of a prompt.
     fn name(&self) -> &str;
 
-    /// Whether there is something to report. Called only if the trigger is due.
+    /// Whether there is something to report. Called only if the provider's trigger is due.
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError>;
 
     /// Makes the feedback. Called only if [`Self::should_run`] returned true.
@@ -42,7 +44,7 @@ macro_rules! provide_through_a_pointer {
 
 provide_through_a_pointer!(Box, Arc);
 
-/// A feedback provider on a prompt, and when it is evaluated.
+/// A feedback provider of a prompt, with the trigger that says when the provider is evaluated.
 pub struct FeedbackProviderConfig {
     pub(crate) provider: Box<dyn FeedbackProvider>,
     pub(crate) id: ProviderId,
@@ -72,7 +74,7 @@ impl FeedbackProviderConfig {
         &self.trigger
     }
 
-    /// Whether the provider was added as an observer.
+    /// Whether the provider is an observer, added to the prompt with `with_observer`.
     pub const fn is_observer(&self) -> bool {
         self.is_observer
     }

@@ -1,4 +1,5 @@
-//! What classifiers and guidance providers see.
+//! The context that classifiers and guidance providers get: the run so far, and the decision point
+//! that the agent is at.
 
 use super::{Prompt, RenderedPrompt};
 use crate::analysis::{PendingToolCall, TrajectoryAnalysis, TrajectoryPattern};
@@ -19,7 +20,8 @@ pub struct GuidanceContext<'a> {
 }
 
 impl<'a> GuidanceContext<'a> {
-    /// The context of a prompt in a session at a decision point.
+    /// A context for the guidance providers of `prompt`. The caller passes the current time as
+    /// `now`, because this crate reads no clock.
     pub const fn new(
         session: &'a Session,
         prompt: &'a Prompt,
@@ -36,8 +38,8 @@ impl<'a> GuidanceContext<'a> {
         self
     }
 
-    /// Adds the whole text of the latest model response. Otherwise only its beginning, which the
-    /// session keeps, is available.
+    /// Adds the whole text of the latest model response. Without it, `last_response` returns only
+    /// the beginning of the response, because the session keeps no more.
     #[must_use]
     pub const fn with_last_response(mut self, response: &'a str) -> Self {
         self.last_response = Some(response);
@@ -49,12 +51,12 @@ impl<'a> GuidanceContext<'a> {
         self.session
     }
 
-    /// The prompt that the run is on.
+    /// The prompt whose guidance providers are evaluated.
     pub const fn prompt(&self) -> &'a Prompt {
         self.prompt
     }
 
-    /// The prompt as it was rendered, if the caller added it.
+    /// The rendered prompt; `None` if the caller did not add it with `with_rendered_prompt`.
     pub const fn rendered_prompt(&self) -> Option<&'a RenderedPrompt> {
         self.rendered_prompt
     }
@@ -69,8 +71,8 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory().pending_tool_calls()
     }
 
-    /// The text of the latest model response; its beginning only, unless the caller added the
-    /// whole.
+    /// The text that the caller added with `with_last_response`, or else the beginning of the
+    /// latest model response; `None` if there is no response yet.
     pub fn last_response(&self) -> Option<&'a str> {
         self.last_response.or_else(|| self.session.trajectory().last_response())
     }
@@ -80,29 +82,31 @@ impl<'a> GuidanceContext<'a> {
         self.point
     }
 
-    /// The time that counts as now, as the caller gave it.
+    /// The current time, as the caller passed it to `new`.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Number of turns so far.
+    /// Number of turns in the run so far, the current one included. A turn is a model response and
+    /// its tool results.
     pub const fn turn_count(&self) -> u64 {
         self.session.trajectory().turn_count()
     }
 
-    /// Number of tool calls so far.
+    /// Number of tool calls that have ended in the run so far, on any prompt.
     pub const fn tool_call_count(&self) -> u64 {
         self.session.trajectory().tool_call_count()
     }
 
-    /// The reason to attach to a message about a pattern: its cause, the number of the message, and
-    /// evidence.
+    /// The argument for `GuidanceInjection::about` in the next message about this pattern: the
+    /// cause (what the message is about), the number of messages about this cause including this
+    /// one, and the evidence.
     pub fn why(&self, pattern: &TrajectoryPattern) -> Why {
         self.session.why(pattern)
     }
 
-    /// Whether a message about a cause may be delivered now, or has to wait because of earlier
-    /// ones.
+    /// Whether a message about this cause may be delivered now. It has to wait if the run has made
+    /// too few tool calls so far, or too few since an earlier message.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }

@@ -10,25 +10,29 @@ use crate::message::{ClassificationResult, DecisionPoint, DecisionPoints, Guidan
 use crate::session::ProviderId;
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Delivers guidance at decision points.
+/// Decides at decision points whether the agent should get guidance, and writes the guidance.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. If it
-/// returns an error or panics, it is skipped and reported, and the other providers still run.
+/// An implementation depends on the context alone: no clock, no disk, no state of its own. A replay
+/// of the run then gives the same guidance. If an implementation returns an error or panics, it is
+/// skipped and reported, and the other providers still run.
 pub trait GuidanceProvider: Send + Sync {
-    /// Name in records and reports. It must be unique among the guidance providers of a prompt.
+    /// Name of the provider in records and reports. It must be unique among the guidance providers
+    /// of a prompt.
     fn name(&self) -> &str;
 
-    /// Category of its guidance: of each category, only the most important guidance is delivered.
+    /// Category of the provider's guidance. If several pieces of guidance of one category apply at
+    /// a decision point, the agent gets only one: the piece with the lowest priority number.
     fn category(&self) -> &str;
 
-    /// Whether guidance applies now. Cheap: it is called at every decision point.
+    /// Whether guidance applies now. This should be fast, because it is called at every decision
+    /// point.
     fn classify(
         &self,
         context: &GuidanceContext<'_>,
     ) -> Result<ClassificationResult, ProviderError>;
 
-    /// Makes the guidance. Called only if [`Self::classify`] found it relevant with enough
-    /// confidence.
+    /// Makes the guidance. Called only if [`Self::classify`] found that guidance applies, with
+    /// enough confidence.
     fn provide(&self, context: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError>;
 }
 
@@ -71,12 +75,13 @@ pub struct GuidanceLimits {
     pub cooldown_turns: u32,
     /// The maximum number of deliveries in one run; `None` for no limit.
     pub max_fires_per_session: Option<NonZeroU32>,
-    /// Lowest confidence of a classification with which the provider delivers.
+    /// The provider delivers only if its classifier is at least this confident.
     pub min_confidence: Confidence,
 }
 
 impl Default for GuidanceLimits {
-    /// Three deliveries per turn, at a confidence of at least one half.
+    /// Three deliveries per turn, at a confidence of at least one half, with no cooldown and no
+    /// limit per run.
     fn default() -> Self {
         Self {
             max_per_turn: NonZeroU32::MIN.saturating_add(2),
@@ -87,7 +92,7 @@ impl Default for GuidanceLimits {
     }
 }
 
-/// A guidance provider on a prompt: how often and at which decision points it may deliver.
+/// A guidance provider of a prompt, with how often and at which decision points it may deliver.
 ///
 /// ```
 /// use midcourse_core::{DecisionPoint, DiagnosticSignalProvider, GuidanceProviderConfig};
@@ -109,7 +114,7 @@ pub struct GuidanceProviderConfig {
 }
 
 impl GuidanceProviderConfig {
-    /// A provider with the default limits, at every decision point.
+    /// A provider that has the default limits and may deliver at every decision point.
     pub fn new(provider: impl GuidanceProvider + 'static) -> Self {
         Self {
             id: ProviderId::of(provider.name()),
@@ -119,7 +124,7 @@ impl GuidanceProviderConfig {
         }
     }
 
-    /// Sets the most deliveries in one turn; by default 3.
+    /// Sets the maximum number of deliveries in one turn; 3 by default. 0 is an error.
     pub fn with_max_per_turn(mut self, deliveries: u32) -> Result<Self, InvalidThreshold> {
         self.limits.max_per_turn = at_least_one(deliveries)?;
         Ok(self)
@@ -139,7 +144,8 @@ impl GuidanceProviderConfig {
         self
     }
 
-    /// Sets the most deliveries in one run; by default there is no limit.
+    /// Sets the maximum number of deliveries in one run; by default there is no limit. 0 is an
+    /// error.
     pub fn with_max_fires_per_session(mut self, deliveries: u32) -> Result<Self, InvalidThreshold> {
         self.limits.max_fires_per_session = Some(at_least_one(deliveries)?);
         Ok(self)
@@ -179,7 +185,8 @@ impl GuidanceProviderConfig {
         self.limits.min_confidence.value()
     }
 
-    /// Whether the limits on the number of deliveries allow another one now.
+    /// Whether the limits on the number of deliveries allow another delivery now. The limit on the
+    /// confidence is checked later, after the classifier has run.
     pub(crate) fn may_fire(&self, context: &GuidanceContext<'_>) -> bool {
         let GuidanceLimits { max_per_turn, cooldown_turns, max_fires_per_session, .. } =
             self.limits;

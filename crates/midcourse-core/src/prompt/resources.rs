@@ -3,7 +3,8 @@
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 
-/// Files as the run sees them. The core does no I/O; the caller implements this.
+/// Gives providers access to files. The program that uses this crate implements the trait, because
+/// the crate itself does no I/O.
 pub trait Filesystem: Send + Sync {
     /// Whether the file exists.
     fn exists(&self, path: &str) -> bool;
@@ -21,12 +22,12 @@ impl PromptResources {
         self.0.insert(TypeId::of::<T>(), Box::new(resource));
     }
 
-    /// The value of a type, if there is one.
+    /// The value of type `T`; `None` if the prompt has no such value.
     pub fn get_optional<T: Any>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>()).and_then(|resource| resource.downcast_ref())
     }
 
-    /// The value of a type; an error if there is none.
+    /// The value of type `T`; an error if the prompt has no such value.
     pub fn get<T: Any>(&self) -> Result<&T, MissingResource> {
         self.get_optional().ok_or(MissingResource { type_name: type_name::<T>() })
     }
@@ -42,6 +43,6 @@ impl std::fmt::Debug for PromptResources {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the prompt has no resource of type {type_name}; add one with `with_resource`")]
 pub struct MissingResource {
-    /// The type that was requested.
+    /// Name of the Rust type that was requested.
     pub type_name: &'static str,
 }

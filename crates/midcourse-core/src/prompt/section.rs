@@ -1,6 +1,7 @@
-//! Sections: minijinja templates, rendered in order.
+//! Sections: the parts of a prompt. Each section is a minijinja template.
 //!
-//! Sections that use guidance come last, so that guidance changes no byte before it.
+//! Sections that use guidance come last, so that the text before them, which the model API may have
+//! cached, is the same with and without guidance.
 
 use minijinja::value::{Serde, merge_maps};
 use minijinja::{AutoEscape, Environment, Error, Value, context};
@@ -10,14 +11,13 @@ use crate::message::{GuidanceInjection, format_guidance};
 /// Name of the template variable that contains the guidance.
 pub(super) const GUIDANCE: &str = "guidance";
 
-/// A prompt's sections.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     /// `None` until the first section is added. The engine's own prompt has no sections, and a hook
     /// process would spend a few per cent of its instructions on an environment it never uses.
     environment: Option<Environment<'static>>,
     keys: Vec<String>,
-    /// Index of the first section that uses guidance; every later one uses it too.
+    /// Index of the first section that uses guidance; every later section uses guidance too.
     first_guided: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Sections {
         } else {
             values.clone()
         };
-        // Merged last, so that a value named `guidance` cannot replace the guidance.
+        // The guidance is merged last, so that a value named `guidance` cannot replace it.
         let values = merge_maps([values, context! { guidance => contents }]);
         let mut rendered = RenderedPrompt::default();
         for (index, key) in self.keys.iter().enumerate() {
@@ -78,12 +78,13 @@ impl Sections {
 
 fn new_environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    // Prompts are plain text, even if the key of a section ends in `.html`.
+    // By default, minijinja escapes HTML in a section whose key ends in `.html`. Prompts are
+    // plain text.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment
 }
 
-/// A rendered prompt.
+/// The text of a prompt, with values and guidance filled in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenderedPrompt {
     text: String,
@@ -96,7 +97,7 @@ impl RenderedPrompt {
         &self.text
     }
 
-    /// The part before any guidance. It does not depend on the guidance.
+    /// The text of all sections that do not use guidance. It is the beginning of the whole text.
     pub fn fixed_part(&self) -> &str {
         self.text.get(..self.fixed).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! Prompt templates, and prompts: a template with values.
+//! Prompt templates (sections and providers), and prompts (a template with the values that its
+//! sections use).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::message::{GuidanceInjection, GuidanceKey, InvalidGuidance};
 /// Why a prompt cannot be built or rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPrompt {
-    /// The name of the prompt is invalid.
+    /// The namespace, key or name of the prompt is invalid.
     #[error(transparent)]
     Name(#[from] InvalidGuidance),
     /// A section is not a valid template.
@@ -33,16 +34,16 @@ pub enum InvalidPrompt {
     /// Two feedback providers, or two guidance providers, have the same name.
     #[error("duplicate provider name {0:?}; give each provider its own")]
     DuplicateProvider(String),
-    /// A section that does not use guidance follows one that does.
+    /// A section that does not use guidance follows a section that uses guidance.
     #[error(
         "section {0:?} does not use `guidance` but follows a section that does; move it up, so that \
          guidance comes last"
     )]
     BehindGuidance(String),
-    /// The values cannot be serialized.
+    /// The values for the sections cannot be serialized to JSON.
     #[error("invalid prompt values: {0}")]
     Values(serde_json::Error),
-    /// Rendering failed.
+    /// Minijinja could not render a section.
     #[error("cannot render the prompt: {0}")]
     Render(minijinja::Error),
 }
@@ -72,7 +73,8 @@ impl PromptTemplate {
         })
     }
 
-    /// Sets the name. A session counts calls and deliveries per prompt name.
+    /// Sets the name; `ns:key` by default. A session counts tool calls and feedback separately for
+    /// each prompt name.
     pub fn with_name(mut self, name: &str) -> Result<Self, InvalidPrompt> {
         self.name = GuidanceKey::try_from(name)?.as_str().into();
         Ok(self)
@@ -94,8 +96,8 @@ impl PromptTemplate {
 
     /// Adds a feedback provider. Providers are evaluated in the order in which they were added.
     ///
-    /// A second feedback provider with the same name is an error, because the time of the latest
-    /// feedback is kept by name.
+    /// A second feedback provider with the same name is an error, because a session keeps the time
+    /// of each provider's latest feedback under the provider's name.
     pub fn with_feedback_provider(
         mut self,
         provider: FeedbackProviderConfig,
@@ -107,9 +109,11 @@ impl PromptTemplate {
         Ok(self)
     }
 
-    /// Adds a guidance provider.
+    /// Adds a guidance provider, which is evaluated at every decision point that its configuration
+    /// allows.
     ///
-    /// A second guidance provider with the same name is an error, because limits are kept by name.
+    /// A second guidance provider with the same name is an error, because a session counts the
+    /// deliveries of each provider under the provider's name.
     pub fn with_guidance_provider(
         mut self,
         provider: GuidanceProviderConfig,
@@ -121,7 +125,7 @@ impl PromptTemplate {
         Ok(self)
     }
 
-    /// Adds built-in providers. It does not check for duplicate names, because theirs all differ.
+    /// Adds built-in providers. Their names are known to differ, so duplicates are not checked for.
     pub(crate) fn add_built_in(
         &mut self,
         feedback: impl IntoIterator<Item = FeedbackProviderConfig>,
@@ -138,7 +142,8 @@ impl PromptTemplate {
         self
     }
 
-    /// Makes a value available to the providers, which look it up by its type.
+    /// Makes a value available to the providers, which look it up by its type. A second value of
+    /// the same type replaces the first.
     #[must_use]
     pub fn with_resource<T: Any + Send + Sync>(mut self, resource: T) -> Self {
         self.resources.insert(resource);
@@ -162,7 +167,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt without values.
+    /// A prompt without values, for a template whose sections need none.
     pub fn new(template: impl Into<Arc<PromptTemplate>>) -> Self {
         Self::with_values(template.into(), minijinja::Value::UNDEFINED)
     }
@@ -181,14 +186,15 @@ impl Prompt {
         template: impl Into<Arc<PromptTemplate>>,
         values: &impl Serialize,
     ) -> Result<Self, InvalidPrompt> {
-        // JSON objects are ordered; a hash map would render in a different order each time.
+        // This reports values that cannot be serialized; minijinja would report them only when the
+        // prompt is rendered. Minijinja then sorts the keys, so a hash map always renders the same.
         let ordered = serde_json::to_value(values).map_err(InvalidPrompt::Values)?;
         let values = minijinja::Value::from(Serde(ordered));
         Ok(Self::with_values(template.into(), values))
     }
 
-    /// Renders the sections with this guidance. If no section uses guidance, it is appended at the
-    /// end.
+    /// Renders the sections with this guidance. If no section uses guidance, the guidance is added
+    /// after the last section.
     pub fn render(&self, guidance: &[GuidanceInjection]) -> Result<RenderedPrompt, InvalidPrompt> {
         self.template.sections.render(&self.values, guidance).map_err(InvalidPrompt::Render)
     }
@@ -203,7 +209,8 @@ impl Prompt {
         &self.template.key
     }
 
-    /// The name, by default `ns:key`.
+    /// The name under which a session counts the tool calls and feedback on this prompt; `ns:key`
+    /// by default.
     pub fn name(&self) -> &str {
         &self.name
     }

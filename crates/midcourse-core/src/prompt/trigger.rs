@@ -1,8 +1,8 @@
 //! When a feedback provider is due: after a number of calls, after a time, or when a file appears.
 //!
 //! Calls and time are counted from the latest feedback of the same provider on the same prompt. If
-//! they were counted from the latest feedback of any provider, the first of two providers with the
-//! same trigger would keep the second from running.
+//! they were counted from the latest feedback of any provider, then of two providers with the same
+//! trigger only the first would run: its feedback would restart the count for both.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,8 @@ use super::FeedbackContext;
 use crate::session::ProviderId;
 use crate::time::{InvalidSeconds, Seconds};
 
-/// When a provider is due: when at least one condition is met. Without conditions it is never due.
+/// The conditions under which a provider is due. One condition that is met is enough; without
+/// conditions, the provider is never due.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FeedbackTrigger {
     every_n_calls: Option<NonZeroU32>,
@@ -26,7 +27,8 @@ impl FeedbackTrigger {
         Self::default()
     }
 
-    /// Due after this many tool calls since the provider's latest feedback.
+    /// Due once the agent has made this many tool calls since the provider's latest feedback, or
+    /// since it began to work on the prompt. 0 is an error.
     pub fn every_n_calls(calls: u32) -> Result<Self, InvalidTrigger> {
         let calls = NonZeroU32::new(calls).ok_or(InvalidTrigger::ZeroCalls)?;
         Ok(Self { every_n_calls: Some(calls), ..Self::default() })
@@ -37,7 +39,8 @@ impl FeedbackTrigger {
         Ok(Self { every_n_seconds: Some(Seconds::try_from(seconds)?), ..Self::default() })
     }
 
-    /// Due once for each new file with this path, or with this name in any directory.
+    /// Due when a file with this path, or with this name in any folder, was created and the
+    /// provider has not delivered feedback since. An empty path is an error.
     pub fn on_file_created(path: &str) -> Result<Self, InvalidTrigger> {
         if path.is_empty() {
             return Err(InvalidTrigger::EmptyPath);
@@ -45,8 +48,8 @@ impl FeedbackTrigger {
         Ok(Self { on_file_created: Some(path.into()), ..Self::default() })
     }
 
-    /// Due if `self` or `other` is. If both have a condition of the same kind, such as a number of
-    /// calls, only that of `other` counts.
+    /// Due if `self` or `other` is due. If both have a condition of the same kind, such as a number
+    /// of calls, only the condition of `other` counts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! The identity of a run: its id, its parent's id, and the conversation it belongs to.
 //!
-//! Ids come from hosts and are stored unchanged. Any text is an id here, because refusing one would
-//! lose a record; code that puts an id into a path or a URL validates it first.
+//! Ids come from hosts and are stored unchanged. Any text is accepted as an id, because refusing an
+//! id would lose its record. Code that puts an id into a path or a URL validates the id first.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ macro_rules! id {
 }
 
 id! {
-    /// Identifies a run: the host's session id, or one made for the run.
+    /// Identifies a run: the host's session id or, if the host has none, an id made up for the run.
     RunId
 }
 
@@ -78,8 +78,8 @@ impl From<String> for RunIdentity {
 }
 
 impl RunIdentity {
-    /// A run that a user started. The caller chooses the id, because a unique one needs a clock or
-    /// random numbers.
+    /// A run that a user started. The caller chooses the id, because this crate has no clock and no
+    /// random numbers from which it could make a unique id.
     pub fn root(run_id: impl Into<RunId>) -> Self {
         Self {
             run_id: run_id.into(),

@@ -1,8 +1,10 @@
-//! Messages of the conversation, in the wire format of `clark-agent`.
+//! Messages of the conversation between user, model and tools, in the JSON format of `clark-agent`,
+//! a crate with an agent loop.
 //!
-//! Field names, tags and omitted fields are the same as in that crate, so that each side reads the
-//! other's files. One difference: a message without a timestamp is not given one, because the core
-//! reads no clock.
+//! Field names, tags and omitted fields are the same as in `clark-agent`, so that each project
+//! reads the other's files. One difference: if a message has no timestamp, this crate does not add
+//! one, because this crate reads no clock. In this file, "model API" is the service that runs the
+//! model.
 
 use std::borrow::Cow;
 
@@ -45,13 +47,13 @@ pub enum AgentMessage {
         /// When the message was made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timestamp: Option<Timestamp>,
-        /// Tokens of the response, if the model's provider reports them.
+        /// Tokens of the request and the response; `None` if the model API does not report them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// The result of a tool call, as the model sees it.
     ToolResult {
-        /// Id of the call that this is the result of.
+        /// Id of the tool call that returned this result.
         tool_call_id: CallId,
         /// Name of the tool that was called.
         tool_name: CompactString,
@@ -84,12 +86,12 @@ pub enum AgentMessage {
 }
 
 impl AgentMessage {
-    /// A text message of the user.
+    /// A message of the user that is only this text, without a timestamp.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { content: UserContent::Text(text.into()), timestamp: None }
     }
 
-    /// A text response of the model.
+    /// A complete response of the model that is only this text, without a timestamp.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant {
             content: AssistantContent::text(text),
@@ -101,19 +103,19 @@ impl AgentMessage {
     }
 }
 
-/// Tokens of one model request and its response, as the provider counts them.
+/// Tokens of one model request and its response, as the model API counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens sent.
+    /// Tokens sent to the model.
     #[serde(default)]
     pub input_tokens: i64,
-    /// Tokens received.
+    /// Tokens received from the model.
     #[serde(default)]
     pub output_tokens: i64,
-    /// Tokens written to the provider's prompt cache.
+    /// Tokens of the request that were written to the prompt cache of the model API.
     #[serde(default)]
     pub cache_creation_input_tokens: i64,
-    /// Tokens read from the provider's prompt cache.
+    /// Tokens of the request that were read from the prompt cache of the model API.
     #[serde(default)]
     pub cache_read_input_tokens: i64,
 }
@@ -128,11 +130,11 @@ pub enum StopReason {
     ToolUse,
     /// The response reached the limit on output tokens.
     MaxTokens,
-    /// The provider reported an error.
+    /// The model API reported an error.
     Error,
     /// The user or the host cancelled the request.
     Aborted,
-    /// A reason that is none of the above.
+    /// Any other reason, or an unknown one.
     Other,
 }
 
@@ -170,7 +172,7 @@ impl AssistantContent {
         Self { blocks: vec![AssistantBlock::Text(TextContent { text: text.into() })] }
     }
 
-    /// The visible text, without reasoning and tool calls.
+    /// The visible text, without reasoning and tool calls. Several parts are joined with newlines.
     pub fn plain_text(&self) -> Cow<'_, str> {
         joined(self.blocks.iter().filter_map(|block| match block {
             AssistantBlock::Text(text) => Some(text.text.as_str()),
@@ -190,11 +192,11 @@ impl AssistantContent {
 pub enum AssistantBlock {
     /// Visible text.
     Text(TextContent),
-    /// Reasoning that the prompt asked for, written as visible text.
+    /// Reasoning that the prompt asked for, which the model wrote as visible text.
     Thinking(TextContent),
-    /// Reasoning in the provider's own format.
+    /// Reasoning that the model API returned as plain text, separate from the visible text.
     Reasoning(TextContent),
-    /// Reasoning in the provider's own format, signed or encrypted.
+    /// Reasoning that the model API returned as structured data, which may be signed or encrypted.
     ReasoningDetails(ReasoningDetailsContent),
     /// A request of the model to call a tool.
     ToolCall(ToolCallBlock),
@@ -203,7 +205,7 @@ pub enum AssistantBlock {
 /// A tool call in a model response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallBlock {
-    /// Id that the result of the call refers to.
+    /// Id of the call. The result of the call has the same id.
     pub id: CallId,
     /// Name of the tool that the model calls.
     pub name: CompactString,
@@ -211,10 +213,10 @@ pub struct ToolCallBlock {
     pub arguments: Value,
 }
 
-/// Reasoning items, stored as the provider sent them.
+/// Reasoning of the model, stored unchanged as the model API sent it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReasoningDetailsContent {
-    /// Reasoning items in the provider's own format, in order.
+    /// The reasoning items in the format of the model API, in the order in which it sent them.
     pub details: Vec<Value>,
 }
 
@@ -246,7 +248,7 @@ pub struct TextContent {
 /// An image in a message, given by its URL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageContent {
-    /// A `data:` URL, or a URL that the provider can fetch.
+    /// A `data:` URL, or a URL that the model API can fetch.
     pub source: String,
     /// Media type, such as `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +261,7 @@ pub struct ImageContent {
 /// The result of a tool call, as the tool returned it to the host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The part that the model sees.
+    /// Text and images for the model.
     pub content: Vec<ToolResultBlock>,
     /// Whether the tool reported a failure.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -293,8 +295,8 @@ impl ToolResult {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// The result as one text, so that two results can be compared: all texts, and each image's
-    /// URL.
+    /// The result as one text, for comparing two results: the texts and the URLs of the images, in
+    /// order, joined with newlines.
     pub fn comparable_text(&self) -> Cow<'_, str> {
         joined(self.content.iter().map(|block| match block {
             ToolResultBlock::Text(text) => text.text.as_str(),

@@ -16,7 +16,7 @@ pub enum RunOutcome {
     Failed,
     /// The user or a signal ended the run.
     Aborted,
-    /// A limit of the host ended the run, such as turns, tokens or time.
+    /// The host ended the run because of a limit on turns, tokens or time.
     LimitReached,
     /// The host did not say how the run ended.
     Unknown,
@@ -39,7 +39,8 @@ impl RunOutcome {
 }
 
 impl RunOutcome {
-    /// The same outcome, with a host's word cut to the length of an excerpt for a checkpoint.
+    /// A copy of the outcome for a checkpoint. The host's word in `Other` is cut to 256 bytes, so
+    /// that a long word does not make the checkpoint large.
     pub(crate) fn bounded(&self) -> Self {
         match self {
             Self::Other(word) => Self::Other(Excerpt::of(word).as_str().to_owned()),

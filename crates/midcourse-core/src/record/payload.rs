@@ -1,7 +1,8 @@
 //! The payload of a record: what happened, by kind.
 //!
-//! Streaming deltas have no kind: each event is recorded once, in its final form. A reader that
-//! does not know a kind can still order and count its records.
+//! There is no kind for the pieces of a streamed response: a response is recorded once, when it is
+//! complete. A reader that does not know a kind can still order and count records of this kind,
+//! because run, seq and time are outside the payload.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ pub enum TrajectoryPayload {
     },
     /// A tool began to work on a call.
     ToolStarted {
-        /// Id of the call; its end has the same id.
+        /// Id of the call. The record of the call's end has the same id.
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
@@ -53,7 +54,7 @@ pub enum TrajectoryPayload {
     },
     /// A tool finished a call.
     ToolEnded {
-        /// Id of the call; its start has the same id.
+        /// Id of the call. The record of the call's start has the same id.
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
@@ -66,7 +67,7 @@ pub enum TrajectoryPayload {
     ProviderRequestPrepared {
         /// Number of the request in the run, from 0.
         iteration: usize,
-        /// Name of the model, if the host reports it.
+        /// Name of the model; `None` if the host does not report it.
         model_id: Option<String>,
         /// Length of the system prompt, in characters.
         system_prompt_chars: usize,
@@ -88,44 +89,46 @@ pub enum TrajectoryPayload {
         /// Number of messages after the change.
         after_count: usize,
     },
-    /// A plugin of the host limited the tools of a request.
+    /// A plugin of the host limited the tools that the model may call in a request.
     ToolGateApplied {
         /// Number of the request in the run, from 0.
         iteration: usize,
         /// Name of the plugin.
         plugin: String,
-        /// Names of the tools that remain; `None` means all.
+        /// Names of the tools that the plugin allows; `None` if it allows all tools.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         allow: Option<Vec<String>>,
     },
-    /// Together, the limits of several plugins left no tool, so the host followed only one plugin.
+    /// Several plugins of the host limited the tools, and no tool was allowed by all of them, so
+    /// the host followed only one plugin.
     ToolGateConflictResolved {
         /// Number of the request in the run, from 0.
         iteration: usize,
         /// Names of the plugins whose limits conflict.
         plugins: Vec<String>,
-        /// Name of the plugin that the host followed, if it is known.
+        /// Name of the plugin that the host followed; `None` if it is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chosen_plugin: Option<String>,
-        /// Names of the tools that remain.
+        /// Names of the tools that the model may call.
         allow: Vec<String>,
         /// Why the host chose that plugin.
         reason: String,
     },
-    /// A response was cut off, and the host repeated the request with a higher limit.
+    /// A response was cut off at the limit on output tokens, and the host repeated the request with
+    /// a higher limit.
     OutputTokensEscalation {
-        /// Number of the repetition, as the host counts.
+        /// How many times the host has repeated the request, as the host counts.
         attempt: u32,
         /// Limit on output tokens of the request that was cut off.
         prev_cap: u32,
         /// Limit on output tokens of the repeated request.
         new_cap: u32,
     },
-    /// Feedback was delivered to the agent, or would have been in shadow mode.
+    /// Feedback was delivered to the agent or, in shadow mode, only recorded.
     FeedbackDelivered {
-        /// What the provider reported, with its cause.
+        /// The feedback, with its provider, its parts and what it is about.
         feedback: Feedback,
-        /// The text of the feedback, as the host received it.
+        /// The rendered text of the feedback.
         text: String,
         /// Id of the call to whose result the feedback was attached; `None` if it is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,21 +137,22 @@ pub enum TrajectoryPayload {
         #[serde(default)]
         shadow: bool,
     },
-    /// Guidance was delivered to the agent, or would have been in shadow mode.
+    /// Guidance was delivered to the agent or, in shadow mode, only recorded.
     GuidanceDelivered {
-        /// The guidance, and the point in the run at which it was delivered.
+        /// The guidance, with its provider and its decision point.
         guidance: GuidanceDelivered,
         /// Whether the guidance was only recorded and not delivered (shadow mode).
         #[serde(default)]
         shadow: bool,
     },
-    /// What came of feedback or guidance that was delivered earlier.
+    /// midcourse decided whether feedback or guidance that it delivered earlier has helped.
     Outcome {
-        /// Position in the run (seq) of the record of that delivery.
+        /// Position in the run (seq) of the record of the delivered message.
         delivery_seq: u64,
-        /// Whether the problem that the delivery was about was gone afterwards.
+        /// Whether the problem that the message was about went away.
         verdict: OutcomeVerdict,
-        /// Tool calls between the delivery and the outcome.
+        /// Number of tool calls from the message to the verdict. If the problem shows in the text
+        /// of model responses, this counts model responses instead.
         after_calls: u64,
     },
     /// The run's deadline was set or removed.
@@ -159,10 +163,11 @@ pub enum TrajectoryPayload {
     },
     /// A configuration applies to the records after this one.
     ConfigApplied {
-        /// The configuration, or its digest or name.
+        /// The text of the configuration, or its digest or name.
         config: String,
-        /// The prompt that the run works on from here on. `None` means that a new launch begins:
-        /// its budgets count from here, and shadow deliveries before it are forgotten.
+        /// The prompt that the run works on from here on. `None` means that the agent was launched
+        /// anew, possibly to continue an earlier run: budgets count from here on, and messages that
+        /// earlier launches only recorded (shadow mode) are forgotten.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_name: Option<CompactString>,
     },
@@ -171,10 +176,11 @@ pub enum TrajectoryPayload {
         /// Path of the file, as the host reports it.
         path: String,
     },
-    /// The host reported the tokens of one model response that is not recorded as a message with
-    /// its usage, for example from a transcript or for a request outside the conversation.
+    /// The host reported the tokens of one model response. No recorded message contains these
+    /// tokens: they come from a transcript, or belong to a request outside the conversation, for
+    /// example a request for a title.
     UsageReported {
-        /// Tokens of that response alone.
+        /// Tokens of this one request and response.
         usage: Usage,
     },
     /// The host reported what the run has cost.
@@ -182,8 +188,8 @@ pub enum TrajectoryPayload {
         /// Cost of the whole run so far, not of one request.
         total_micro_usd: MicroUsd,
     },
-    /// A proxy sees the model requests of this run. It delivers messages from now on, and hooks do
-    /// not.
+    /// The model requests of this run go through midcourse's proxy. From now on, the proxy delivers
+    /// messages to the agent, and midcourse's hooks do not.
     ProxyAttached,
     /// The run was resumed after it had stopped.
     Resumed,
@@ -193,17 +199,17 @@ pub enum TrajectoryPayload {
         tool_call_id: CallId,
         /// Name of the tool.
         tool_name: CompactString,
-        /// The reason, if the host reports one.
+        /// Why the call was refused; `None` if the host gives no reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// The host replaced the conversation so far with a summary.
     ContextCompacted {
-        /// What caused the compaction, such as `auto` or `manual`.
+        /// The host's word for what caused the summary, such as `auto` or `manual`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<String>,
     },
-    /// Records are missing at this place.
+    /// Events were lost at this place of the run, because they could not be stored.
     Gap {
         /// Number of missing records.
         lost: u64,
@@ -294,7 +300,7 @@ impl TrajectoryPayload {
         }
     }
 
-    /// Id of the tool call that the payload is about, if it is about one.
+    /// Id of the tool call that was started, ended or refused; `None` for all other kinds.
     pub const fn call_id(&self) -> Option<&CallId> {
         match self {
             Self::ToolStarted { tool_call_id, .. }
@@ -304,8 +310,8 @@ impl TrajectoryPayload {
         }
     }
 
-    /// Whether the payload is something that midcourse decided, not something that the host
-    /// reported. A replay drops such records and decides again.
+    /// Whether the payload is a decision of midcourse (a message or an outcome) and not an event
+    /// that the host reported. A replay drops these records and makes the decisions again.
     pub const fn is_conclusion(&self) -> bool {
         matches!(
             self,

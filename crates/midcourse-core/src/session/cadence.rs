@@ -1,7 +1,8 @@
-//! Cadence: when each provider last delivered.
+//! Cadence: when each provider last delivered a message to the agent.
 //!
-//! Each provider is timed on its own: if all shared one time, the second of two providers with the
-//! same trigger would never be due. For feedback, the time is also kept per prompt.
+//! Each provider has its own time. If all providers shared one time, then of two providers with the
+//! same trigger only the first would ever be due: its message would restart the wait for both. For
+//! feedback, there is one time per provider and prompt.
 
 use std::collections::VecDeque;
 
@@ -11,31 +12,32 @@ use crate::digest::Digest;
 use crate::text::ProviderName;
 use crate::time::Timestamp;
 
-/// The maximum number of providers whose latest delivery is remembered; beyond that, the one that
-/// delivered longest ago is forgotten.
+/// The maximum number of entries that are kept for feedback (one per provider and prompt), and also
+/// for guidance (one per provider). Beyond that, the entry with the oldest delivery is dropped.
 const MAX_PROVIDERS: usize = 64;
 
 /// How often a guidance provider has delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
-    /// Number of deliveries in the run.
+    /// How many messages of the provider were delivered in the run.
     pub total: u64,
-    /// Number of the turn of the latest delivery.
+    /// Number of the turn in which the latest message was delivered, counted over the whole run.
     pub turn: u64,
-    /// Number of deliveries in that turn.
+    /// How many messages of the provider were delivered in this turn.
     pub in_turn: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
-    /// Provider, number of the prompt, and time and call number of the provider's latest delivery.
-    /// The most recent delivery is last.
+    /// The latest delivery of each provider on each prompt: the provider, the number of the prompt,
+    /// the time, and the number of tool calls on the prompt until then. The most recent is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
     /// One entry per provider, ordered by the latest delivery, the most recent last.
     guidance: VecDeque<(ProviderId, Fired)>,
 }
 
-/// Identifies a provider by a digest of its name, in the form that messages show.
+/// Identifies a provider by a digest of its name. Two names that look the same in messages, where
+/// unsafe characters are removed, have the same digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ProviderId(Digest);
@@ -54,7 +56,7 @@ impl Cadence {
         at: Timestamp,
         call: u64,
     ) {
-        // The host's clock may step back, but the time of the latest delivery does not.
+        // If the host's clock was set back, the time of the previous delivery is kept.
         let at = self.last_feedback(provider, prompt).map_or(at, |(before, _)| before.max(at));
         self.feedback.retain(|(known, of, ..)| (*known, *of) != (provider, prompt));
         if self.feedback.len() == MAX_PROVIDERS {
@@ -74,7 +76,8 @@ impl Cadence {
             .map(|(.., at, call)| (*at, *call))
     }
 
-    /// Number of calls on a prompt at the time when any provider last delivered on it.
+    /// How many tool calls the run had made on a prompt when any provider last delivered feedback
+    /// on it; 0 if none has.
     pub(super) fn last_feedback_call(&self, prompt: u8) -> u64 {
         let on_prompt = self.feedback.iter().filter(|(_, of, ..)| *of == prompt);
         on_prompt.map(|(.., call)| *call).max().unwrap_or(0)

@@ -2,8 +2,8 @@
 //!
 //! A hook is a new process for every event: it restores the checkpoint, applies one record and
 //! saves a new checkpoint. A checkpoint is only a cache: the session can always be computed from
-//! the records. A checkpoint of another version is refused with a typed error, and the caller folds
-//! the records again.
+//! the records ("folding" them). A checkpoint of another version is refused with an error, and the
+//! caller folds the records again.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,11 @@ use super::state::State;
 use crate::analysis::TrajectoryAnalysis;
 use crate::detect::{BuiltIn, SavedDetector};
 
-/// Version of the format. Every change of the format raises it.
+/// Version of the checkpoint format, stored as the first byte of a checkpoint. Every change of the
+/// format raises the version.
 pub const CHECKPOINT_VERSION: u8 = 5;
 
-/// A session saved as bytes.
+/// A session saved as bytes, which `Session::restore` reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Checkpoint(Vec<u8>);
@@ -75,7 +76,8 @@ impl Session {
             .map_err(|error| CheckpointError::Damaged(error.to_string()))
     }
 
-    /// Restores a checkpoint. Configuration and detectors remain those of this session.
+    /// Replaces the state of this session with the state in a checkpoint. The session keeps its own
+    /// configuration and its own list of detectors.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         match checkpoint.0.split_first() {
             Some((&CHECKPOINT_VERSION, rest)) => {
@@ -91,8 +93,8 @@ impl Session {
     }
 }
 
-/// Serializes all fields of a run's identity. The JSON form leaves out empty fields, which a format
-/// without field names, such as that of checkpoints, cannot do.
+/// Reads and writes the identity of a run with all its fields. `RunIdentity` itself leaves out
+/// empty fields, which works in JSON. A checkpoint has no field names, so none may be left out.
 pub(super) mod identity {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

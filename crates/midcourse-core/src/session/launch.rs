@@ -1,7 +1,8 @@
-//! What a new launch of a run changes: budgets count from the launch on, and earlier shadow
-//! deliveries are forgotten.
+//! What changes in a session when the agent is launched again to continue the run.
 //!
-//! A launch records a `config_applied` without a prompt name when its settings begin to apply.
+//! Budgets count from the latest launch on. Messages that an earlier launch only recorded and did
+//! not deliver (shadow mode) are forgotten. A `config_applied` record without a prompt name marks a
+//! launch.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::analysis::TrajectoryAnalysis;
 use crate::ledger::Ledger;
 use crate::money::MicroUsd;
 
-/// What earlier launches of a run used up.
+/// What the run had used up when the agent was last launched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UsageBefore {
     pub(crate) calls: u64,
@@ -32,8 +33,8 @@ impl State {
         }
     }
 
-    /// Forgets all deliveries. Some may have reached the agent before shadow mode began: that they
-    /// may be repeated is better than keeping a second ledger to tell the two apart.
+    /// Forgets all messages, also those that reached the agent before shadow mode began. The agent
+    /// may get these a second time; telling them apart would need a second ledger.
     fn forget_deliveries(&mut self) {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();

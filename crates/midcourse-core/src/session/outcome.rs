@@ -1,7 +1,8 @@
 //! Outcomes: whether the problem that a message was about went away.
 //!
-//! A problem has cleared if its pattern is gone within a few calls, or has no new evidence after
-//! these calls. Messages about a limit of the run, such as a deadline, have no outcome.
+//! The problem has cleared if its detector stops reporting it within five tool calls after the
+//! message, or if after five calls there is no evidence that is newer than the message. Messages
+//! about a limit of the run, such as a deadline, get no outcome, because no detector reports them.
 
 use std::collections::VecDeque;
 
@@ -13,11 +14,12 @@ use crate::digest::Digest;
 use crate::ledger::is_about_responses;
 use crate::message::{Outcome, OutcomeVerdict};
 
-/// Number of calls (or responses) after a delivery at which its outcome is decided.
+/// The outcome of a message is decided at the latest after this many tool calls, or after this many
+/// model responses if the problem shows in the text of responses.
 const CALLS_TO_DECIDE: u64 = 5;
 
-/// The maximum number of deliveries whose outcome is not decided yet; beyond that, the oldest gets
-/// no outcome.
+/// The maximum number of messages whose outcome is not decided yet; beyond that, the oldest message
+/// gets no outcome.
 const MAX_OPEN_OUTCOMES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,9 +28,9 @@ pub(super) struct Outcomes(VecDeque<Open>);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Open {
     cause: Digest,
-    /// Sequence number of the delivery's record.
+    /// Position in the run (seq) of the record of the delivered message.
     seq: u64,
-    /// Number of tool calls (or responses) of the run at the delivery.
+    /// Number of tool calls (or model responses) in the run when the message was delivered.
     count: u64,
     is_about_responses: bool,
 }

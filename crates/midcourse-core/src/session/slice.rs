@@ -1,4 +1,5 @@
-//! Slices: the recent items of one type in a session, and how many there were in the whole run.
+//! Slices: the recent items of one type (tool calls, feedback, guidance or patterns) on one prompt
+//! of a session, and how many there were in the whole run.
 
 use std::collections::VecDeque;
 
@@ -9,8 +10,9 @@ use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::time::Deadline;
 
-/// The maximum number of items of one type, other than tool calls, that are kept; the latest item
-/// of each prompt is kept in any case. Each kept item adds to the size of a checkpoint.
+/// The maximum number of items of one type, other than tool calls, that a session keeps. If the run
+/// has had more prompts than this, the latest item of each prompt is kept. The number is small,
+/// because a checkpoint contains every kept item.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.
@@ -88,7 +90,8 @@ impl<'a, T: SliceItem> Slice<'a, T> {
         self.all().next_back()
     }
 
-    /// Number of items in the whole run, kept or not.
+    /// Number of items on this prompt in the whole run, including those that the session has
+    /// dropped.
     pub fn total(&self) -> u64 {
         T::total(self.session, self.prompt)
     }
@@ -127,7 +130,7 @@ impl SliceItem for ToolInvoked {
     }
 }
 
-/// A session's assessments are all of its feedback, under the name that observers use.
+/// The observer API calls feedback an assessment, so this slice contains all feedback.
 impl SliceItem for Assessment {
     fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.feedback.of_prompt(prompt))

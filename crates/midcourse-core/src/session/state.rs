@@ -1,4 +1,5 @@
-//! The part of a session that is not the analysis or its detectors. A checkpoint saves it.
+//! The state of a session apart from the analysis and the detectors: prompts, delivered messages,
+//! patterns, deadline and created files. A checkpoint contains all of it.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -14,18 +15,18 @@ use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::record::{RunIdentity, TrajectoryRecord};
 use crate::time::{Deadline, Timestamp};
 
-/// The maximum number of prompts that a run tells apart; any further prompt counts as the last of
-/// these.
+/// The maximum number of prompts that a session tells apart. If a run has more prompts, the session
+/// counts the calls and messages on the further prompts as those of the 16th prompt.
 pub const MAX_PROMPTS: usize = 16;
 
 /// The maximum number of created files that are remembered; beyond that, the oldest is forgotten.
 pub const MAX_CREATED_FILES: usize = 16;
 
-/// The maximum number of providers per created file that are remembered as having delivered
-/// feedback since. Once there are this many, the file makes no other provider due.
+/// For each created file, the session remembers which providers have delivered feedback since, but
+/// at most this many. Once there are this many, the file triggers no more feedback.
 const MAX_ANNOUNCERS: usize = 32;
 
-/// How many bytes of the name of a file or prompt are kept.
+/// The maximum number of bytes that are kept of the path of a file or of the name of a prompt.
 const MAX_NAME_BYTES: usize = 256;
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,7 +49,8 @@ pub(super) struct State {
     pub(super) files: Vec<CreatedFile>,
     pub(super) delivery_totals: DeliveryTotals,
     pub(super) usage_before: UsageBefore,
-    /// Whether some deliveries since the launch were only recorded and did not reach the agent.
+    /// Whether some messages since the latest launch of the agent were only recorded and not
+    /// delivered (shadow mode).
     pub(super) has_shadow_deliveries: bool,
 }
 
@@ -59,10 +61,11 @@ pub(super) struct CreatedFile {
     pub(super) announced_by: Vec<ProviderId>,
 }
 
-/// How many messages a run has received. Shadow deliveries count until the next launch.
+/// How many messages a run has received. Messages that were only recorded (shadow mode) count too;
+/// if there are any, both totals restart at 0 when the agent is launched again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryTotals {
-    /// Number of messages.
+    /// Number of messages, feedback and guidance together.
     pub deliveries: u64,
     /// Length of all messages together, in characters.
     pub chars: u64,
@@ -96,7 +99,8 @@ impl State {
         known.and_then(|at| u8::try_from(at).ok())
     }
 
-    /// Sets the deadline. Setting the same deadline again does not change when it was first set.
+    /// Sets the deadline. Does nothing if the run already has this deadline, so that the record
+    /// that first set the deadline is remembered.
     pub(super) fn set_deadline(&mut self, at: Timestamp, record: &TrajectoryRecord) {
         if self.deadline.is_none_or(|(known, _)| known.at() != at) {
             self.deadline = Some((Deadline::new(at, record.at()), record.seq));
@@ -114,7 +118,7 @@ impl State {
         self.patterns.push(self.prompt, pattern);
     }
 
-    /// Sets the time, call index and prompt of feedback where its maker left them out.
+    /// Sets the time, call index and prompt of feedback if they are not set yet.
     pub(super) fn complete_feedback(&mut self, feedback: &mut Feedback, now: Timestamp) {
         let prompt = match feedback.prompt_name() {
             "" => self.prompt,
@@ -146,7 +150,7 @@ impl State {
     }
 
     pub(super) fn add_created_file(&mut self, path: &str) {
-        // Of a long path the end is kept: it distinguishes files better than the beginning.
+        // If the path is too long, its end is kept, because the end contains the file name.
         let start = path.ceil_char_boundary(path.len().saturating_sub(MAX_NAME_BYTES));
         let path = path.get(start..).unwrap_or_default();
         if self.files.iter().any(|known| known.path == path) {
