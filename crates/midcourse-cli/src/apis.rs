@@ -1,10 +1,11 @@
 //! Model APIs: parses requests and responses, and inserts text into requests.
 //!
-//! Each API is one file with private wire types. A request is parsed into items that borrow from
-//! the client's bytes, a response into a [`Reply`]. Parsing never reports an error: a body that
-//! cannot be parsed becomes `None`, and the proxy forwards it unchanged. Text is added only with
-//! [`insert`], which changes none of the client's bytes. Nothing here touches the store, the clock
-//! or the network; the caller, `proxy`, does.
+//! Each API is one file with private wire types. A request is parsed into items (messages, tool
+//! calls and tool results) that borrow from the client's bytes, a response into a [`Reply`].
+//! Parsing never reports an error: for a body that cannot be parsed it returns `None`, and the
+//! proxy forwards this body unchanged. Text is added only with [`insert`], which keeps all of the
+//! client's bytes. This module does not use the store, the clock or the network; its caller, the
+//! module `proxy`, does.
 
 mod anthropic;
 mod conversation;
@@ -67,8 +68,9 @@ impl Api {
         request.map(Request::with_unique_call_ids)
     }
 
-    /// Parses the body of a response, as far as it was received. An HTTP error status gives a reply
-    /// with an error; `None` if the body cannot be parsed.
+    /// Parses the body of a response. A stream that was cut off is parsed as far as it was
+    /// received. For an HTTP error status, returns a reply that contains the error. Returns `None`
+    /// if the body cannot be parsed.
     pub(crate) fn parse_response(self, status: u16, body: &[u8]) -> Option<Reply> {
         let is_stream = sse::is_stream(body);
         match (status, self) {

@@ -1,7 +1,8 @@
-//! Replays finished runs through the engine: what midcourse would have said, and when.
+//! Replays finished runs through the engine, to find out which messages midcourse would have
+//! delivered to the agent, and when.
 //!
 //! The engine gets the events one by one, as in a live run, and may deliver messages after each
-//! event. Nothing is stored. `backtest` and `eval` both use [`step_events`].
+//! event. Nothing is stored. The commands `backtest` and `eval` both use [`step_events`].
 
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use midcourse::{
 
 use crate::formats::events::ParsedRun;
 
-/// What the engine concluded after one event of a run, if it concluded anything.
+/// What the engine returned for one record of a run, such as patterns and messages. There is no
+/// `BacktestStep` for a record for which the engine returned nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BacktestStep {
-    /// Position of the event in its run, counted from 1.
+    /// Position in the run of the event that the record belongs to, counted from 1.
     pub(crate) event: usize,
-    /// Number of the run's tool calls that had ended by this event.
+    /// How many of the run's tool calls had ended when the engine had applied the record.
     pub(crate) call: u64,
+    /// Sequence number of the record.
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
     pub(crate) step: Step,
@@ -29,21 +32,20 @@ pub(crate) struct BacktestStep {
 pub(crate) struct BacktestDelivery<'a> {
     /// Position of the event after which the message would have been delivered, counted from 1.
     pub(crate) event: usize,
-    /// Number of the run's tool calls that had ended by this event.
+    /// How many of the run's tool calls had ended before the message.
     pub(crate) call: u64,
     pub(crate) at: Timestamp,
     pub(crate) delivery: &'a Delivery,
 }
 
 impl<'a> BacktestDelivery<'a> {
-    /// What the message is about, such as `doom_loop`. For a message without a cause, the name of
-    /// its provider.
+    /// The name of the problem or limit that the message is about, such as `doom_loop`. For a
+    /// message that has no such name, the name of the provider that wrote the message.
     pub(crate) fn cause_name(self) -> &'a str {
         self.delivery.why().map_or_else(|| self.delivery.provider(), |why| why.cause.kind())
     }
 }
 
-/// All deliveries in these steps, in order.
 pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = BacktestDelivery<'_>> {
     steps.iter().flat_map(|&BacktestStep { event, call, at, ref step, .. }| {
         let with_position = move |delivery| BacktestDelivery { event, call, at, delivery };
@@ -60,9 +62,10 @@ pub(crate) struct BacktestReport {
     /// Whether the agent solved its task, if the file says so.
     pub(crate) success: Option<bool>,
     pub(crate) events: usize,
-    /// Events that could not be parsed.
+    /// Number of events that were left out because they could not be parsed.
     pub(crate) skipped_events: usize,
-    /// Why parsing stopped before the end of the run's line; `None` if all of it was parsed.
+    /// Why parsing stopped before the end of the line that contains the run; `None` if the whole
+    /// line was parsed.
     pub(crate) parse_error: Option<String>,
     pub(crate) calls: u64,
     pub(crate) errors: u64,
@@ -80,14 +83,16 @@ impl BacktestReport {
         self.deliveries().next()
     }
 
-    /// Number of tool calls, and time, between the first delivery and the end of the run.
+    /// How many tool calls, and how much time, came between the first delivered message and the end
+    /// of the run; `None` if no message was delivered.
     pub(crate) fn after_first_delivery(&self) -> Option<(u64, Duration)> {
         let first = self.first_delivery()?;
         Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
     }
 }
 
-/// Replays a run. `engine` must be new, because an engine remembers the records it has seen.
+/// Replays a run. `engine` must be new, because an engine keeps the state of the run that it was
+/// used for.
 pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
         run;
@@ -113,9 +118,9 @@ pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
     }
 }
 
-/// Feeds a run to an engine, which must be new. Each item of `events` is an event's position in the
-/// run, counted from 1, and its payloads with their times. The engine may deliver messages after
-/// the last payload of each event.
+/// Passes the events of a run to an engine, which must be new. Each item of `events` is the
+/// position of an event in the run, counted from 1, and the payloads of the event's records with
+/// their times. The engine may deliver messages only after the last record of each event.
 pub(crate) fn step_events<P>(
     engine: &mut Engine,
     identity: &RunIdentity,
@@ -134,8 +139,8 @@ where
             let is_last = payloads.peek().is_none();
             let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
             let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
-            // The engine's own records come directly after the record that caused them, so the
-            // run's next record is numbered after those.
+            // The engine may add records to the run, for example that it delivered a message. These
+            // get the next sequence numbers, so the next payload is numbered after them.
             let next_seq = step.records.last().map_or(seq, |record| record.seq).saturating_add(1);
             if step != Step::default() {
                 let call = engine.trajectory().tool_call_count();

@@ -1,12 +1,11 @@
-//! Tool results that arrive as a list of content blocks.
+//! Converts tool results that arrive as a JSON list of content blocks, such as texts and images.
 //!
-//! Model APIs and hosts use the same block format, so `apis` and `hosts` share this conversion. The
-//! conversion never fails: a block of an unknown type is kept as its JSON text.
+//! Model APIs and hosts (coding agents) use the same block format, so modules `apis` and `hosts`
+//! share this conversion. It never fails: a block of an unknown type is kept as its JSON text.
 
 use midcourse::{ImageContent, TextContent, ToolResult, ToolResultBlock as Block};
 use serde_json::Value;
 
-/// Converts content blocks to a tool result. Blocks other than text and images become JSON text.
 pub(crate) fn result_from_blocks(blocks: Vec<Value>) -> ToolResult {
     ToolResult { content: blocks.into_iter().map(block).collect(), ..ToolResult::default() }
 }

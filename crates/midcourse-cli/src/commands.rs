@@ -120,8 +120,8 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub(crate) fn run() -> ExitCode {
-    // `hook` is parsed separately, before the other commands: an invalid command line must not exit
-    // with code 2, because this exit code of a hook blocks the agent.
+    // `midcourse hook` has a parser of its own. `Cli::parse` would exit with code 2 if the command
+    // line is invalid, and a hook that exits with code 2 blocks the agent.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "hook") {
         return hook::run(words.collect());
@@ -142,7 +142,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),
-        // `hook` was handled above. The variant exists so that `midcourse help` lists it.
+        // Never reached: `midcourse hook` was handled above. The variant exists only so that
+        // `midcourse help` lists the command.
         Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
@@ -165,14 +166,16 @@ const fn success_if(is_success: bool) -> ExitCode {
     if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether writing failed because the reader closed the pipe, as `head` does.
+/// Whether the error is that the program which reads our output has closed the pipe, as `head` does
+/// once it has enough lines.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Prints an error with its causes and, for errors of the store, a hint.
+/// Prints an error with the errors that caused it. An error of the store also gets a hint that says
+/// what to do.
 fn print_error(error: &anyhow::Error) {
     warn(&format!("{error:#}"));
     if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {

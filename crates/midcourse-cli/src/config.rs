@@ -1,10 +1,11 @@
-//! The configuration file, `midcourse.toml`: how runs are analysed, properties of tools, budgets,
-//! which providers are enabled and how many messages they may send.
+//! The configuration file, `midcourse.toml`. It sets how runs are analysed, properties of tools,
+//! budgets, which providers (writers of messages to the agent) are enabled, and how many messages
+//! they may send.
 //!
-//! Keys that a file does not set keep their shipped values. A wrong key or value is an error that
+//! Keys that a file does not set keep their default values. A wrong key or value is an error that
 //! shows its position and what is allowed there; nothing is ignored silently.
-//! `docs/configuration.md` describes every key, and a test compares it with this code. `find`
-//! determines which files apply to a run, for [`crate::run_settings`].
+//! `docs/configuration.md` describes every key, and a test compares that page with this code.
+//! [`crate::run_settings`] calls `find` to determine which files apply to a run.
 
 mod error;
 mod file;
@@ -40,20 +41,22 @@ pub(crate) use trust::{Approval, Trusted};
 pub(crate) struct Config {
     pub(crate) mode: Mode,
     pub(crate) budget: Budget,
-    /// The time that a run has, from its start.
+    /// How much time a run has, counted from its start; `None` if there is no deadline.
     pub(crate) deadline: Option<Duration>,
     pub(crate) analysis: TrajectoryAnalysisConfig,
     pub(crate) messages: MessageLimits,
     pub(crate) providers: ProviderSettings,
 }
 
-/// Limits on messages. Where a limit is `None`, the limit of the host (such as Claude Code)
-/// applies.
+/// Limits on messages to the agent, as far as the configuration sets them. If a limit is `None`,
+/// the default for the host (such as Claude Code) applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MessageLimits {
-    /// Minimum number of tool calls between the first and the second message about one cause.
+    /// Minimum number of tool calls between the first and the second message about the same
+    /// problem. Each later wait is twice as long.
     pub(crate) cooldown_calls: Option<NonZeroU32>,
-    /// Maximum number of guidance messages at one decision point.
+    /// Maximum number of guidance messages at one decision point (a moment at which the agent can
+    /// get messages).
     pub(crate) max_per_decision: Option<NonZeroU32>,
     /// Maximum number of messages in one run.
     pub(crate) max_deliveries: Option<NonZeroU32>,
@@ -62,7 +65,7 @@ pub(crate) struct MessageLimits {
 }
 
 impl MessageLimits {
-    /// The host's policy, in which the limits that are set here replace the host's.
+    /// Returns the limits for a run: those that the configuration sets, and `host`'s for the rest.
     fn over(self, host: DeliveryPolicy) -> DeliveryPolicy {
         let Self { cooldown_calls, max_per_decision, max_deliveries, max_chars } = self;
         let DeliveryPolicy { feedback, mut guidance, mut ledger, .. } = host;
@@ -99,20 +102,22 @@ impl Config {
         wire::read(text).map_err(|error| InvalidConfig::new(text, &error))
     }
 
-    /// An engine with this configuration and without a host's limits.
+    /// Creates an engine with this configuration, for a run that has no host with limits of its
+    /// own. Message limits that the configuration does not set have their default values.
     pub(crate) fn engine(&self) -> Engine {
         self.engine_for(DeliveryPolicy::default())
     }
 
-    /// An engine with this configuration. `host` has the limits of the agent's host; those that the
-    /// configuration sets take precedence.
+    /// Creates an engine with this configuration. `host` contains the message limits for the
+    /// agent's host. A limit that the configuration sets takes precedence over the host's.
     pub(crate) fn engine_for(&self, host: DeliveryPolicy) -> Engine {
         let messages = MessageSettings {
             providers: self.providers.clone(),
             delivery: self.messages.over(host),
         };
         let mut analysis = self.analysis.clone();
-        // The drift provider works only if drift is detected, so enable the detection with it.
+        // The provider `drift_detector` writes messages about drift (work in other folders than at
+        // the start). The analysis detects drift only if `watch_drift` is set, so set it here.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
         let prompt = Prompt::new(messages.template(self.budget));
         Engine::new(prompt, analysis).with_mode(self.mode)

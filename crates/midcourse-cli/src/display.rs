@@ -40,11 +40,12 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// Escapes every character that could control the terminal or reorder text on it. Newlines and tabs
-/// are kept.
+/// Escapes control characters, which could send commands to the terminal, and characters that
+/// change the writing direction. Newlines and tabs are kept.
 pub(crate) fn escape_control_chars(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    // These characters change the writing direction, which can make a text look like another one.
+    // These characters change the writing direction, so a terminal may show the text in another
+    // order than it is stored and hide what a command really does.
     let is_bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     if !text.contains(|c| is_control(c) || is_bidi(c)) {
         return Cow::Borrowed(text);
@@ -77,7 +78,8 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     line
 }
 
-/// Describes a record for the terminal: a label of at most nine characters, and a text.
+/// Describes a record for the terminal. Returns a label of at most nine characters, and a text of
+/// any length whose control characters are not escaped yet.
 pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {
@@ -180,7 +182,8 @@ fn describe_message(message: &AgentMessage) -> (&'static str, String) {
     }
 }
 
-/// Formats a record as one line: seq, time since `started`, label, and text cut at `max_chars`.
+/// Formats a record as one line: its sequence number, the time since `started`, a label, and a text
+/// of at most `max_chars` characters.
 pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: usize) -> String {
     let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.conflicts.len());
     let record = stored.into_record();

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Parses a duration above zero and up to 365 days; `None` for anything else.
+/// Parses a duration that is longer than zero and at most 365 days; `None` for any other text.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     parse_age(text).filter(|duration| !duration.is_zero() && *duration <= MAX_DURATION)
 }
 
-/// Parses a duration of any length, zero included. A day has 24 hours.
+/// Parses a duration of any length, including zero; `None` if the text is not a duration or is
+/// negative. A day counts as 24 hours.
 pub(crate) fn parse_age(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     let duration = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;

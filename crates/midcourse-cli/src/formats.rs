@@ -1,6 +1,6 @@
-//! File formats of runs, parsed into events: one file per format.
+//! Parsers for the text formats in which midcourse reads runs: one module per format.
 //!
-//! A format does not depend on hosts, stores or configuration.
+//! The parsers do not use the modules for hosts and configuration, and they do not open the store.
 
 pub(crate) mod events;
 pub(crate) mod records;

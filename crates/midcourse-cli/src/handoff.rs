@@ -1,25 +1,29 @@
-//! Hands delivery over from hooks to the proxy. If hooks and a proxy observe the same run, both
-//! record it, but only the proxy delivers: its messages are in one request only, while hosts keep
-//! hook messages for the rest of the session.
+//! Decides whether a hook or the proxy delivers messages to the agent. If hooks and a proxy observe
+//! the same run, both record it, but only the proxy delivers messages. A message from the proxy is
+//! part of one model request only, while the host repeats a message from a hook in every request
+//! for the rest of the session.
 //!
-//! Hooks hand over only runs whose requests the proxy actually sees; an agent that bypasses the
-//! proxy still gets messages from its hooks. Before the first model request this is unknown, so
-//! hooks rely on the settings of the launch.
+//! A hook leaves the messages to the proxy only if the run's model requests really go through the
+//! proxy. An agent that bypasses the proxy still gets messages from its hooks. At the start of a
+//! session and at a new prompt there may not have been a request yet, so the hook then relies on
+//! the settings with which `midcourse run` started the agent.
 
 use midcourse::{AgentMessage, DataDir, DecisionPoint, Event, Store, TrajectoryPayload};
 
-/// The kind and key of the event by which the proxy records that a run's requests go through it.
+/// The payload kind and the key of the event that the proxy stores in a run when it gets model
+/// requests of this run.
 pub(crate) const PROXY_ATTACHED: (&str, &str) = ("proxy_attached", "run");
 
-/// Start of the access token, which is the first path segment of a proxy's URLs.
+/// Every access token of a proxy starts with this text. The token is the first path segment of the
+/// proxy's URLs.
 pub(crate) const PATH_PREFIX: &str = "midcourse-";
 
-/// The environment variable in which a hook looks for the proxy's URL. It is Claude Code's, because
-/// only Claude Code can have hooks and a proxy at once.
+/// The environment variable in which a hook looks for the proxy's URL. Claude Code reads the
+/// address of its model API from this variable. No other host can have hooks and a proxy at once.
 const ADDRESS_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
-/// Whether the proxy, and not the hook, delivers messages about these events. `is_expected` is true
-/// if the agent was started with a proxy that delivers.
+/// Whether the proxy, and not the hook that reports `events`, delivers the messages. `is_expected`
+/// is true if `midcourse run` started the agent with a proxy that is meant to deliver messages.
 pub(crate) fn is_handed_over(
     data_dir: Option<&DataDir>,
     is_expected: bool,
@@ -29,8 +33,8 @@ pub(crate) fn is_handed_over(
     if is_expected && points.next() == Some(DecisionPoint::PreRender) {
         return true;
     }
-    // A project can set this variable to anything, so it only saves opening the store; the proxy's
-    // own event in the store decides.
+    // Without a proxy's URL in the variable, the store need not be opened. With one, the event that
+    // the proxy stored in the run decides, because a project can set the variable to anything.
     let address = std::env::var(ADDRESS_VARIABLE).unwrap_or_default();
     let (Some(data_dir), Some(first), true) =
         (data_dir, events.first(), address.contains(PATH_PREFIX))
@@ -42,8 +46,8 @@ pub(crate) fn is_handed_over(
     store.is_some_and(|store| store.has_fact(first.run.run_id.as_str(), kind, key).unwrap_or(false))
 }
 
-/// Changes a hook's events so that no message is delivered after them. Removes assistant messages
-/// and starts of turns, because the proxy reports these itself.
+/// Changes a hook's events so that the engine records them and delivers no message. Also removes
+/// assistant messages and starts of turns, because the proxy records these itself.
 pub(crate) fn record_only(events: &mut Vec<Event>) {
     events.retain(|event| match &event.payload {
         TrajectoryPayload::MessageAppended { message } => {

@@ -1,10 +1,10 @@
-//! Hosts: coding agents with hooks. One module per host contains everything specific to it:
-//! decoding payloads, encoding replies, adding hooks to its command line, and reading its
-//! transcript.
+//! Hosts: coding agents that run a command (a hook) at each step and read its reply. One module per
+//! host contains everything specific to the host: decoding the payloads of its hooks, encoding
+//! replies, adding hooks to its command line, and reading its transcript.
 //!
-//! Decoding never fails: a payload that cannot be read becomes an `Unread` event. Encoding is
-//! strict, because hosts drop replies with an unexpected form. Nothing here touches the store or
-//! the clock; `midcourse hook` and `midcourse run` do.
+//! Decoding never fails: a payload that cannot be decoded becomes an `Unread` event. Replies must
+//! have exactly the host's format, because hosts ignore other replies. This module does not use the
+//! store or the clock; its callers, `midcourse hook` and `midcourse run`, do.
 
 mod claude_code;
 mod codex;
@@ -25,8 +25,8 @@ use midcourse::{
 
 pub(crate) use reply::ReplyEvent;
 
-/// Maximum number of messages in one run. It is low because hosts keep hook messages and send them
-/// with every later request.
+/// Maximum number of messages in one run. The limit is low because a host repeats the messages from
+/// hooks in every later model request, which costs tokens.
 const MAX_DELIVERIES: u64 = 40;
 
 /// Maximum number of characters in all messages of one run.
@@ -36,7 +36,7 @@ const MAX_CHARS: u64 = 12_000;
 pub(crate) enum Host {
     ClaudeCode,
     Codex,
-    /// The agent of `midcourse demo`, which uses the same hooks as Claude Code.
+    /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
     Demo,
 }
 
@@ -45,20 +45,22 @@ pub(crate) enum Host {
 pub(crate) struct Decoded {
     /// The events, in order. Empty if the payload contains nothing to record.
     pub(crate) events: Vec<Event>,
-    /// The hook event to name in the reply. `None` if the host accepts no message in this reply.
+    /// The host's name for the hook event, such as `SessionStart`, which the reply must contain.
+    /// `None` if the host accepts no message in the reply to this event.
     pub(crate) reply_event: Option<ReplyEvent>,
-    /// The path of the host's transcript, if it may contain something that the payload lacks.
+    /// The path of the host's transcript; `None` if the transcript need not be read for this
+    /// payload.
     pub(crate) transcript: Option<PathBuf>,
     /// The agent's working directory.
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// A host's command line with midcourse's hooks in it.
+/// The arguments for starting a host with midcourse's hooks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookedArguments {
     pub(crate) arguments: Vec<OsString>,
-    /// Files that the arguments refer to, each as path and content. The caller writes them into the
-    /// folder that it passed to `install_hooks`.
+    /// Files that the arguments refer to, each as path and content. The caller of `install_hooks`
+    /// must write these files into the folder that it passed to `install_hooks`.
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
@@ -113,7 +115,7 @@ impl Host {
         }
     }
 
-    /// Decodes the payload of a hook. `at` is the time at which it was received.
+    /// Decodes the payload of a hook. `at` is the time at which the payload was received.
     pub(crate) fn decode(self, bytes: &[u8], at: Timestamp) -> Decoded {
         match self {
             Self::ClaudeCode | Self::Demo => claude_code::decode(self, bytes, at),
@@ -121,13 +123,14 @@ impl Host {
         }
     }
 
-    /// Whether the transcript has to be read. It is needed to count tokens, and always for Codex,
-    /// whose hooks do not report how every call ended.
+    /// Whether the host's transcript has to be read. Every host reports token counts only there.
+    /// Codex also reports only there how some tool calls ended, so its transcript is always read.
     pub(crate) const fn needs_transcript(self, counts_tokens: bool) -> bool {
         counts_tokens || matches!(self, Self::Codex)
     }
 
-    /// Adds the events that only the transcript reports. `tail` is the end of the transcript.
+    /// Adds to `decoded` the events that only the transcript contains. `tail` is the end of the
+    /// transcript.
     #[must_use]
     pub(crate) fn add_transcript(
         self,
@@ -141,8 +144,8 @@ impl Host {
         }
     }
 
-    /// Encodes the reply with the messages for the agent. Empty if there are no messages, or if the
-    /// host accepts none at this hook event.
+    /// Encodes the reply with the messages for the agent. The reply is empty if there are no
+    /// messages, or if the host accepts none in the reply to this hook event.
     pub(crate) fn encode<'a>(
         self,
         deliveries: impl IntoIterator<Item = &'a Delivery>,
@@ -156,8 +159,8 @@ impl Host {
         }
     }
 
-    /// The limits on messages. They are low because all hosts keep messages for the rest of the
-    /// session and send them with every later request.
+    /// The limits on messages from hooks. They are low because every host repeats these messages in
+    /// each later model request of the session, which costs tokens.
     pub(crate) fn delivery_policy(self) -> DeliveryPolicy {
         DeliveryPolicy {
             guidance: GuidanceSelection { max_per_decision: 1 },
@@ -167,8 +170,8 @@ impl Host {
         }
     }
 
-    /// Adds hooks that run `hook_command` to the host's arguments. The caller must write the
-    /// returned files into `folder`.
+    /// Changes the host's arguments so that its hooks run `hook_command`. The caller must write the
+    /// returned files into `folder` before it starts the host.
     pub(crate) fn install_hooks(
         self,
         program: &OsStr,
@@ -195,8 +198,9 @@ impl Host {
         }
     }
 
-    /// Creates an event. Hooks may be installed twice and then report everything twice, so an event
-    /// without a key is dropped if it equals the one before it.
+    /// Creates an event. If hooks are installed twice, they report every event twice. The store
+    /// recognises the second report of an event that has a key, such as a call id. An event without
+    /// a key is dropped if it equals the event directly before it.
     fn event(
         self,
         channel: Channel,
@@ -208,8 +212,9 @@ impl Host {
         if event.fact.is_some() { event } else { event.deduped() }
     }
 
-    /// Stores a payload that cannot be decoded as it is, as an `Unread` event. It belongs to the
-    /// run of its session, if the session id can be found.
+    /// Returns an `Unread` event with the bytes of a payload that cannot be decoded. If the session
+    /// id can be found in these bytes, the event belongs to the run of that session; otherwise to a
+    /// run for all such payloads of the host.
     fn unread(self, bytes: &[u8], at: Timestamp) -> Decoded {
         let run = session_id_in(bytes).map_or_else(
             || RunIdentity::root(format!("{}.unread", self.name())),
@@ -226,15 +231,16 @@ impl Decoded {
         Self { events: Vec::new(), reply_event: None, transcript: None, cwd: None }
     }
 
-    /// The result for a payload with one event. `reply` is `None` if the host ignores the hook's
-    /// reply, so that no message can be delivered.
+    /// The result of decoding a payload that contains one event. `reply` is `None` if the host
+    /// ignores the reply to this event, so that no message can be delivered.
     fn one(mut event: Event, reply: Option<(ReplyEvent, DecisionPoint)>) -> Self {
         let (reply_event, decision_point) = reply.unzip();
         event.decision_point = decision_point;
         Self { events: vec![event], reply_event, ..Self::nothing() }
     }
 
-    /// The id of the run that got the payload as an `Unread` event; `None` if it was decoded.
+    /// If the payload could not be decoded, the id of the run in which it is kept as an `Unread`
+    /// event; otherwise `None`.
     pub(crate) fn unread_run(&self) -> Option<&str> {
         self.events.iter().find_map(|event| {
             let is_unread = matches!(event.payload, TrajectoryPayload::Unread { .. });
@@ -243,7 +249,8 @@ impl Decoded {
     }
 }
 
-/// The run of a session, or the child run of a subagent in the session.
+/// The run that belongs to a host's session or, with a subagent's id, the child run of that
+/// subagent.
 pub(crate) fn session_run(session: &str, subagent: Option<&str>) -> RunIdentity {
     let session_run = RunIdentity::root(session);
     match subagent.filter(|subagent| !subagent.is_empty()) {

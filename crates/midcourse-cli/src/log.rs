@@ -1,8 +1,9 @@
-//! The log file of hooks and proxies, `hook.log`: one line per problem. Nobody reads the standard
-//! error of these processes.
+//! The log file of hooks and proxies, `hook.log`, with one line per problem. These processes need a
+//! log file because users do not see their standard error.
 //!
 //! The log is in the data directory, or in the user's cache folder if the data directory is not
-//! writable. At 1 MiB it is renamed to `hook.log.old`, replacing the previous one.
+//! writable. A log longer than 1 MiB is renamed to `hook.log.old`, which replaces an older file of
+//! that name.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -25,15 +26,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The log of a data directory. Each line contains `writer`, such as `proxy` or the name of the
-    /// host.
+    /// The log of a data directory; without one, the log in the user's cache folder. Each line
+    /// names the `writer`, such as `proxy` or the host whose hook writes the line.
     pub(crate) fn new(data_dir: Option<&DataDir>, writer: &str) -> Self {
         let main = data_dir.map(DataDir::log_file);
         let cache = dirs::cache_dir().map(|folder| folder.join("midcourse").join("hook.log"));
         Self { files: main.into_iter().chain(cache).collect(), writer: writer.to_owned() }
     }
 
-    /// The log file, if it was written to within the last `time`.
+    /// The path of the log file, if any process wrote to the file within the last `time`.
     pub(crate) fn written_within(&self, time: Duration) -> Option<&Path> {
         let is_recent = |file: &&PathBuf| {
             let modified = file.metadata().and_then(|found| found.modified());
@@ -42,8 +43,8 @@ impl Log {
         self.files.iter().find(is_recent).map(PathBuf::as_path)
     }
 
-    /// Writes a line to the first file that can be written. Errors are ignored: there is nowhere to
-    /// report them.
+    /// Writes a line to the first of `files` that can be written. If none can be written, the line
+    /// is lost: there is nowhere to report the error.
     pub(crate) fn write(&self, message: &str) {
         let at = i64::try_from(now().unix_ms()).ok();
         let at = at.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
@@ -62,7 +63,7 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
         builder.create(folder)?;
     }
     if file.metadata().is_ok_and(|found| found.len() > MAX_LOG_LEN) {
-        // Fails if another process has just renamed the file; then there is nothing left to do.
+        // Ignore an error: another process may have just renamed the file.
         let _ = fs::rename(file, file.with_extension("log.old"));
     }
     let mut options = OpenOptions::new();

@@ -1,10 +1,11 @@
 //! `midcourse proxy`: a local HTTP proxy between an agent and its model API.
 //!
 //! The proxy is one process with two parts. The network side (`server`, `upstream`,
-//! `response_copy`) is async, forwards all traffic and knows nothing about trajectories. The
-//! recorder (`worker`, `store_writer`, `proxied_runs`) is one thread that knows nothing about the
-//! network: it gets model requests and responses, and replies with text to insert. The network side
-//! waits for this reply only a few milliseconds.
+//! `response_copy`) is async, forwards all traffic and does not know what a run is. The recorder
+//! (`worker`, `store_writer`, `proxied_runs`) is one thread that does not use the network. It gets
+//! a copy of each model request and response, and returns messages to insert into a request. The
+//! network side waits for these messages only a few milliseconds, then forwards the request without
+//! them.
 
 mod compressed;
 mod feedback_cache;
@@ -37,11 +38,14 @@ use recorder::Recorder;
 use server::Server;
 pub(crate) use upstream::{BASE_URL_ALIAS, BASE_URLS, Upstreams, is_proxy};
 
-/// The environment variable in which `midcourse run` passes the access token to its proxy.
+/// The environment variable in which `midcourse run` passes the access token to the proxy that it
+/// starts. The proxy rejects requests whose URL does not contain the token.
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
-/// How long a request may wait for the recorder, and the environment variable that overrides this.
+/// How long a model request waits for messages from the recorder before it is forwarded without
+/// them.
 const MAX_WAIT: Duration = Duration::from_millis(20);
+/// The environment variable that sets another number of milliseconds instead of `MAX_WAIT`.
 const MAX_WAIT_VARIABLE: &str = "MIDCOURSE_PROXY_MAX_WAIT_MS";
 
 /// How long the recorder may take to write the remaining records when the proxy stops.
@@ -86,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 "other machines can reach {address}; only the token in the URL protects it"
             ));
         }
-        // The values need no quoting in a shell.
+        // The values contain no characters that are special in a shell, so they need no quotes.
         let line = |(variable, value)| format!("export {variable}={value}\n");
         let lines: String = variables(address, &token).into_iter().map(line).collect();
         // Ignore errors: the reader may close the pipe after the first line.
@@ -133,10 +137,11 @@ pub(crate) fn forward_only(
     }
 }
 
-/// Serves until a signal arrives. With `ends_when_orphaned`, also ends some time after the process
-/// that started the proxy is gone.
+/// Serves requests until a signal to stop arrives. With `ends_when_orphaned`, also stops if the
+/// process that started the proxy has ended and no request has arrived for a day.
 fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Result<()> {
-    // One thread is enough for the traffic of agents, and avoids waking other threads.
+    // One thread is enough for the requests of a few agents, and passing work to other threads
+    // would delay each request.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -152,7 +157,8 @@ fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Res
         }
         anyhow::Ok(())
     })?;
-    // This drops requests that are still open; each is then recorded as cut off.
+    // This drops requests that have no complete response yet. The recorder then records that the
+    // response was cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
@@ -173,12 +179,13 @@ async fn stop_signal() {
 
 #[cfg(not(unix))]
 async fn stop_signal() {
-    // If this fails to install a handler, the signal simply ends the process.
+    // If the handler cannot be installed, this returns at once and the proxy stops.
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Returns once the parent process is gone and no request has arrived for a day. The agent may
-/// outlive `midcourse run`, and it reaches its model only through the proxy.
+/// Returns once the parent process, `midcourse run`, has ended and no request has arrived for a
+/// day. The proxy does not stop at once, because the agent may still be running and reaches its
+/// model only through the proxy.
 #[cfg(unix)]
 async fn orphaned(server: &Server) {
     const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -214,12 +221,14 @@ fn inherited() -> Result<TcpListener> {
     anyhow::bail!("--inherited is not supported on this system")
 }
 
-/// A random access token of 244 bits, which is the first path segment of the proxy's URLs.
+/// A random access token, which is the first path segment of the proxy's URLs. It consists of two
+/// UUIDs with 122 random bits each, so that nobody can guess it.
 pub(crate) fn new_token() -> String {
     format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// The environment variables, with their values, that make clients use the proxy.
+/// The environment variables, with their values, that make an agent send its model requests to the
+/// proxy.
 pub(crate) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
     let variable = |(variable, api, _): (&'static str, &str, &str)| {
         (variable, format!("http://{address}/{token}/{api}"))

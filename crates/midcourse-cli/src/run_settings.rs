@@ -1,9 +1,11 @@
 //! The settings of a run: its deadline, its configuration, and whether a proxy delivers messages.
 //!
-//! `midcourse run` determines the settings once and saves them in `launches/ID` ([`launch`]); its
-//! hooks and its proxy load them by this id. Hooks that the user installed permanently determine
-//! the settings at every event. The settings are recorded when a run begins ([`events`]), so that a
-//! replay can use them. A configuration file with an error is skipped with a warning.
+//! Each use of `midcourse run` is called a launch and has an id. `midcourse run` determines the
+//! settings once and saves them in the folder `launches/ID` ([`launch`]); its hooks and its proxy
+//! load them by this id. Hooks that the user installed permanently, without `midcourse run`,
+//! determine the settings anew at every event. When a run begins, its settings are recorded
+//! ([`events`]), so that a replay can use them. A configuration file with an error is skipped with
+//! a warning.
 
 mod events;
 mod launch;
@@ -21,18 +23,18 @@ pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSettings {
-    /// The id of the launch by `midcourse run`. `None` if hooks are installed permanently, and in a
-    /// replay.
+    /// The id of the launch. `None` if `midcourse run` did not start the agent, and in a replay.
     pub(crate) launch_id: Option<String>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) config: Config,
-    /// The keys that configuration files or options set, as TOML; empty if none is set.
-    /// [`Config::parse`] of this text gives `config`.
+    /// The keys that configuration files or command-line options set, as TOML; empty if none is
+    /// set. Parsing this text with [`Config::parse`] returns `config`.
     pub(crate) config_text: String,
-    /// Whether a proxy delivers the messages, so that hooks only record.
+    /// Whether a proxy delivers the messages to the agent, so that hooks only record events.
     pub(crate) proxy_delivers: bool,
-    /// A warning for each configuration file that was skipped: which, why, and what to do. May
-    /// quote file contents unescaped.
+    /// Problems with the settings. For each configuration file that was skipped, a warning says
+    /// which file it is, why it was skipped and what to do. A warning may quote text from the file,
+    /// so control characters must be escaped before it is printed.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -49,16 +51,17 @@ impl RunSettings {
         }
     }
 
-    /// The settings for one event: those of the `midcourse run` that started the agent, or else
-    /// those found for the agent's working directory.
+    /// The settings with which an event is processed. With a launch id, these are the saved
+    /// settings of that launch. Without one, they come from the configuration files for `cwd`,
+    /// the agent's working directory.
     pub(crate) fn for_event(
         data_dir: Option<&DataDir>,
         launch_id: Option<&str>,
         cwd: Option<&Path>,
     ) -> Self {
         let Some(id) = launch_id else {
-            // Without a working directory, only the user's file applies: an empty path has no
-            // project file.
+            // If the working directory is unknown, use an empty path. No project's file is found
+            // for it, so only the user's own configuration file applies.
             let cwd = cwd.unwrap_or_else(|| Path::new(""));
             return data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd));
         };
@@ -69,15 +72,17 @@ impl RunSettings {
         }
     }
 
-    /// Settings that deliver nothing, for an agent started by `midcourse run` whose settings cannot
-    /// be loaded: it may have been started with `--shadow`.
+    /// Settings with which messages are recorded but not delivered. They are used if the saved
+    /// settings of a launch cannot be loaded, because the user may have passed `--shadow` to
+    /// `midcourse run`.
     fn shadow(problem: String) -> Self {
         let overrides = Overrides { mode: Some(Mode::Shadow), ..Overrides::default() };
         let warnings = vec![format!("messages are recorded and not delivered: {problem}")];
         Self { warnings, ..Self::shipped().with_overrides(overrides) }
     }
 
-    /// Reads the user's file and, if the user approved it, the project's file on top of it.
+    /// Reads the user's configuration file and the project's, if the user approved that file. Keys
+    /// in the project's file take precedence.
     pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> Self {
         let (layer, mut warnings) = config::find(data_dir, cwd);
         let settings = Self::from_layer(layer);
@@ -85,13 +90,14 @@ impl RunSettings {
         Self { warnings, ..settings }
     }
 
-    /// Reads a file that the user named, and no other. An invalid file is an error.
+    /// Reads only the configuration file that the user named on the command line. An invalid file
+    /// is an error here, and not skipped.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         Layer::read(path).map(Self::from_layer)
     }
 
-    /// The settings from a recorded configuration. If the text is not valid in this release, the
-    /// result is the default configuration with a warning.
+    /// The settings from a configuration that was recorded or saved as TOML. If the text is not
+    /// valid in this release of midcourse, the result is the default configuration with a warning.
     pub(crate) fn from_text(text: &str) -> Self {
         if text.is_empty() {
             return Self::shipped();
@@ -103,7 +109,7 @@ impl RunSettings {
     }
 
     fn from_layer(layer: Layer) -> Self {
-        // The usual case: there is no configuration file.
+        // Most users have no configuration file, so skip the parsing in this case.
         if layer.is_empty() {
             return Self::shipped();
         }
@@ -126,15 +132,16 @@ impl RunSettings {
         if overrides == Overrides::default() {
             return self;
         }
-        // The default is never used, because `config_text` is always valid.
+        // Parsing cannot fail here, because `config_text` is always a valid configuration.
         let layer = Layer::parse(&self.config_text).unwrap_or_default();
         let Self { config, config_text, warnings, .. } =
             Self::from_layer(layer.overlaid_with(overrides.layer()));
         Self { config, config_text, warnings: [self.warnings, warnings].concat(), ..self }
     }
 
-    /// The engine for a run. `host` has the limits of the agent's host. A subagent gets no budget:
-    /// budgets apply only to the agent that the user started.
+    /// Creates the engine for a run. `host` contains the message limits for the agent's host. The
+    /// engine for a subagent has no budget, because budgets apply only to the agent that the user
+    /// started.
     pub(crate) fn engine(&self, host: DeliveryPolicy, is_subagent: bool) -> Engine {
         if is_subagent {
             let config = Config { budget: Budget::default(), ..self.config.clone() };

@@ -1,8 +1,9 @@
-//! Labelled scenarios: short runs with an expectation of when a message is due, or that none is.
+//! Labelled scenarios: short runs with a label that says when midcourse should deliver a message to
+//! the agent, or that it should deliver none.
 //!
-//! Scenarios measure the detectors. [`parse_scenarios`] parses a file; `evaluate` replays one
-//! scenario through the engine and compares the first delivery with the expectation. The format is
-//! described in `docs/scenarios.md`.
+//! Scenarios measure how well midcourse detects problems. [`parse_scenarios`] parses a file;
+//! `evaluate` replays one scenario through the engine and compares the first delivered message with
+//! the label. The file format is described in `docs/scenarios.md`.
 
 mod evaluate;
 mod parse;
@@ -14,7 +15,7 @@ use midcourse::{PatternType, TrajectoryRecord};
 pub(crate) use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
 pub(crate) use parse::parse_scenarios;
 
-/// A short run, and which messages midcourse should give in it.
+/// A short run, and which messages midcourse should deliver in this run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scenario {
     /// Unique among the scenarios that are evaluated together.
@@ -24,11 +25,12 @@ pub(crate) struct Scenario {
     /// Explains the expectation to human readers.
     pub(crate) why: Option<String>,
     pub(crate) expected: Expected,
-    /// For each event, in order: its records.
+    /// The events of the run, in order. Each event is a list of records, such as the start and the
+    /// end of a tool call.
     pub(crate) events: Vec<Vec<TrajectoryRecord>>,
 }
 
-/// Which messages midcourse should give in a scenario.
+/// Which messages midcourse should deliver in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// No message is expected.
@@ -39,7 +41,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Whether a message with this cause was expected.
+    /// Whether a message about `cause`, the name of a pattern such as `doom_loop`, is expected.
     pub(crate) fn includes(&self, cause: &str) -> bool {
         match self {
             Self::Quiet => false,
@@ -50,7 +52,7 @@ impl Expected {
     }
 }
 
-/// Formats the expectation as in a scenario file.
+/// Formats the expectation as a scenario file has it after `expect:`.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

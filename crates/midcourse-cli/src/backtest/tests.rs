@@ -1,4 +1,5 @@
-//! Tests that backtesting handles lines of any length, valid or damaged, without a panic.
+//! Tests of backtesting: which message a failing run gets, how records are numbered, and that long
+//! or damaged lines do not cause a panic.
 
 use midcourse::{Budget, Engine, Timestamp};
 use proptest::prelude::*;
@@ -30,7 +31,8 @@ fn the_third_equal_failure_brings_a_message() {
 #[test]
 fn the_records_of_the_engine_take_the_seqs_that_follow() {
     let report = backtest_line(failing_run().as_bytes());
-    // The run starts with one record, and each call adds three, so the third call ends with seq 9.
+    // The first record of the run has seq 0, and each call adds three records, so the last record
+    // of the third call has seq 9.
     let with_delivery = report.steps.iter().find(|step| !step.step.deliveries.is_empty()).unwrap();
     assert_eq!(with_delivery.seq, 9);
     assert_eq!(with_delivery.step.records[0].seq, 10);

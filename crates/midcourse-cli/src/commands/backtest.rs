@@ -1,4 +1,5 @@
-//! `midcourse backtest`: replays finished runs from files.
+//! `midcourse backtest`: replays finished runs from files and shows which messages midcourse would
+//! have delivered. With `--against`, compares two configurations.
 
 mod comparison;
 mod pipeline;
@@ -96,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// The names of both configurations; `None` without `--against`.
+    /// The names of the two configurations that are compared; `None` without `--against`.
     fn config_names(&self) -> Option<(String, String)> {
         let against = self.against.as_deref()?.display().to_string();
         let config = self.config.as_deref().map(|path| path.display().to_string());
@@ -104,7 +105,8 @@ impl Arguments {
     }
 }
 
-/// Adds the configuration's name to a JSON line, if two configurations are compared.
+/// Adds the name of a configuration to a JSON line. `config` is `None` if there is only one
+/// configuration, so that the name is not needed.
 fn with_config(mut line: Value, config: Option<&str>) -> Value {
     if let (Some(config), Value::Object(line)) = (config, &mut line) {
         line.insert("config".to_owned(), config.into());
@@ -112,7 +114,8 @@ fn with_config(mut line: Value, config: Option<&str>) -> Value {
     line
 }
 
-/// Prints a JSON line for everything that happened in a run, then one for the run itself.
+/// Prints the JSON lines for a run: one for each pattern, message and so on that the engine
+/// returned, then one that sums up the run.
 fn print_lines(out: &mut impl Write, report: &BacktestReport, config: Option<&str>) -> Result<()> {
     for step in &report.steps {
         let position = Position {

@@ -1,9 +1,9 @@
 //! `midcourse demo`: runs a small agent that loops, gets a message, and recovers.
 //!
 //! The agent is a child process ([`agent`]) that runs shell commands in a temporary directory. Like
-//! a coding agent, it runs a hook at each step (`midcourse hook demo`) and reads the reply. As
-//! `midcourse run` does, this process saves the settings of a launch, starts the agent and prints a
-//! summary.
+//! a coding agent, it runs a hook at each step (`midcourse hook demo`) and reads the reply. This
+//! process does what `midcourse run` does: it saves the settings for the hooks, starts the agent
+//! and prints a summary.
 
 mod agent;
 
@@ -45,7 +45,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     fs::create_dir(&directory)
         .with_context(|| format!("cannot create the demo directory {}", directory.display()))?;
     let result = run_agent(&directory);
-    // A failure to remove the temporary directory is ignored.
     let _ = fs::remove_dir_all(&directory);
     result
 }
@@ -58,7 +57,8 @@ fn run_agent(directory: &Path) -> Result<ExitCode> {
     let settings = RunSettings::shipped().for_new_launch(Some(started.after(DEADLINE)), false);
     let program = std::env::current_exe().context("cannot find the midcourse program")?;
     let mut command = Command::new(program);
-    // If saving the settings fails, the hooks deliver nothing, and the summary says why.
+    // If the settings cannot be saved, the hooks deliver no messages and write a warning to
+    // `hook.log`. The summary then tells the user to look into that file.
     let _ = settings.save(&data_dir);
     command.args(["demo", "--agent"]).arg(directory);
     command.env(LAUNCH_VARIABLE, settings.launch_id.as_deref().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! `midcourse eval`: measures how often messages come when a labelled scenario expects them.
+//! `midcourse eval`: replays labelled scenarios (short runs with an expected message, or none) and
+//! counts how often midcourse delivers the messages as expected.
 
 mod scenario_list;
 mod score;
@@ -49,15 +50,14 @@ fn parse_percent(text: &str) -> Result<f64> {
     }
 }
 
-/// A scenario, the name of the file that contains it, and its result.
 struct Evaluated {
     file: String,
     scenario: Scenario,
     result: ScenarioResult,
 }
 
-/// Evaluates all scenarios, prints the results, and returns whether all required thresholds are
-/// met.
+/// Evaluates all scenarios and prints the results. Returns whether the results meet the thresholds
+/// given as options, such as `--min-caught`.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
     let evaluated: Vec<Evaluated> = read_files(&arguments.paths)?
@@ -73,7 +73,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
          docs/scenarios.md)"
     );
     let score = Score::of(&evaluated);
-    // If the reader of the output stops early (as `head` does), the exit code must still be right.
+    // The program that reads the output may close the pipe early, as `head` does. Ignore this
+    // error: the exit code must still say whether the thresholds are met.
     match print(arguments, &evaluated, &score) {
         Err(error) if !super::is_broken_pipe(&error) => return Err(error),
         _ => {}
@@ -119,8 +120,8 @@ fn print(arguments: &Arguments, evaluated: &[Evaluated], score: &Score) -> Resul
     Ok(out.flush()?)
 }
 
-/// Describes each required threshold that is not met. A threshold is also not met if no scenario in
-/// the files measures it.
+/// Describes each threshold that is not met. A threshold is also not met if the files contain no
+/// scenario for it. For example, `--min-caught` needs a scenario that expects a message.
 fn failed_thresholds(arguments: &Arguments, score: &Score) -> Vec<String> {
     let mut failures = Vec::new();
     let no_message = "no scenario in these files expects a message";

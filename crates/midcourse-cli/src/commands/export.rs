@@ -10,7 +10,7 @@ use midcourse::Store;
 use super::open;
 use crate::terminal::warn;
 
-/// Records read from the store at a time.
+/// Maximum number of records that are read from the store at once.
 const PAGE: usize = 64;
 
 #[derive(clap::Args)]
@@ -57,8 +57,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes one run and returns how many records could not be read. Each page of records is read in
-/// its own transaction, so that a slow reader of the output does not block the store.
+/// Writes one run and returns how many of its records are damaged and could not be read. Every
+/// `PAGE` records are read in a transaction of their own, so that no transaction stays open while a
+/// slow program reads the output.
 fn write_run(
     store: &Store,
     run_id: &str,

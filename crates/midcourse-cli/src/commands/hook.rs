@@ -1,9 +1,10 @@
-//! `midcourse hook HOST`: reads one payload of a host's hook, prints the host's reply.
+//! `midcourse hook HOST`: the command that a coding agent runs at each step. It reads a payload
+//! that describes the step, stores it, and prints a reply that may contain a message for the agent.
 //!
 //! A hook must never break the agent. So this module turns every error, panic and delay into an
-//! empty reply, exit code 0 and a line in `hook.log`, even if the command line is invalid: exit
-//! code 2 would block the agent. The work is done on another thread ([`guard`]), so that the host
-//! gets its reply in time.
+//! empty reply, exit code 0 and a line in `hook.log`. This includes an invalid command line, for
+//! which other commands exit with code 2: a hook with this exit code would block the agent. The
+//! work is done on another thread ([`guard`]), so that the agent gets its reply in time.
 
 mod arguments;
 mod guard;
@@ -29,12 +30,12 @@ use crate::run_settings::RunSettings;
 pub(super) use arguments::{Arguments, hook_command};
 use guard::{Pending, Timeout};
 
-/// Extra time after the timeout for writing events that could not be stored to the spill folder,
-/// from which they are imported later.
+/// How much time the hook has after its timeout to save events that could not be stored. They are
+/// written to the spill folder, from which a later process stores them.
 const SPILL_TIME: Duration = Duration::from_millis(250);
 
-/// The share of the timeout for waiting until the store is unlocked. In the rest, events that could
-/// not be stored are written to the spill folder.
+/// The share of the remaining time that the hook may wait while another process has locked the
+/// store. The rest is for writing the events to the spill folder if the store stays locked.
 const STORE_SHARE: f32 = 0.75;
 
 /// The reply for the host, and the lines for `hook.log`.
@@ -88,7 +89,8 @@ fn step(
     timeout: Timeout,
 ) -> anyhow::Result<Report> {
     let mut warnings = Vec::new();
-    // Read the payload even if the arguments are wrong: a host may fail if nobody reads it.
+    // Read the payload even if the arguments are wrong: a host may fail if its hook does not read
+    // standard input.
     let bytes = input::read_payload(&mut warnings)?;
     if let Some(problem) = problem {
         anyhow::bail!("wrong command line: {problem}");
@@ -125,8 +127,8 @@ fn step(
     }
     warnings.extend(settings.record_in(&mut events));
     for event in &mut events {
-        // Set the key now. If the event is stored and also written to the spill folder, both copies
-        // then have the same key, and the import drops the second.
+        // Give every event a key before it is stored. After a timeout, an event may be both in the
+        // store and in the spill folder. The copies have the same key, so the second is dropped.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
     }
     guard::set_pending(pending, events.clone());
@@ -144,7 +146,8 @@ fn step(
     Ok(Report { reply: host.encode(&deliveries, reply_event), warnings })
 }
 
-/// Collects the deliveries of all ingested events. Problems become warnings.
+/// Returns the messages that the engine delivers after these events. Adds a warning for each event
+/// that could not be stored, and for each failure in the engine.
 fn collect(
     ingested: Vec<Result<Ingested, StoreError>>,
     warnings: &mut Vec<String>,

@@ -16,10 +16,12 @@ use super::input_line::read_line;
 use super::open;
 use crate::terminal::warn;
 
-/// How many records are imported in one transaction.
+/// Records are imported in transactions of about this many records. A run in the `events` format is
+/// never split, so a transaction can be larger.
 const BATCH_RECORDS: usize = 500;
 
-/// How many invalid lines are shown. Further ones are only counted.
+/// Maximum number of invalid lines for which a warning is printed. Further invalid lines are only
+/// counted.
 const MAX_SHOWN_ERRORS: u64 = 5;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -158,7 +160,7 @@ fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
         run_id: None,
         source: Source::new("import", Channel::Import),
         at,
-        // For records that name no version: they were written before there were versions.
+        // A record that names no version has the format from before there were versions.
         schema_version: 0,
         decision_point: None,
     };
@@ -166,7 +168,7 @@ fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
     Ok(parse_line(line.trim(), &defaults)?)
 }
 
-/// Describes which parts of a run could not be parsed.
+/// Describes which parts of a run could not be parsed; `None` if the whole run was parsed.
 fn parse_problem(run: &ParsedRun) -> Option<String> {
     match (&run.parse_error, run.skipped_events) {
         (None, 0) => None,
@@ -175,8 +177,9 @@ fn parse_problem(run: &ParsedRun) -> Option<String> {
     }
 }
 
-/// Makes keys for records without a sequence number: a hash of the line, and how often the file had
-/// the same line before. With these keys, importing the file again adds no duplicates.
+/// Gives keys to records without a sequence number, so that importing a file again adds no
+/// duplicates. A key consists of a hash of the line and a number, which tells equal lines of a file
+/// apart: 1 for the first such line, 2 for the second. The map counts the lines with each hash.
 #[derive(Default)]
 struct LineKeys(HashMap<u64, u64>);
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Returns the named files, and the files with this extension inside the named directories, in
-/// order of their paths.
+/// Returns the files that `paths` names. A directory stands for all files with this extension
+/// inside it, at any depth, sorted by path.
 pub(super) fn find_files(paths: &[PathBuf], extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -23,7 +23,8 @@ fn search(directory: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::i
     let mut entries: Vec<(PathBuf, bool)> = std::fs::read_dir(directory)?
         .map(|entry| {
             let entry = entry?;
-            // Symbolic links to directories are not followed, because they may form a cycle.
+            // `file_type` does not follow symbolic links. A link to a directory is not searched,
+            // because links may form a cycle.
             Ok((entry.path(), entry.file_type()?.is_dir()))
         })
         .collect::<std::io::Result<_>>()?;

@@ -1,11 +1,12 @@
-//! Reads lines of bounded length from files that others wrote.
+//! Reads lines from files that other programs wrote. Lines are cut at a maximum length, so that a
+//! huge line cannot use up the memory.
 
 use std::io::{BufRead, Read as _, Result};
 
 /// Maximum length of a line, in bytes. The rest of a longer line is skipped.
 const MAX_LINE_LEN: u64 = 64 << 20;
 
-/// Appends the next line to `line`, which must be empty. Returns false at the end of the file.
+/// Reads the next line into `line`, which must be empty. Returns false at the end of the file.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
     let read = reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', line)?;
     if u64::try_from(read).unwrap_or(u64::MAX) == MAX_LINE_LEN && line.last() != Some(&b'\n') {

@@ -55,7 +55,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// A run as a JSON line.
 pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
     json!({
         "run_id": run.run_id, "parent_run_id": run.parent_run_id, "host": run.host,
@@ -84,7 +83,8 @@ fn table(runs: &[RunSummary]) -> Table {
     table
 }
 
-/// How a run ended, in one or two words.
+/// How a run ended, for the table: the recorded outcome, `ended` if none was recorded, or `no end`
+/// if the end of the run was not recorded.
 pub(super) fn outcome(run: &RunSummary) -> String {
     match (&run.ended, &run.outcome) {
         (Some(_), Some(outcome)) => one_line(outcome, 20),

@@ -1,4 +1,7 @@
 //! Opens the user's store and finds runs in it.
+//!
+//! While the store is locked, hooks write events to the spill folder instead. The functions that
+//! open the store move these events into the store first, so that commands see all events.
 
 use std::io::IsTerminal as _;
 
@@ -21,8 +24,7 @@ pub(super) fn data_dir() -> Result<DataDir> {
     Ok(data_dir)
 }
 
-/// Opens the store for reading, after importing events from the spill folder, where they are
-/// written while the store is locked. Fails if there is no store.
+/// Opens the store for reading. Fails if there is no store yet.
 pub(super) fn to_read() -> Result<Store> {
     if let Some(store) = existing()? {
         return Ok(store);
@@ -34,8 +36,7 @@ pub(super) fn to_read() -> Result<Store> {
     )
 }
 
-/// Opens the store for reading, after importing events from the spill folder; `None` if there is no
-/// store yet.
+/// Opens the store for reading; `None` if there is no store yet.
 pub(super) fn existing() -> Result<Option<Store>> {
     let data_dir = data_dir()?;
     if has_spilled(&data_dir)
@@ -46,7 +47,7 @@ pub(super) fn existing() -> Result<Option<Store>> {
     Store::open_read_only(&data_dir).with_context(|| data_dir.path().display().to_string())
 }
 
-/// Opens the store for writing, after importing events from the spill folder.
+/// Opens the store for writing. Creates the store if there is none yet.
 pub(super) fn to_write() -> Result<Store> {
     to_write_in(&data_dir()?)
 }
@@ -58,7 +59,8 @@ fn to_write_in(data_dir: &DataDir) -> Result<Store> {
     Ok(store)
 }
 
-/// Finds a run by its id, by the start of its id, or as `latest`.
+/// Finds a run. `name` is the id of the run, the start of the id if only one run has it, or
+/// `latest` for the newest run.
 pub(super) fn find_run(store: &Store, name: &str) -> Result<RunSummary> {
     if name == "latest" {
         let latest = store.runs(1)?.pop();
@@ -91,7 +93,7 @@ pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     }
 }
 
-/// Whether the database file itself is damaged, rather than a single run in it.
+/// Whether the error is that the database file itself is damaged, and not just one run in it.
 pub(super) const fn is_damage(error: &StoreError) -> bool {
     matches!(error, StoreError::Damaged(_))
 }

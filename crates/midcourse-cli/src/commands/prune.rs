@@ -1,4 +1,4 @@
-//! `midcourse prune`: removes old runs, after showing which.
+//! `midcourse prune`: removes old runs. Without `--yes`, only shows which runs would be removed.
 
 use std::io::{Write as _, stdout};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
 
-/// How many runs are shown. Further ones are only counted.
+/// Maximum number of runs that are shown. Further runs are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
 
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
 //! `midcourse record`: records events of any program, one JSON object per line.
 //!
-//! The reply to a line is printed once the line's event is on disk. It contains the messages for
-//! the agent. The user's configuration applies as it does to hooks. If the store is locked for too
-//! long, the event is spilled (written to a folder and imported later).
+//! For each event, a reply is printed once the event is on disk. The reply contains the messages
+//! for the agent. The same configuration files apply as for hooks. If the store is locked for too
+//! long, the event is spilled: written to a separate folder, from which a later process stores it.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, Write as _, stdin, stdout};
@@ -57,7 +57,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         for reply in replies {
             failed += u64::from(reply.get("error").is_some());
             if has_reader && writeln!(out, "{reply}").and_then(|()| out.flush()).is_err() {
-                // Continue recording even if nobody reads the replies any more.
+                // The program that reads the replies has closed the pipe. Record the remaining
+                // events without printing replies.
                 has_reader = false;
             }
         }
@@ -66,8 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Parses a line into events. With `--run`, a line that is not valid is stored as it is, as an
-/// `Unread` event of that run.
+/// Parses a line into events. An invalid line is an error, unless the user named a run with
+/// `--run`: then the text of the line becomes an `Unread` event of that run.
 fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
     let source = Source::new(&arguments.host, Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
@@ -99,7 +100,8 @@ struct Recorder {
     /// The engine for runs of subagents. It has no budget, because budgets apply only to the agent
     /// that the user started.
     subagent_engine: SyncedEngine,
-    /// Runs for which this process has already checked whether settings must be recorded.
+    /// Runs for which this process has already checked whether they are new, so that the settings
+    /// must be recorded in them.
     seen_runs: HashSet<RunId>,
 }
 
@@ -125,7 +127,8 @@ impl Recorder {
         })
     }
 
-    /// Records the events of one line and returns a reply for each.
+    /// Records the events of one line, and the settings if a run begins. Returns a reply for each
+    /// event of the line, but none for the settings.
     fn record(&mut self, mut events: Vec<Event>) -> Vec<Value> {
         let added = self.add_settings(&mut events);
         let mut replies = Vec::new();
@@ -140,8 +143,9 @@ impl Recorder {
         replies
     }
 
-    /// Adds events that record the settings, at the start of a run or session, so that a replay
-    /// uses the same settings. Returns the indices of the added events.
+    /// Adds events that contain the settings, so that a replay can use the same settings. They are
+    /// added if the run is new, or if one of the events starts a run, resumes a run or is a prompt.
+    /// Returns the indices of the added events.
     fn add_settings(&mut self, events: &mut Vec<Event>) -> Range<usize> {
         let reported = events.len();
         let Some(run_id) = events.first().map(|event| event.run.run_id.clone()) else {
@@ -161,7 +165,8 @@ impl Recorder {
     }
 }
 
-/// Whether the store has the run. If the store cannot be opened now, returns true.
+/// Whether the store contains the run. Returns true if the store cannot be read now, because
+/// settings must not be recorded as those of a new run unless the run is known to be new.
 fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
     match Store::open_read_only(data_dir) {
         Ok(Some(store)) => store.run(run_id.as_str()).map_or(true, |run| run.is_some()),
@@ -173,7 +178,7 @@ fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
 fn reply(ingested: Result<Ingested, StoreError>, mode: Mode) -> Value {
     match ingested {
         Ok(Ingested::Stored { recorded, step }) => {
-            // In shadow mode, messages are recorded but not delivered.
+            // In shadow mode, messages are recorded but not shown to the agent, so leave them out.
             let deliveries = step.deliveries.iter().filter(|_| mode == Mode::Live);
             let deliveries: Vec<Value> = deliveries
                 .map(|delivery| {

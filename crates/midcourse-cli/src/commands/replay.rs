@@ -1,7 +1,8 @@
-//! `midcourse replay`: replays one recorded run and shows the messages about it.
+//! `midcourse replay`: replays one recorded run and shows which messages the engine delivers.
 //!
-//! If the run was monitored, the replay uses its recorded decision points and configuration. It
-//! then produces the recorded messages again, unless the detectors have changed since.
+//! If midcourse analysed the run while it happened, the records contain the configuration and the
+//! decision points (the moments at which the agent could get messages). The replay uses both, so it
+//! produces the recorded messages again, unless midcourse itself has changed since.
 
 mod input;
 
@@ -43,8 +44,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = stdout().lock();
     let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
     for input in &records {
-        // The engine's own records are not replayed: the replay produces them again. The messages
-        // in the recorded ones are compared with the new messages.
+        // A record that the engine added, such as a delivered message, is not replayed, because the
+        // replay produces such records again. Keep its message to compare it with the new ones.
         if input.record.payload.is_conclusion() {
             recorded.extend(message_of(&input.record.payload));
             continue;
@@ -80,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The message in the record of a delivery; `None` for any other record.
+/// The text of the message, if the record says that a message was delivered; otherwise `None`.
 fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     match payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
@@ -91,18 +92,21 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// How many messages this host allows, and how long they may be; the defaults without a host.
+/// The limits on the number and length of messages for this host; the default limits if there is no
+/// host.
 fn host_policy(host: Option<Host>) -> DeliveryPolicy {
     host.map(Host::delivery_policy).unwrap_or_default()
 }
 
-/// An engine that follows the configurations recorded in the run.
+/// The state of a replay. Wherever the run contains a recorded configuration, the engine is
+/// replaced by one with that configuration.
 struct Replay {
     engine: Engine,
-    /// The host whose limits on messages apply; `None` for the default limits.
+    /// The host whose limits on messages apply; `None` if the default limits apply.
     host: Option<Host>,
+    /// Whether the run is that of a subagent, to which budgets do not apply.
     is_child: bool,
-    /// Whether an engine monitored the run when it was recorded. If so, the records contain the
+    /// Whether midcourse analysed the run while it happened. If so, the records contain the
     /// decision points at which messages could be delivered.
     was_monitored: bool,
 }
@@ -111,8 +115,8 @@ impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // These limits are for hosts, which keep a hook's messages for the rest of the session.
-        // Runs that were observed by a proxy have the default limits.
+        // The limits of a host apply to messages from hooks, which the host repeats in every later
+        // request. In a run with a proxy, the proxy delivered the messages, with default limits.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
         let engine = RunSettings::shipped().engine(host_policy(host), is_child);
@@ -122,12 +126,12 @@ impl Replay {
 
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
         let InputRecord { record, source, decision_point } = input;
-        // Other programs record configurations too. Only those that midcourse recorded can be
-        // applied.
+        // A `ConfigApplied` record may come from another program and contain a configuration that
+        // midcourse does not understand. The channel `Settings` marks the records of midcourse.
         let is_ours = source.as_ref().is_some_and(|source| source.channel() == Channel::Settings);
         if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
         {
-            // Continue the session in a new engine that has the new configuration.
+            // Create an engine with this configuration and give it the state of the old engine.
             let checkpoint = self.engine.checkpoint()?;
             let settings = RunSettings::from_text(config);
             settings.warnings.iter().for_each(|problem| warn(problem));

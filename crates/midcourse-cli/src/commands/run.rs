@@ -1,8 +1,10 @@
-//! `midcourse run`: starts a coding agent with hooks, or with a proxy between it and its model, or
-//! both, for this process only.
+//! `midcourse run`: starts a command, usually a coding agent, and records what it does. To observe
+//! the command, it adds hooks, starts a proxy between the command and its model, or both. Hooks and
+//! proxy exist only for this one use of `midcourse run`, which is called a launch.
 //!
-//! The command keeps its terminal, its signals and its exit code. If hooks or the proxy cannot be
-//! set up, the command runs without them and a warning says what is missing.
+//! The command gets the terminal and the signals, and `midcourse run` exits with the command's exit
+//! code. If hooks or the proxy cannot be set up, the command runs without them and a warning says
+//! what is missing.
 
 pub(super) mod child;
 mod end;
@@ -66,14 +68,15 @@ pub(super) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// What a launch needs to be recorded: the data directory and the settings.
+/// What is needed to record a launch.
 struct Recording {
     data_dir: DataDir,
     settings: RunSettings,
+    /// Contains the saved settings and the files that the hooks need.
     folder: LaunchFolder,
-    /// Kept open while the command runs, so that no hook has to recover the write-ahead log, as the
-    /// first process to open the database must. `None` if the store cannot be opened; the hooks
-    /// then report why.
+    /// Not used, but kept open while the command runs. The first process that opens the database
+    /// has to recover SQLite's write-ahead log; because the store is already open, no hook has to
+    /// do this. `None` if the store cannot be opened; the hooks then report why.
     _store: Option<Store>,
 }
 
@@ -99,7 +102,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
     let proxy = wants_proxy.then(prepare_proxy).transpose();
     let proxy = proxy.map_err(|error| without_proxy(&error)).ok().flatten();
-    // Claude Code is the only host that can have both hooks and a proxy.
+    // Tells the hooks that the proxy delivers the messages. This concerns only Claude Code: no
+    // other host can have both hooks and a proxy.
     let proxy_delivers = proxy.is_some() && host == Some(Host::ClaudeCode);
     let recording = prepare_recording(arguments, proxy_delivers, started)?;
     let recording = recording.map_err(|error| not_recorded(&error)).ok();
@@ -115,7 +119,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 command = Command::new(program);
                 command.args(with_hooks);
             }
-            // A command that is not a known host has no hooks; the proxy records it.
+            // The command is not a coding agent with hooks that midcourse knows. This needs no
+            // warning, because the proxy records the command.
             Err(_) if host.is_none() && proxy.is_some() => {}
             Err(error) => not_recorded(&error),
         }
@@ -129,7 +134,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 Err(error) => without_proxy(&error),
             }
         }
-        // Hooks that the user installed permanently find the launch by this variable.
+        // Hooks that the user installed permanently learn the id of the launch from this variable.
         command.env(LAUNCH_VARIABLE, recording.launch_id());
     }
 
@@ -143,7 +148,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
         if observed.proxy {
-            // If this fails, the runs only lack a recorded end.
+            // An error is ignored: the only consequence is that these runs have no recorded end.
             let _ = end::record(data_dir, settings, started, &ended);
         }
         summary::print(data_dir, settings, started, &ended, observed);
@@ -162,9 +167,9 @@ impl Recording {
     }
 }
 
-/// Prepares the recording. The outer error means that a file or value given by the user is wrong,
-/// and the command must not be started. The inner error means that the command can run, but is not
-/// recorded.
+/// Prepares the recording. The outer `Result` is an error if the configuration file that the user
+/// named is wrong; the command must then not be started. The inner `Result` is an error if the
+/// command can run, but cannot be recorded.
 fn prepare_recording(
     arguments: &Arguments,
     proxy_delivers: bool,
@@ -184,7 +189,7 @@ fn prepare_recording(
     }))
 }
 
-/// The settings for a new launch. Flags take precedence over configuration files.
+/// The settings for a new launch. Command-line options take precedence over configuration files.
 fn settings(
     arguments: &Arguments,
     data_dir: &DataDir,
@@ -209,7 +214,8 @@ fn settings(
     Ok(settings.for_new_launch(deadline, proxy_delivers))
 }
 
-/// Returns the command's arguments with hooks added.
+/// Returns the command's arguments, changed so that the command runs midcourse's hooks. Writes the
+/// files that these arguments refer to. Fails if the command is not a host that midcourse knows.
 fn add_hooks(
     host: Option<Host>,
     program: &OsStr,
@@ -232,7 +238,7 @@ fn known_programs() -> String {
     names.join(" and ")
 }
 
-/// Prints why the command cannot be started; returns the exit code a shell would return.
+/// Prints why the command cannot be started. Returns the exit code that a shell uses in this case.
 fn cannot_start(program: &OsStr, error: &std::io::Error) -> ExitCode {
     let program = program.to_string_lossy();
     let (code, hint) = match error.kind() {

@@ -10,7 +10,7 @@ use super::open;
 use crate::display::{describe, duration, escape_control_chars, local_time, one_line, record_line};
 use crate::terminal::warn;
 
-/// Records read from the store at a time.
+/// Maximum number of records that are read from the store at once.
 const PAGE: usize = 64;
 
 #[derive(clap::Args)]
@@ -98,7 +98,7 @@ fn print_header(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result
     Ok(())
 }
 
-/// If the run has no recorded end, says so and lists the tool calls that had not ended.
+/// If the run has no recorded end, prints that, and lists the tool calls that have no result.
 fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[String]) -> Result<()> {
     if run.ended.is_some() {
         return Ok(());
@@ -115,8 +115,8 @@ fn print_missing_end(out: &mut impl Write, run: &RunSummary, open_calls: &[Strin
     Ok(())
 }
 
-/// Updates the list of running tool calls: adds the call that a record starts, or removes the call
-/// that it ends.
+/// Updates the list of tool calls that have started and not ended: adds the call if the record is
+/// the start of a call, and removes the call if the record is its end.
 fn update_open_calls(open_calls: &mut Vec<String>, payload: &TrajectoryPayload) {
     let name =
         |tool: &str| payload.call_id().map(|id| format!("{tool} ({id})")).unwrap_or_default();

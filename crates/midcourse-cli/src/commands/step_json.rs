@@ -1,7 +1,8 @@
-//! The JSON lines for one step of the engine, used by `replay --json` and `backtest --json`.
+//! The JSON lines that `replay --json` and `backtest --json` print for one step of the engine. In a
+//! step, the engine processes one record of a run and returns patterns, messages and so on.
 //!
-//! Every line gives its position: the run, the event (in a file of events), the preceding record
-//! (`seq`), and the number of tool calls that had ended by then (`call`).
+//! Every line says where in the run the step happened: the run, the event (only for `backtest`),
+//! the sequence number of the record (`seq`), and how many tool calls had ended by then (`call`).
 
 use midcourse::{Delivery, Fault, Outcome, Step, TrajectoryPattern};
 use serde_json::{Value, json};
@@ -10,18 +11,20 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy)]
 pub(super) struct Position<'a> {
     pub(super) run_id: Option<&'a str>,
-    /// Position of the event in its file, counted from 1; `None` when records are replayed.
+    /// Position of the event in its run, counted from 1; `None` for `replay`, which reads records
+    /// and not events.
     pub(super) event: Option<usize>,
     pub(super) seq: u64,
     pub(super) call: u64,
 }
 
-/// The JSON lines for one step of the engine: faults, outcomes, patterns, deliveries.
+/// The JSON lines for one step of the engine, in this order: faults (parts of the engine that
+/// failed), outcomes (what followed an earlier message), detected patterns, and delivered messages.
 pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
     let faults = step.faults.iter().map(|fault| ("fault", fault_fields(fault)));
     let outcomes = step.outcomes.iter().map(|outcome| ("outcome", outcome_fields(outcome)));
     let patterns = step.patterns.iter().map(|pattern| ("pattern", pattern_fields(pattern)));
-    // A step's records are first those of its outcomes, then those of its deliveries.
+    // `step.records` contains one record for each outcome, then one record for each delivery.
     let delivery_seqs = step.records.iter().skip(step.outcomes.len()).map(|record| record.seq);
     let deliveries = step.deliveries.iter().zip(delivery_seqs);
     let deliveries = deliveries.map(|(it, seq)| ("delivery", delivery_fields(it, seq)));
@@ -53,8 +56,9 @@ fn pattern_fields(pattern: &TrajectoryPattern) -> Value {
            "evidence": pattern.evidence()})
 }
 
-/// The fields of a delivery's line. `delivery_seq` is the sequence number of the delivery's own
-/// record, by which a later line about its outcome refers to it.
+/// The fields of the line about a delivered message. `delivery_seq` is the sequence number of the
+/// record that says that the message was delivered. A later line about the outcome of the message
+/// contains the same number.
 fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
     let (kind, confidence) = match delivery {
         Delivery::Feedback { .. } => ("feedback", None),

@@ -1,4 +1,5 @@
-//! `midcourse tail`: shows the latest records and follows new ones.
+//! `midcourse tail`: shows the latest records. With `--follow`, keeps running and shows new records
+//! as they are stored.
 
 use std::io::{Write as _, stdout};
 use std::thread;
@@ -12,7 +13,7 @@ use crate::display::{describe, local_time, one_line};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Records read from the store at a time.
+/// Maximum number of records that are read from the store at once.
 const PAGE: usize = 256;
 
 #[derive(clap::Args)]

@@ -1,4 +1,5 @@
-//! `midcourse trust`: approves a project's configuration, after showing it.
+//! `midcourse trust`: shows a project's configuration file and, if the user agrees, approves it. A
+//! project's file has no effect until it is approved.
 
 use std::io::{BufRead, IsTerminal as _, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 fn approve(path: &Path, skip_question: bool) -> Result<()> {
     let file = ProjectFile::read(path)?;
-    // Reject an invalid file: parts of it would have no effect although the user approved them.
+    // Reject an invalid file: it would have no effect although the user approved it.
     file.config()?;
     let data_dir = open::data_dir()?;
     let path = file.path().display().to_string();
@@ -75,7 +76,7 @@ fn approve(path: &Path, skip_question: bool) -> Result<()> {
     Ok(())
 }
 
-/// Reads a line. Returns true only for `y` and `yes`.
+/// Reads a line. Returns true only if the line is `y` or `yes`, in upper or lower case.
 fn reads_yes(input: &mut impl BufRead) -> Result<bool> {
     let mut line = String::new();
     input.read_line(&mut line)?;

@@ -44,7 +44,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
         bar.inc(run.records);
     }
     bar.finish_and_clear();
-    // If the reader of the output stops early (as `head` does), the exit code must still be right.
+    // The program that reads the output may close the pipe early, as `head` does. Ignore this
+    // error: the exit code must still say whether there are problems.
     match print(arguments, &findings, runs.len(), records, without_end) {
         Err(error) if !super::is_broken_pipe(&error) => Err(error),
         _ => Ok(findings.is_empty()),

@@ -1,15 +1,17 @@
-//! Evaluates a scenario: which messages the engine delivers, and whether they are expected.
+//! Evaluates a scenario: replays its run and compares the first message that the engine delivers
+//! with the scenario's expectation.
 //!
-//! Only the first delivery is compared: if it comes too early, the scenario fails, whatever
-//! follows. Messages about a deadline or a budget do not count, because they are not about a
-//! problem.
+//! Later messages are not compared. If the first message comes too early, the scenario fails, even
+//! if a later message would be as expected. Messages about a deadline or a budget do not count,
+//! because scenarios measure how well midcourse detects problems.
 
 use midcourse::{Engine, RunIdentity, Why};
 
 use super::{Expected, Scenario};
 use crate::backtest::{BacktestDelivery, BacktestStep, deliveries, step_events};
 
-/// How the first delivery compares with the expectation.
+/// Whether the first message came when it was expected. What the message is about does not matter
+/// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScenarioVerdict {
     InTime,
@@ -47,10 +49,8 @@ impl ScenarioVerdict {
     }
 }
 
-/// The result of one scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScenarioResult {
-    /// Judges when the first message came, not what it was about.
     pub(crate) verdict: ScenarioVerdict,
     /// Whether the first message is about an expected pattern. `None` if no message came or none
     /// was expected.
@@ -59,7 +59,8 @@ pub(crate) struct ScenarioResult {
 }
 
 impl ScenarioResult {
-    /// Whether both time and cause are as expected.
+    /// Whether the first message came in time and is about an expected pattern or, if no message
+    /// was expected, whether none came.
     pub(crate) fn is_as_expected(&self) -> bool {
         match self.verdict {
             ScenarioVerdict::InTime => self.cause_as_expected == Some(true),
@@ -68,19 +69,20 @@ impl ScenarioResult {
         }
     }
 
-    /// All deliveries except those about a deadline or a budget, in order.
+    /// The delivered messages, in order, without those about a deadline or a budget.
     pub(crate) fn deliveries(&self) -> impl Iterator<Item = BacktestDelivery<'_>> {
         deliveries(&self.steps)
     }
 }
 
-/// Replays a scenario through a new engine and compares the deliveries with the expectation.
+/// Replays a scenario through `engine`, which must be new, and compares the first delivered message
+/// with the expectation.
 pub(crate) fn evaluate(scenario: &Scenario, engine: &mut Engine) -> ScenarioResult {
     let Scenario { name, expected, events, .. } = scenario;
     let started_at = events.iter().flatten().next().map(|record| record.at()).unwrap_or_default();
     let events = (1..).zip(events.iter().map(|records| {
-        // Only time and payload are passed on: the records get new sequence numbers, because the
-        // engine inserts records of its own.
+        // Pass on the times and payloads, but not the sequence numbers of the records. Each record
+        // gets a new number, because the engine inserts records between them.
         records.iter().map(|record| (record.at(), record.payload.clone()))
     }));
     let mut steps = step_events(engine, &RunIdentity::root(name.as_str()), started_at, events);
@@ -104,8 +106,9 @@ mod tests {
     use super::super::parse_scenarios;
     use super::*;
 
-    /// Evaluates a scenario and checks the result. The engine delivers a message at the third
-    /// identical failure, which is event 4 in `STUCK`.
+    /// Evaluates a scenario and checks the result. The engine delivers a message after a command
+    /// has failed three times in the same way. In the run `STUCK`, that is event 4, because event 1
+    /// is the user's prompt.
     #[track_caller]
     fn check(
         expect: &str,

@@ -21,11 +21,10 @@ const PATTERNS: [PatternType; 13] = [
     PatternType::Drift,
 ];
 
-/// A syntax error in a scenario file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(crate) struct ScenarioError {
-    /// Line number, counted from 1.
+    /// Number of the line with the error, counted from 1.
     pub(crate) line: usize,
     /// What is wrong, and what to write instead.
     pub(crate) problem: String,
@@ -35,7 +34,6 @@ fn error(line: usize, problem: impl Into<String>) -> ScenarioError {
     ScenarioError { line, problem: problem.into() }
 }
 
-/// Parses a scenario file.
 pub(crate) fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError> {
     let mut scenarios: Vec<Scenario> = Vec::new();
     for block in blocks(text)? {
@@ -49,7 +47,8 @@ pub(crate) fn parse_scenarios(text: &str) -> Result<Vec<Scenario>, ScenarioError
     Ok(scenarios)
 }
 
-/// The lines of one scenario, with their line numbers.
+/// The part of the file that belongs to one scenario: its name, the number of the line with the
+/// name, and the lines after it with their numbers.
 struct Block<'a> {
     name: &'a str,
     line: usize,

@@ -1,5 +1,6 @@
-//! Tests that a run gives the same messages however the engine processes it: in one go, restored
-//! from a checkpoint before every record, through the store, or replayed from the store.
+//! Tests that the engine delivers the same messages in a run, no matter how it processes the run:
+//! in one go, restored from a checkpoint (the saved state of an engine) before every record, while
+//! the records are stored, or in a replay of the stored records.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use midcourse::{
 
 use super::{Expected, Scenario, evaluate, parse_scenarios};
 
-/// The number of the event after which a message was delivered, and the message.
+/// The number of the event after which a message was delivered, and the text of the message.
 type Message = (usize, String);
 
 fn scenarios() -> Vec<Scenario> {
@@ -28,8 +29,8 @@ fn engine() -> Engine {
     Engine::shipped(Budget::default())
 }
 
-/// Adds the messages that count in a scenario: those about a problem, not about a deadline or a
-/// budget.
+/// Adds the delivered messages, except those about a deadline or a budget, which do not count in a
+/// scenario.
 fn add_messages<'a>(
     messages: &mut Vec<Message>,
     event: usize,
@@ -45,8 +46,9 @@ fn at_once(scenario: &Scenario) -> Vec<Message> {
     result.deliveries().map(|it| (it.event, it.delivery.text())).collect()
 }
 
-/// The records of a scenario, including the start of the run. Each has the number of its event and
-/// its decision point.
+/// The records of a scenario, after a record for the start of the run. Each item is the number of
+/// the event that the record belongs to, the record, and the decision point: where in its turn the
+/// agent can get a message after this record, or `None` if it cannot.
 fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<DecisionPoint>)> {
     let identity = RunIdentity::root(scenario.name.as_str());
     let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
@@ -63,8 +65,8 @@ fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<Decision
     records
 }
 
-/// The messages if every record is evaluated by a new engine that is restored from the checkpoint
-/// of the one before.
+/// The messages if each record is processed by a new engine, which is restored from the checkpoint
+/// of the engine that processed the previous record.
 fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     let (mut messages, mut seq) = (Vec::new(), 0);
     let mut checkpoint: Option<Vec<u8>> = None;
@@ -81,7 +83,8 @@ fn from_checkpoints(scenario: &Scenario) -> Vec<Message> {
     messages
 }
 
-/// The messages if every record is stored and evaluated by a new engine, as hooks do.
+/// The messages if each record is stored and processed by a new engine. Hooks work in this way,
+/// because each hook is a new process.
 fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     let mut messages = Vec::new();
     for (event, record, decision_point) in records(scenario) {
@@ -96,7 +99,8 @@ fn through_the_store(scenario: &Scenario, store: &mut Store) -> Vec<Message> {
     messages
 }
 
-/// The messages if the stored records are replayed, without those that the engine added.
+/// The messages if the stored records are replayed. Records that the engine added when the run was
+/// stored are left out, because the replay produces them again.
 fn replayed_from_the_store(scenario: &Scenario, store: &Store) -> Vec<Message> {
     let (mut engine, mut messages) = (engine(), Vec::new());
     let stored = store.records(&scenario.name, 0, usize::MAX).unwrap();

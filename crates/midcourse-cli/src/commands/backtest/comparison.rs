@@ -1,4 +1,5 @@
-//! Compares two configurations on the same runs: both summaries, and the runs in which they differ.
+//! Compares what two configurations, A and B, deliver in the same runs: shows a summary for each
+//! configuration, and the runs in which the delivered messages differ.
 
 use std::io::Write;
 
@@ -10,18 +11,20 @@ use crate::backtest::{BacktestDelivery, BacktestReport};
 use crate::commands::columns;
 use crate::display::{escape_control_chars, one_line};
 
-/// How many differing runs are shown. Further ones are only counted.
+/// Maximum number of differing runs in the table. Further differing runs are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
 
-/// The first difference between the deliveries of two configurations in the same run.
+/// The first message of a run that differs between the two configurations.
 struct Difference<'a> {
-    /// Position of the delivery among the run's deliveries, counted from 1.
+    /// Position of the message among the messages of the run, counted from 1.
     delivery: usize,
+    // What each configuration delivers at this position; `None` if it delivers no further message.
     a: Option<BacktestDelivery<'a>>,
     b: Option<BacktestDelivery<'a>>,
 }
 
-/// Finds the first delivery whose event or cause differs between the two reports.
+/// Compares two reports about the same run, message by message. Returns the first pair of messages
+/// that come after different events or are about different problems.
 fn difference<'a>(a: &'a BacktestReport, b: &'a BacktestReport) -> Option<Difference<'a>> {
     let (mut a, mut b) = (a.deliveries(), b.deliveries());
     for delivery in 1.. {
@@ -37,16 +40,16 @@ fn difference<'a>(a: &'a BacktestReport, b: &'a BacktestReport) -> Option<Differ
     None
 }
 
-/// The results of a second configuration, compared with those of the first.
 pub(super) struct Comparison {
-    /// The names of the first and the second configuration.
+    /// The names of configurations A and B.
     names: (String, String),
+    /// The summary for configuration B.
     against: Summary,
-    /// Number of differing runs in which only the first configuration delivers.
+    /// Number of runs in which only configuration A delivers messages.
     only_a: usize,
-    /// Number of differing runs in which only the second configuration delivers.
+    /// Number of runs in which only configuration B delivers messages.
     only_b: usize,
-    /// Number of differing runs in which both configurations deliver.
+    /// Number of runs in which both configurations deliver messages, but not the same ones.
     both: usize,
     shown_runs: Vec<[String; 4]>,
 }
@@ -57,8 +60,8 @@ impl Comparison {
         Self { names, against, only_a: 0, only_b: 0, both: 0, shown_runs }
     }
 
-    /// Adds a run. Returns a JSON line about the difference between its two reports, if they
-    /// differ.
+    /// Adds a run. `a` and `b` are the reports about the run with configurations A and B. Returns a
+    /// JSON line about their first difference; `None` if they deliver the same messages.
     pub(super) fn add(&mut self, a: &BacktestReport, b: &BacktestReport) -> Option<Value> {
         self.against.add(b);
         let difference = difference(a, b)?;

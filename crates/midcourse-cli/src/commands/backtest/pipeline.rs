@@ -1,7 +1,8 @@
 //! Backtests the runs of many files on all cores and returns the results in the order of the files.
 //!
-//! One thread reads lines; the others parse and replay them. The queues between the threads are
-//! bounded, so memory use does not depend on the size of the files.
+//! One thread reads lines, each of which contains a run; the others parse the lines and replay the
+//! runs. The queues between the threads have a maximum length, so memory use does not depend on the
+//! size of the files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,20 +20,21 @@ use midcourse::{Timestamp, now};
 
 use crate::commands::input_line::read_line;
 
-/// Maximum number of lines in a batch.
+/// Maximum number of lines that are passed to another thread together, as one batch.
 const BATCH_LINES: usize = 32;
 
-/// A batch is also full once its lines have this many bytes.
+/// A batch with fewer lines is passed on too, once its lines have this many bytes in total.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The configurations that every run is replayed with.
+/// The configuration with which every run is replayed and, if two are compared, the second one.
 #[derive(Clone, Copy)]
 pub(super) struct Configs<'a> {
     pub(super) config: &'a Config,
     pub(super) against: Option<&'a Config>,
 }
 
-/// A run's report with the first configuration and, if two are compared, with the second.
+/// The report about a run with the first configuration and, if two are compared, the report with
+/// the second configuration.
 pub(super) struct RunResult {
     pub(super) report: BacktestReport,
     pub(super) against: Option<BacktestReport>,
@@ -40,10 +42,11 @@ pub(super) struct RunResult {
     pub(super) bytes: u64,
 }
 
-/// Lines or results that threads pass on together. The number is the batch's position in the input.
+/// Lines or results that one thread passes to another together. The number is the position of the
+/// batch in the input, counted from 0.
 type Batch<T> = (u64, Vec<T>);
 
-/// A line of a file and its line number.
+/// A line and its number, counted from 1 over the lines of all files.
 type Line = (u64, Vec<u8>);
 
 /// Backtests every run of the files on several threads. Calls `take` with each result, in the order
@@ -64,7 +67,8 @@ pub(super) fn for_each_run(
             scope.spawn(move || backtest_lines(lines, &results, configs, now));
         }
         drop(send_results);
-        // Batches that were finished before an earlier batch and wait for it.
+        // Results by batch number. Results of a batch that is finished before an earlier batch wait
+        // here until the earlier batch is finished too.
         let mut out_of_order: BTreeMap<u64, Vec<RunResult>> = BTreeMap::new();
         let mut next = 0;
         for (number, batch) in results {
@@ -85,7 +89,7 @@ fn read_files(files: &[PathBuf], send: &SyncSender<Batch<Line>>) -> Result<()> {
     let mut send_batch = |batch: &mut Vec<Line>| {
         let sent = send.send((batch_number, std::mem::take(batch)));
         batch_number += 1;
-        // Sending fails if the receiver has stopped early because `take` returned an error.
+        // Sending fails if the other threads have stopped, because `take` returned an error.
         sent.is_ok()
     };
     for path in files {

@@ -1,7 +1,9 @@
-//! Statistics over the runs of one source (a dataset or an agent).
+//! Statistics over the runs of one source (a dataset or an agent). A delivery is a message that
+//! midcourse would have shown to the agent.
 //!
-//! Runs with the same number of calls, the same first delivery and the same success are counted as
-//! one group, so memory use does not grow with the number of runs.
+//! Runs that agree in three things are counted as one group: the number of tool calls, the call
+//! after which the first message was delivered, and success. Large numbers are rounded first. So
+//! the number of groups, and with it memory use, stays small even for very many runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +11,8 @@ use std::time::Duration;
 use crate::backtest::BacktestReport;
 use crate::commands::stats::{Share, share_of};
 
-/// Numbers up to this are counted exactly; larger ones are rounded down to three or four digits.
+/// Numbers up to this one are kept as they are. In a larger number, all digits after the first
+/// three become zero.
 const MAX_EXACT: u64 = 1_000;
 
 #[derive(Default)]
@@ -21,26 +24,29 @@ pub(super) struct SourceStats {
     ms_after: Histogram,
 }
 
-/// Runs that agree in all of these are counted together.
+/// What the runs of one group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     calls: u64,
-    /// After how many calls the first message was delivered; `None` if none was.
+    /// After how many tool calls the first message was delivered; `None` if there was no message.
     first_delivery: Option<u64>,
     success: Option<bool>,
 }
 
-/// The numbers in one row of the summary table. `None` if there is no run to compute one from.
+/// The numbers in one row of the summary table. A number is `None` if there is no run from which it
+/// can be computed.
 pub(super) struct Figures {
     pub(super) runs_with_delivery: usize,
-    /// Median number of calls before the first delivery.
+    /// Median number of tool calls before the first message.
     pub(super) first_delivery: Option<u64>,
-    /// Median number of calls between the first delivery and the end of the run.
+    /// Median number of tool calls between the first message and the end of the run.
     pub(super) calls_after: Option<u64>,
-    /// Median time between the first delivery and the end of the run.
+    /// Median time between the first message and the end of the run.
     pub(super) time_after: Option<Duration>,
     pub(super) success_with_delivery: Option<Share>,
     pub(super) success_without_delivery: Option<Share>,
+    /// The rate to compare `success_with_delivery` with. `SourceStats::success_same_length` says
+    /// which runs it is about.
     pub(super) success_same_length: Option<Share>,
 }
 
@@ -94,9 +100,11 @@ impl SourceStats {
         share_of(succeeded, total)
     }
 
-    /// The success rate of comparable runs without a delivery. For every run whose first delivery
-    /// was at call N, counts the runs that reached call N without a delivery. Comparing with these
-    /// runs avoids a bias: failed runs are longer, so late deliveries are mostly in failed runs.
+    /// The success rate to compare with that of runs with a message. For every run that got its
+    /// first message at call N, this counts all runs that reached call N without a message.
+    ///
+    /// Comparing with all runs would be misleading: failed runs are longer than others, so a run
+    /// that is still going at call N is more likely to fail, with or without a message.
     fn success_same_length(&self) -> Option<Share> {
         let mut first_deliveries: BTreeMap<u64, usize> = BTreeMap::new();
         for (group, count) in self.groups.iter().filter(|(group, _)| group.success.is_some()) {
@@ -118,7 +126,7 @@ impl SourceStats {
     }
 }
 
-/// Rounded number → how often it occurred.
+/// How often each number occurred. The numbers are rounded.
 #[derive(Default)]
 struct Histogram(BTreeMap<u64, usize>);
 

@@ -1,8 +1,9 @@
-//! The summary of a backtest: per source, how many runs get a message, when, and how they end.
+//! The summary of a backtest. For each source (a dataset or an agent), it shows how many runs get a
+//! message, when they get the first one, and how many runs succeed.
 //!
-//! Failed runs are longer than others, so a detector that fires late fires mostly in failed runs,
-//! whatever it detects. The table therefore also shows the success rate of runs that were as long
-//! and had no message by then.
+//! Failed runs are longer than others, so messages that come late in a run come mostly in failed
+//! runs, even if they are not about a real problem. The table therefore also shows, in the column
+//! `SUCCESS SAME LENGTH`, the success rate of runs that got as far without a message.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +17,8 @@ use crate::commands::columns;
 use crate::commands::stats::format_share;
 use crate::display::{duration, one_line};
 
-/// How many sources (datasets or agents) have their own row. Runs of further sources share one.
+/// Maximum number of sources that get a row of their own. The runs of all further sources are
+/// counted together in the row `OTHER_SOURCES`.
 const MAX_SOURCES: usize = 200;
 const OTHER_SOURCES: &str = "(others)";
 
@@ -36,7 +38,7 @@ const HEADINGS: [&str; 10] = [
     "SUCCESS UNMESSAGED",
 ];
 
-/// A run that continued for many calls after its first delivery.
+/// A run to show below the table. Those with the most tool calls after the first message are shown.
 struct Example {
     run_id: String,
     calls_after: u64,
@@ -47,7 +49,7 @@ struct Example {
 pub(super) struct Summary {
     sources: BTreeMap<String, SourceStats>,
     examples: Vec<Example>,
-    /// Cause → number of deliveries.
+    /// How many messages were about each cause, such as `doom_loop`.
     causes: BTreeMap<String, u64>,
 }
 
@@ -89,7 +91,8 @@ impl Summary {
         self.sources.values().map(|stats| stats.runs).sum()
     }
 
-    /// The summary as a JSON line.
+    /// The summary as a JSON object. `invalid_lines` is the number of lines that could not be
+    /// parsed completely.
     pub(super) fn line(&self, invalid_lines: u64) -> Value {
         let sources: Vec<Value> = self
             .sources
@@ -132,7 +135,8 @@ impl Summary {
     }
 }
 
-/// Prints two summaries of the same runs, two rows per source.
+/// Prints the summaries of the same runs with configurations A and B in one table, with two rows
+/// per source.
 pub(super) fn print_both(out: &mut impl Write, a: &Summary, b: &Summary) -> Result<()> {
     let [source, figures @ ..] = HEADINGS;
     let mut table = columns::table([source, "CONFIG"].into_iter().chain(figures));
@@ -145,7 +149,7 @@ pub(super) fn print_both(out: &mut impl Write, a: &Summary, b: &Summary) -> Resu
     columns::print(out, table, 2..11)
 }
 
-/// The cells of a table row, without the source.
+/// The cells of a table row, without the first, which names the source.
 fn cells(stats: &SourceStats) -> [String; 9] {
     let figures = stats.figures();
     [

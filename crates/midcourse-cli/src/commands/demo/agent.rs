@@ -1,5 +1,5 @@
-//! The demo's agent. It runs the failing build again and again until it gets guidance; then it
-//! reads the build script and fixes the cause.
+//! The demo's agent. It runs the failing build again and again until midcourse sends it a message
+//! with guidance. Then it reads the build script and creates the file that the build needs.
 //!
 //! The agent reports each step to `midcourse hook demo` in the payload format of Claude Code, and
 //! reads the message in the reply. It uses no other part of midcourse.
@@ -14,11 +14,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The agent gives up after this many builds. That happens only if it gets no guidance.
+/// The agent gives up after running the build this many times. It gets that far only if midcourse
+/// sends no guidance.
 const MAX_BUILDS: usize = 20;
 
-/// Timeout of the agent's hooks. It is longer than the default, so that the demo works on a slow
-/// machine.
+/// Timeout of the agent's hooks, in milliseconds. It is longer than the default of 500, so that the
+/// demo also works on a slow machine.
 const HOOK_TIMEOUT_MS: &str = "10000";
 
 pub(super) fn run(directory: &Path) -> Result<ExitCode> {
@@ -47,7 +48,7 @@ struct Agent<'a> {
 struct CallResult {
     passed: bool,
     output: String,
-    /// The messages that the hooks' replies contained.
+    /// The messages in the replies of the hooks that ran after the call.
     messages: String,
 }
 
@@ -66,7 +67,7 @@ struct OutputWire {
 
 impl Agent<'_> {
     /// Repeats the build until it passes. After a guidance message, reads the build script and
-    /// creates the file that the build needs.
+    /// creates the file that the build needs. Returns whether the build passed.
     fn work(&mut self) -> Result<bool> {
         for _ in 0..MAX_BUILDS {
             let build = self.call("sh build.sh")?;
@@ -129,7 +130,7 @@ impl Agent<'_> {
         Ok(CallResult { passed, output: text, messages })
     }
 
-    /// Runs the hook for an event and returns the message in its reply.
+    /// Runs the hook for an event. Returns the message in the hook's reply; empty if there is none.
     fn report(&self, event: &str, fields: Value) -> Result<String> {
         let mut payload = json!({"session_id": self.session, "cwd": self.directory,
                                  "hook_event_name": event});

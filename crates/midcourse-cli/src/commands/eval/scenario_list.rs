@@ -1,4 +1,5 @@
-//! Lists scenarios one by one: what was expected, and what was delivered after which event.
+//! Lists scenarios one by one: which message was expected, which was delivered, and after which
+//! event.
 
 use std::io::Write;
 
@@ -13,7 +14,7 @@ use crate::scenario::{Expected, ScenarioResult, ScenarioVerdict};
 /// Maximum length of a displayed message, in characters.
 const MAX_SHOWN_TEXT: usize = 80;
 
-/// Lists all scenarios, or only those with an unexpected result.
+/// Prints all scenarios or, if `all` is false, only those with an unexpected result.
 pub(super) fn print(out: &mut impl Write, evaluated: &[Evaluated], all: bool) -> Result<()> {
     let is_shown = |one: &&Evaluated| all || !one.result.is_as_expected();
     if !evaluated.iter().any(|one| is_shown(&one)) {
@@ -53,7 +54,7 @@ fn describe_deliveries(result: &ScenarioResult) -> String {
     format!("event {}, {}: {text}{later}", first.event, first.cause_name())
 }
 
-/// A scenario as a JSON line.
+/// The JSON object that `eval --json` prints for a scenario.
 pub(super) fn line(evaluated: &Evaluated) -> Value {
     let Evaluated { file, scenario, result } = evaluated;
     let expect = match &scenario.expected {

@@ -1,8 +1,9 @@
-//! The score of an evaluation: for each pattern and in total, how many expected messages came in
-//! time, and how many messages were right.
+//! The score of an evaluation: how many expected messages came in time (recall), and how many of
+//! the delivered messages were expected (precision). Both are counted for each pattern; recall also
+//! in total.
 //!
-//! A scenario that expects any one of several patterns counts in the row of each pattern, and once
-//! in the total.
+//! A scenario can name several patterns and expect a message about any one of them. Such a scenario
+//! counts in the row of each of its patterns, and once in the total.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,22 +17,25 @@ use crate::commands::stats::{Share, format_share, median, percent, share_of};
 use crate::display::one_line;
 use crate::scenario::{Expected, ScenarioVerdict};
 
-/// Counts for one expected pattern, or for all patterns together.
+/// Counts for one pattern, or for all patterns together.
 #[derive(Default)]
 struct Row {
+    /// Number of scenarios that expect a message about the pattern.
     scenarios: usize,
     in_time: usize,
     too_early: usize,
     late: usize,
     missed: usize,
-    /// Scenarios whose message came in time but was about something else than expected.
+    /// Number of scenarios whose first message came in time but was not about an expected pattern.
     other_cause: usize,
-    /// Number of events from the earliest one at which a message is expected to the first delivery,
-    /// for each scenario whose first delivery is not too early.
+    /// For each scenario whose first message did not come too early: how many events after the
+    /// earliest expected event it came.
     delays: Vec<usize>,
-    /// In how many scenarios, of any expectation, the first delivery has this row's cause.
+    /// Number of scenarios whose first message was about this row's pattern, whether or not they
+    /// expect such a message.
     delivered: usize,
-    /// How many of `delivered` were expected and not too early.
+    /// Number of scenarios counted in `delivered` whose first message was expected and did not come
+    /// too early.
     delivered_as_expected: usize,
 }
 
@@ -105,7 +109,8 @@ impl Score {
         }
     }
 
-    /// The share of scenarios that got an expected message in time.
+    /// Of the scenarios that expect a message: the share in which the first message came in time,
+    /// whatever it was about. `None` if no scenario expects a message.
     pub(super) const fn caught(&self) -> Option<Share> {
         self.total.recall()
     }
@@ -114,7 +119,8 @@ impl Score {
         self.total.too_early
     }
 
-    /// The share of scenarios that got a message although they expect none.
+    /// Of the scenarios that expect no message: the share in which a message came. `None` if every
+    /// scenario expects a message.
     pub(super) const fn false_alarms(&self) -> Option<Share> {
         share_of(self.false_alarms, self.quiet)
     }
@@ -168,7 +174,7 @@ impl Score {
         Ok(())
     }
 
-    /// The score as a JSON line.
+    /// The JSON object that `eval --json` prints as the summary.
     pub(super) fn line(&self) -> Value {
         let patterns: Vec<Value> = self
             .patterns

@@ -1,4 +1,5 @@
-//! The arguments of `midcourse hook`, and the command line that `midcourse run` gives to hosts.
+//! The arguments of `midcourse hook`, and the `midcourse hook` command line that `midcourse run`
+//! tells a coding agent to run as its hook.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -38,8 +39,8 @@ pub(in crate::commands) struct Arguments {
     timeout_ms: Option<u64>,
 }
 
-// A parser for `hook` alone, because building the parser of all commands takes longer. This one
-// takes 0.06 ms in a fresh process.
+// A parser for `hook` alone, because the agent waits for each hook and the parser of all commands
+// takes longer to build. This parser takes 0.06 ms in a new process.
 #[derive(clap::Parser)]
 #[command(name = "midcourse hook", no_binary_name = true, max_term_width = 100)]
 struct HookCli {
@@ -49,11 +50,12 @@ struct HookCli {
 
 pub(super) struct Parsed {
     pub(super) arguments: Arguments,
-    /// Why the command line is invalid. `arguments` then has only default values.
+    /// Why the command line is invalid; `None` if it is valid. If it is invalid, `arguments` has
+    /// only default values.
     pub(super) problem: Option<String>,
 }
 
-/// Parses the arguments after `midcourse hook`. `Err` contains the help text, for `--help`.
+/// Parses the arguments after `midcourse hook`. For `--help`, returns the help text as `Err`.
 pub(super) fn parse(words: Vec<OsString>) -> Result<Parsed, String> {
     match HookCli::try_parse_from(words) {
         Ok(HookCli { arguments }) => Ok(Parsed { arguments, problem: None }),
@@ -67,8 +69,9 @@ pub(super) fn parse(words: Vec<OsString>) -> Result<Parsed, String> {
     }
 }
 
-/// The shell command that runs the hook for a launch. Its arguments take precedence over
-/// environment variables, which a project could set.
+/// The shell command that an agent started by `midcourse run` runs as its hook. `launch_id` says
+/// which use of `midcourse run` it was. The settings are passed as arguments, because arguments
+/// take precedence over environment variables, which a project could set.
 pub(in crate::commands) fn hook_command(
     host: Host,
     data_dir: &DataDir,
@@ -99,7 +102,7 @@ impl Arguments {
 
     pub(super) fn timeout(&self) -> Duration {
         let given = self.timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
-        // With `--home`, environment variables are ignored.
+        // With `--home`, the variable is ignored: `midcourse run` passes a timeout as an argument.
         let variable = || if self.home.is_some() { None } else { timeout_in_environment() };
         given.or_else(variable).unwrap_or(DEFAULT_TIMEOUT)
     }

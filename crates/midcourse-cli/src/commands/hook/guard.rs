@@ -1,5 +1,6 @@
-//! Runs the hook's work on another thread, and returns in time even if the work hangs or panics.
-//! Events that the work could not store are then written to the spill folder.
+//! Runs the hook's work on another thread, and returns in time even if that thread hangs or panics.
+//! Events that were not stored by then are written to the spill folder, from which a later process
+//! stores them.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +12,17 @@ use midcourse::{DataDir, Event, StoreSettings, spill_event};
 use super::Report;
 use crate::log::Log;
 
-/// The events that are being stored. After a timeout or a panic, they are written to the spill
-/// folder, from which they are imported later.
+/// The events that the other thread is storing. After a timeout or a panic, this thread writes them
+/// to the spill folder.
 pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
 
-/// How long the hook may take, because the host waits for its reply.
+/// How long the hook may take. The time is limited because the agent waits for the hook's reply.
 #[derive(Clone, Copy)]
 pub(super) struct Timeout {
     started: Instant,
     limit: Duration,
-    /// Time beyond `limit` for writing to the spill folder, or for reading a payload that has not
-    /// arrived by then.
+    /// Additional time after `limit`, to write events to the spill folder, or to wait for a payload
+    /// that has not arrived within `limit`.
     extra: Duration,
 }
 
@@ -52,7 +53,8 @@ pub(super) fn run(
     let pending = Pending::default();
     let (sender, reports) = channel();
     let for_work = Arc::clone(&pending);
-    // Sending fails after the timeout, when nobody receives the report any more.
+    // An error of `send` is dropped. It happens only after the timeout, when this function has
+    // returned and no longer receives the report.
     let started = thread::Builder::new().spawn(move || drop(sender.send(work(&for_work))));
     if let Err(error) = started {
         log.write(&format!("cannot start a thread, so the event is lost: {error}"));
@@ -60,20 +62,20 @@ pub(super) fn run(
     }
     let mut received = reports.recv_timeout(timeout.left());
     if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
-        // The payload has not been decoded yet, perhaps because the machine is busy. Without events
-        // there is nothing to save, so wait longer.
+        // The payload has not been decoded yet, perhaps because the machine is busy. There are no
+        // events yet that could be written to the spill folder, so use the extra time to wait.
         received = reports.recv_timeout(timeout.extra);
     }
     received.unwrap_or_else(|error| {
         spill_events(log, data_dir, std::mem::take(&mut *lock(&pending)), error, timeout.extra);
-        // The work may have finished meanwhile. If it recorded messages as delivered, its reply
-        // must reach the host.
+        // The other thread may have finished meanwhile and recorded that it delivered a message.
+        // The agent must then get this message, so return the thread's reply if there is one.
         reports.try_recv().unwrap_or_default()
     })
 }
 
-/// Writes events that were not stored because of a timeout or a panic to the spill folder. If such
-/// an event is stored after all, the import recognises the copy by its key and drops it.
+/// Writes events to the spill folder after a timeout or a panic. If the slow thread stores an event
+/// after all, the copy in the spill folder is later recognised by its key and dropped.
 fn spill_events(
     log: &Log,
     data_dir: Option<DataDir>,
@@ -89,7 +91,7 @@ fn spill_events(
         return log.write(&format!("{problem} before the payload was read"));
     };
     let (sender, results) = channel();
-    // On another thread, so that neither a hanging disk nor a second panic stops the hook.
+    // Write on another thread, so that the hook returns even if the disk hangs or the code panics.
     let started = thread::Builder::new().spawn(move || {
         let settings = StoreSettings::default();
         let mut events = events.into_iter();
@@ -133,7 +135,7 @@ mod tests {
         let timeout = Timeout::start(limit, extra);
         let report = run(&log, Some(data_dir.clone()), timeout, work);
         let lines = std::fs::read_to_string(data_dir.log_file()).unwrap_or_default();
-        // The work may still be running, so the folder must not be removed yet.
+        // The thread with the work may still use the folder, so keep the folder from being removed.
         std::mem::forget(folder);
         (report, data_dir, lines)
     }
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_the_event_is_spilled() {
-        // A timeout long enough for the work to begin.
+        // Two seconds are enough for the thread to start and set the pending event.
         let (report, data_dir, lines) = guarded(Duration::from_secs(2), LONG, |pending| {
             begin(pending);
             sleep(LONG);

@@ -1,4 +1,5 @@
-//! Reads the run to replay: from the store, or from a file with JSON lines or notation.
+//! Reads the run to replay: from the store, or from a file with records as JSON lines or in
+//! notation (a short form for people, such as `bash make -> built`).
 
 use std::fs;
 use std::io::{Read, stdin};
@@ -10,7 +11,8 @@ use serde::Deserialize;
 
 use crate::commands::open;
 
-/// A record, with its source and decision point if the input has them.
+/// A record with its source (who reported it) and its decision point (where in its turn the agent
+/// could get a message then). Both are `None` if the input does not contain them.
 #[derive(Deserialize)]
 pub(super) struct InputRecord {
     #[serde(flatten)]
@@ -20,7 +22,6 @@ pub(super) struct InputRecord {
     pub(super) decision_point: Option<DecisionPoint>,
 }
 
-/// Reads a run from the store.
 pub(super) fn read_stored(run: &str) -> Result<Vec<InputRecord>> {
     let store = open::to_read()?;
     let run = open::find_run(&store, run)?;
@@ -33,8 +34,8 @@ pub(super) fn read_stored(run: &str) -> Result<Vec<InputRecord>> {
     Ok(records.collect())
 }
 
-/// Reads a run from a file or from standard input. Text that starts with a brace is JSON lines,
-/// other text is notation.
+/// Reads a run from a file, or from standard input if `file` is `None` or `-`. Text that starts
+/// with `{` is parsed as JSON lines, other text as notation.
 pub(super) fn read_file(file: Option<&Path>) -> Result<Vec<InputRecord>> {
     let (name, bytes) = read_bytes(file)?;
     let expected = "expected records as JSON lines, or notation";

@@ -2,14 +2,14 @@
 //!
 //! The command stays in the process group of `midcourse run`, so signals from the terminal reach
 //! the command and its children directly. Signals sent to `midcourse run` alone are forwarded. When
-//! the command is suspended at a terminal, `midcourse run` suspends itself too, so that the shell
-//! notices. When the command is killed by a signal, `midcourse run` dies of the same signal.
-//! Signals that were ignored at the start stay ignored.
+//! the user suspends the command at a terminal, `midcourse run` suspends itself too, so that the
+//! shell notices. When the command is killed by a signal, `midcourse run` dies of the same signal.
+//! Signals that were ignored when `midcourse run` started, as with `nohup`, stay ignored.
 
 use std::io;
 use std::process::{Command, ExitCode};
 
-/// How the command ended.
+/// How the command ended: with an exit code, or killed by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Code(u8),
@@ -29,16 +29,16 @@ impl std::fmt::Display for Ended {
 }
 
 impl Ended {
-    /// Makes this process end in the same way as the command: by the same signal, or with the same
-    /// exit code.
+    /// Makes this process end in the same way as the command. If a signal killed the command, kills
+    /// this process with the same signal. Otherwise returns the exit code to exit with.
     pub(crate) fn exit_like(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
             Self::Unknown => ExitCode::FAILURE,
             Self::Signal(signal) => {
                 die_of(signal);
-                // The signal did not kill this process, so return the exit code that a shell uses
-                // for it.
+                // This is reached only if the signal did not kill this process. Return the exit
+                // code that a shell uses for a command killed by the signal: 128 plus its number.
                 ExitCode::from(u8::try_from(signal).unwrap_or(127).saturating_add(128))
             }
         }
@@ -48,7 +48,7 @@ impl Ended {
 #[cfg(unix)]
 fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
-    // The command has already written a core file, so prevent a second one.
+    // The command may have written a core file. Keep this process from writing another one.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     if let Some(signal) = Signal::from_named_raw(signal) {
@@ -76,9 +76,9 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     let forwarded = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGTSTP];
     let ignored = ignored();
     let handled = forwarded.into_iter().filter(|signal| !ignored.contains(signal));
-    // Install handlers before the command starts: a signal that arrives in between would otherwise
-    // end this process and leave the command running. SIGCHLD needs a handler because a child's
-    // exit code is lost if SIGCHLD is ignored.
+    // Install the signal handlers before starting the command. Otherwise a signal that arrives just
+    // after the start would end this process and leave the command running. SIGCHLD needs a handler
+    // too, because the system does not keep a child's exit code while SIGCHLD is ignored.
     let mut signals = SignalsInfo::<WithOrigin>::new(handled.chain([SIGCHLD]))?;
     let handle = signals.handle();
     let child = command.spawn()?;
@@ -97,7 +97,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
                 let has_it = cause == Cause::Kernel || is_its_own || signal == SIGCHLD;
                 let signal = Signal::from_named_raw(signal).filter(|_| !has_it);
                 if let Some(signal) = signal.filter(|_| !is_over.load(Ordering::SeqCst)) {
-                    // Fails if the command has just ended, which needs no handling.
+                    // This fails if the command has just ended. Then there is nothing to do.
                     let _ = kill_process(pid, signal);
                 }
             }
@@ -106,13 +106,14 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Ended> {
     // If the thread cannot be started, the command runs without forwarded signals.
     let _ = std::thread::Builder::new().spawn(forward);
     let ended = wait_for(pid);
-    // Stop forwarding: the process id may soon be reused for another process.
+    // Stop forwarding signals: the system may give the command's process id to another process.
     is_over.store(true, Ordering::SeqCst);
     handle.close();
     Ok(ended)
 }
 
-/// Whether `process` is `ancestor` or one of its descendants.
+/// Whether `process` is `ancestor` itself or one of its descendants. On systems without `/proc`,
+/// the descendants are not recognised.
 #[cfg(unix)]
 fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
     const MAX_GENERATIONS: usize = 16;
@@ -120,8 +121,8 @@ fn is_descendant(mut process: i32, ancestor: rustix::process::Pid) -> bool {
         if process == ancestor.as_raw_nonzero().get() {
             return true;
         }
-        // The process name is in parentheses and may contain anything. The fields after it are the
-        // state and the parent's id. Without /proc, only the command itself is recognised.
+        // The file contains the process name in parentheses, then the state and the parent's id.
+        // The name may itself contain spaces and parentheses, so search for the last parenthesis.
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let parent = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         match parent.and_then(|parent| parent.parse().ok()) {
@@ -148,9 +149,9 @@ fn wait_for(pid: rustix::process::Pid) -> Ended {
                     return Ended::Signal(signal);
                 }
                 if status.stopped() && is_foreground() {
-                    // The command was stopped, so stop this process too if a shell waits for it at
-                    // a terminal: the shell will continue both. Without a terminal, nothing would
-                    // continue this process.
+                    // The command was suspended, for example with Ctrl-Z. Suspend this process too,
+                    // so that the shell shows its prompt; the shell will continue both processes.
+                    // Without a terminal, nothing would continue this process.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
             }

@@ -1,5 +1,5 @@
-//! Records the end of runs that only a proxy observed, because a proxy does not see the process
-//! exit.
+//! Records the end of runs that only the proxy observed. The proxy cannot record the end itself,
+//! because it does not see when the command exits.
 
 use midcourse::{
     DataDir, Event, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
@@ -10,8 +10,8 @@ use super::child::Ended;
 use crate::apis::Api;
 use crate::run_settings::RunSettings;
 
-/// Records how the command ended, for each run of this launch that has no end yet and was reported
-/// only by the proxy.
+/// Records how the command ended, in each run of this launch (this use of `midcourse run`) that has
+/// no recorded end and that only the proxy observed.
 pub(super) fn record(
     data_dir: &DataDir,
     settings: &RunSettings,

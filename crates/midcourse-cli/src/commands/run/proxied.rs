@@ -1,9 +1,10 @@
-//! The proxy of a launch, a separate process that runs as long as the command.
+//! The proxy that `midcourse run` starts: a separate process that runs as long as the command.
 //!
 //! `midcourse run` opens the listening socket and passes it to the proxy. So if the proxy dies and
 //! is restarted, its address stays the same and no connection is refused. If the proxy cannot be
-//! restarted, `midcourse run` forwards the requests itself, without recording. The proxy has its
-//! own process group, because signals from the terminal are meant for the command.
+//! restarted, `midcourse run` forwards the requests itself, without recording. The proxy has a
+//! process group of its own, so that signals from the terminal, which are meant for the command, do
+//! not reach the proxy.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,23 +21,25 @@ use midcourse::{DATA_DIR_VARIABLE, DataDir};
 use crate::hosts::Host;
 use crate::proxy::{self, Upstreams};
 
-/// A proxy that ends sooner than this counts as a failed start.
+/// If the proxy ends within this time after its start, the start counts as failed.
 const MIN_UPTIME: Duration = Duration::from_secs(2);
 
-/// After this many failed starts in a row, `midcourse run` stops restarting the proxy.
+/// After this many failed starts in a row, the proxy is not restarted again.
 const MAX_FAILED_STARTS: usize = 3;
 
-/// How long the proxy may take to record the last requests when it is stopped.
+/// How long the proxy may take to record the last requests when it is stopped. After that it is
+/// killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Environment variables that name the user's own HTTP proxy.
+/// Environment variables that contain the address of the user's own HTTP proxy, if there is one.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"];
 
 /// Environment variables that list the servers to reach without the user's HTTP proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// A running proxy process, restarted whenever it dies.
+/// The proxy for one command. `start` starts its process, which is then restarted whenever it ends,
+/// until `stop` is called.
 pub(super) struct Proxied {
     address: SocketAddr,
     supervisor: Arc<Supervisor>,
@@ -55,7 +58,8 @@ struct Supervisor {
 
 /// Whether a command gets a proxy if the user gives neither `--proxy` nor `--no-proxy`.
 pub(super) fn is_default(host: Option<Host>) -> bool {
-    // Inside another `midcourse run`, the proxy of that run is enough.
+    // If the variables already contain the address of a midcourse proxy, this process was started
+    // by another `midcourse run`, whose proxy is enough.
     let has_proxy = |(name, _, _): &(&str, &str, &str)| {
         std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
     };
@@ -67,8 +71,8 @@ pub(super) fn is_default(host: Option<Host>) -> bool {
 }
 
 impl Proxied {
-    /// Opens the socket for the proxy. Fails if a model server named in the environment cannot be
-    /// used.
+    /// Opens the socket for the proxy, but does not start the proxy yet. Fails if an environment
+    /// variable such as `OPENAI_BASE_URL` contains an address that the proxy cannot forward to.
     pub(super) fn prepare(data_dir: &DataDir) -> Result<Self> {
         let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
         let listener =
@@ -101,7 +105,8 @@ impl Proxied {
         let (newer, older) = proxy::BASE_URL_ALIAS;
         let is_set = |name| std::env::var_os(name).is_some();
         for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
-            // Azure clients fail if AZURE_OPENAI_ENDPOINT and the base URL are both set.
+            // Clients for Azure fail if AZURE_OPENAI_ENDPOINT and OPENAI_BASE_URL are both set. So
+            // if only the first is set, do not set the second.
             if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
                 continue;
             }
@@ -110,10 +115,10 @@ impl Proxied {
                 command.env(older, value);
             }
         }
-        // Keep requests to midcourse's proxy from going through the user's HTTP proxy.
+        // If the user has an HTTP proxy, requests to midcourse's proxy must not go through it.
         if PROXY_VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
             let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
-            // Clients differ in which of the two variables they read, so both get the same value.
+            // Some clients read NO_PROXY and others no_proxy, so set both to the same value.
             let value =
                 values.into_iter().flatten().find(|value| !value.is_empty()).unwrap_or_default();
             for name in NO_PROXY_VARIABLES {
@@ -123,8 +128,8 @@ impl Proxied {
         }
     }
 
-    /// Stops the proxy after it has recorded the last requests. Returns false if the proxy had
-    /// failed before and could not be restarted.
+    /// Stops the proxy, which first records the last requests. Returns false if the proxy had ended
+    /// before and could not be restarted, so that later requests were not recorded.
     pub(super) fn stop(self) -> bool {
         self.supervisor.is_stopping.store(true, Ordering::SeqCst);
         self.supervisor.terminate();
@@ -146,7 +151,8 @@ impl Supervisor {
     }
 
     fn spawn(&self, launch_id: &str) -> io::Result<()> {
-        // Hold the lock until the process is started, so that `stop` cannot overlook it.
+        // Hold the lock until the process is started. Otherwise `stop` could run in between, find
+        // no process to stop, and leave the new process running.
         let mut child = self.child();
         if self.is_stopping.load(Ordering::SeqCst) {
             return Ok(());
@@ -165,7 +171,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Restarts the proxy whenever it ends.
+    /// Restarts the proxy whenever it ends. After too many failed starts, forwards the requests in
+    /// this process instead, without recording them.
     fn supervise(&self, launch_id: &str) {
         let mut failed_starts = 0;
         loop {
@@ -190,7 +197,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits until the proxy has ended. Polls, so that the lock is free for `stop` in between.
+    /// Waits until the proxy has ended. Checks this every 20 ms instead of blocking, because a
+    /// blocking wait would hold the lock that `stop` needs.
     fn wait(&self) {
         loop {
             match self.child().as_mut().map(Child::try_wait) {
@@ -219,7 +227,7 @@ impl Supervisor {
     }
 }
 
-/// The socket, for use as the standard input of the proxy.
+/// A copy of the listening socket, to pass to the proxy as its standard input.
 #[cfg(unix)]
 fn as_stdin(listener: &TcpListener) -> io::Result<Stdio> {
     Ok(std::os::fd::OwnedFd::from(listener.try_clone()?).into())

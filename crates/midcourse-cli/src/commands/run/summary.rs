@@ -1,4 +1,5 @@
-//! The summary that `midcourse run` prints: duration, tool calls, messages and their outcomes.
+//! The summary that `midcourse run` prints at the end: the duration, the number of tool calls, the
+//! messages to the agent, and whether the problem that each message is about was gone afterwards.
 
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use crate::display::{duration, one_line};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-/// Maximum number of messages to show. If there are more, the first and the last ones are shown.
+/// Maximum number of messages to show. If there are more, half of this number is shown from the
+/// beginning and half from the end.
 const MAX_SHOWN: usize = 8;
 
-/// How many records are read at once.
+/// Maximum number of records that are read from the store at once.
 const PAGE_SIZE: usize = 256;
 
 /// Maximum number of characters shown of a message.
@@ -30,25 +32,28 @@ struct RunTotals {
     messages: Vec<Message>,
 }
 
-/// A message to the agent, and whether the agent's behaviour changed after it.
+/// A message to the agent.
 struct Message {
     seq: u64,
     at: Timestamp,
+    /// The problem or limit that the message is about, such as `doom_loop`; empty if unknown.
     cause: String,
     text: String,
+    /// What followed the message, and after how many tool calls; `None` if that was not recorded.
     outcome: Option<(OutcomeVerdict, u64)>,
+    /// Whether the message was only recorded and not shown to the agent.
     is_shadow: bool,
 }
 
-/// Whether hooks or a proxy report what the command does.
+/// Which of the two, hooks and a proxy, were set up to report what the command does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Observed {
     pub(crate) hooks: bool,
     pub(crate) proxy: bool,
 }
 
-/// Prints the summary to standard error. Errors are ignored, so that they do not change the exit
-/// code.
+/// Prints the summary to standard error. An error is printed too and not returned, because
+/// `midcourse run` must exit with the exit code of the command.
 pub(crate) fn print(
     data_dir: &DataDir,
     settings: &RunSettings,
@@ -60,7 +65,7 @@ pub(crate) fn print(
     let log = Log::new(Some(data_dir), "run");
     let log = log.written_within(elapsed).map(|log| log.display().to_string());
     match collect(data_dir, settings, started) {
-        // Neither hooks nor a proxy observed the command, so missing runs need no warning.
+        // Neither hooks nor a proxy were set up, and a warning said so when the command started.
         Ok(runs) if runs.is_empty() && !observed.hooks && !observed.proxy => {}
         Ok(runs) if runs.is_empty() => {
             let more = log.map_or_else(String::new, |log| format!("; see {log}"));
@@ -88,7 +93,8 @@ pub(crate) fn print(
     }
 }
 
-/// The runs of the launch, oldest first, with what happened in them since the launch started.
+/// The runs of the launch (this use of `midcourse run`), oldest first. The totals of a run that was
+/// resumed cover only the part since the launch.
 fn collect(
     data_dir: &DataDir,
     settings: &RunSettings,

@@ -1,4 +1,4 @@
-//! Durations and times as people write them on the command line.
+//! Parses durations and times as people write them on the command line.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "try 90m, 2h or \"1h 30m\"; at most 365d".to_owned())
 }
 
-/// Parses a time, which must be in the future.
+/// Parses a time such as `07:00` or `2026-11-16 07:00`, which must be in the future.
 pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_after(&Zoned::now(), text)
 }

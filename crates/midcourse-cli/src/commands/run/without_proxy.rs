@@ -1,4 +1,5 @@
-//! Replaces the module `proxied` in builds without the feature `proxy`: no proxy can be started.
+//! Replaces the module `proxied` in builds without the feature `proxy`. It has the same functions,
+//! but no proxy can be started.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use midcourse::DataDir;
 
 use crate::hosts::Host;
 
-/// Has no values, because a build without the feature `proxy` cannot start a proxy.
+/// An enum without variants, so no value of it can exist: `prepare` always fails.
 pub(super) enum Proxied {}
 
 pub(super) const fn is_default(_: Option<Host>) -> bool {
