@@ -1,19 +1,21 @@
 //! Unique ids for tool calls.
 //!
-//! Records of a call are identified by the call's id, which has to be unique in a run. Some models
-//! count their calls anew in each response, or give no id at all. The second call with an id is
-//! recorded as `id#2`, so that it is not taken for the first one. The loop reports each call up to
-//! three times: when it starts, when it has returned, and as ended; the last two become one record.
+//! In the store, the id of a call has to be unique in its run. Some models use the same ids again
+//! in each response, or give calls no id at all. So the second call with the id `x` is recorded as
+//! `x#2`, the third as `x#3`.
+//!
+//! The loop reports a call up to three times: it starts; it has returned (to the plugin's
+//! `after_tool_call`); it has ended (as an event). The last two become one record.
 
 use std::collections::HashMap;
 
 use midcourse::{CallId, TrajectoryPayload};
 
-/// For each call id of a run, how often the model used it. A model may give several calls one id.
+/// The call ids that the model used in a run, and how often it used each.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(HashMap<String, Uses>);
 
-/// How many calls with this id were started, have returned, and were reported as ended by the loop.
+/// How many calls with one id have started, have returned, and were reported as ended by the loop.
 #[derive(Debug, Default)]
 struct Uses {
     started: u32,
@@ -22,8 +24,8 @@ struct Uses {
 }
 
 impl Calls {
-    /// Makes the call id in a payload unique. Returns `false` if the payload is the end of a call
-    /// that was recorded when it returned.
+    /// Replaces the call id in a payload by a unique one. Returns `false` if the payload must not
+    /// be recorded, because it is the end of a call that was recorded when the call returned.
     pub(crate) fn identify(&mut self, payload: &mut TrajectoryPayload) -> bool {
         match payload {
             TrajectoryPayload::ToolStarted { tool_call_id, .. } => {
@@ -44,8 +46,8 @@ impl Calls {
         name(id, uses.started)
     }
 
-    /// Counts a call that has returned, and returns its unique id. A refused call returns without
-    /// having started.
+    /// Counts a call that has returned, and gives its unique id. A call that was refused returns
+    /// although it never started; it is counted as started too.
     pub(crate) fn returned(&mut self, id: &str) -> CallId {
         let uses = self.of(id);
         uses.returned = uses.returned.saturating_add(1);
@@ -53,15 +55,16 @@ impl Calls {
         name(id, uses.returned)
     }
 
-    /// Counts an end that the loop reports. Returns `None` if this end was recorded when the call
-    /// returned.
+    /// Counts a call that the loop reports as ended, and gives its unique id. `None` if the call
+    /// was already recorded when it returned.
     fn end(&mut self, id: &str) -> Option<CallId> {
         let uses = self.of(id);
         uses.ended = uses.ended.saturating_add(1);
         (uses.ended > uses.returned).then(|| self.returned(id))
     }
 
-    /// Treats calls that were running when the run was interrupted as returned.
+    /// Counts all running calls as returned and ended. Used when an interrupted run continues: its
+    /// running calls will never return.
     pub(crate) fn abandon_open(&mut self) {
         for uses in self.0.values_mut() {
             uses.returned = uses.started;

@@ -1,9 +1,9 @@
 //! Converts records between clark-agent and midcourse, both ways and without loss.
 //!
-//! The JSON of the payload kinds that both have is the same, so stored files need no conversion. In
-//! memory the types are converted field by field: by way of JSON, clark-agent would give messages
-//! without a time the current one. Every variant is named, so code for a new variant is required by
-//! the compiler.
+//! Payload kinds that both crates have look the same in JSON, so stored files need no conversion.
+//! In memory the types are converted field by field and not through JSON: when clark-agent parses a
+//! message without a time, it sets the current time. The code names every variant of an enum, so
+//! the compiler reports a new variant that is not converted yet.
 
 mod event;
 mod from_clark;

@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs work that may panic; returns `None` if it does. The work may then have changed its data
-/// only partly, so the caller must not use that data.
+/// Runs `work` and returns its result; `None` if it panicked. After a panic, data that `work` was
+/// changing may be half changed.
 pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Like [`guard`], for async work.
+/// Polls the future `work` until it is ready and returns its result; `None` if a poll panicked.
 pub(crate) async fn guard_all<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match guard(|| work.as_mut().poll(context)) {

@@ -1,7 +1,8 @@
-//! A plugin for the loop of [`clark_agent`]: durable records, feedback and guidance.
+//! A plugin for the agent loop of [`clark_agent`].
 //!
-//! [`Midcourse`] is a plugin. It records and analyses every run of the loop, adds feedback to the
-//! result of a tool, and adds guidance to the last message of one request:
+//! The plugin is [`Midcourse`]. It stores every run of the loop and analyses it while it runs. If
+//! the agent is in trouble, the plugin adds a message: feedback to the result of a tool call, where
+//! it stays, or guidance as an additional last message of a single model request.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -25,18 +26,20 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - **Attach it last.** It sees results and messages as the plugins before it left them; a plugin
-//!   after it could remove its messages.
-//! - **Give runs an identity.** A run without one gets a generated id. If the identity has a deadline,
-//!   the agent is told how much time is left.
+//! - **Attach the plugin last.** A plugin that is attached later could change or remove the
+//!   messages that this plugin adds.
+//! - **Give runs an identity.** A run without an identity gets a generated id. If the identity has
+//!   a deadline, messages tell the agent how much time is left.
 //! - **Give each child run its own plugin**: attach [`Midcourse::child`] to the builder that
-//!   `child_builder` returns. The loop's hooks do not say which run they belong to, so a child
-//!   inherits nothing.
-//! - **The agent comes first.** Errors and panics leave results and messages unchanged. An event that
-//!   the store does not take is dropped and counted (see [`midcourse::OnFailure`]).
+//!   `child_builder` returns. The loop does not tell a plugin which run a call belongs to, so one
+//!   plugin cannot serve a parent and its child at the same time, and children do not inherit it.
+//! - **The plugin never disturbs the agent.** On an error or a panic, results and messages stay
+//!   unchanged. An event that cannot be stored is dropped and counted (see
+//!   [`midcourse::OnFailure`]).
 //!
-//! To keep clark-agent's own recorder, give it a [`DurableTrajectorySink`]. Stored runs can be read
-//! with the types of either crate; [`to_clark`] and [`from_clark`] convert in memory.
+//! A program that wants to keep clark-agent's own recorder, without messages, can give that
+//! recorder a [`DurableTrajectorySink`]. Exported records can be parsed with the types of either
+//! crate; [`to_clark`] and [`from_clark`] convert records in memory.
 
 mod calls;
 mod convert;

@@ -1,8 +1,9 @@
-//! The plugin that the loop calls, and how it knows the current run.
+//! The plugin that clark-agent's loop calls, and how the plugin knows which run is the current one.
 //!
-//! The loop's hooks do not say which run they belong to, so one plugin serves one run at a time. Runs
-//! may follow each other; a child run gets a plugin of its own ([`Midcourse::child`]). Nothing here
-//! fails for the loop: on any error, results and messages stay as they were.
+//! The loop does not tell a plugin which run a call belongs to, so one plugin serves one run at a
+//! time. It can serve several runs one after the other; a child run, which runs at the same time as
+//! its parent, gets a plugin of its own ([`Midcourse::child`]). The plugin never returns an error
+//! to the loop: if something fails, results and messages stay as they were.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +25,8 @@ use crate::run::Run;
 use crate::setup::Setup;
 use crate::trouble::Trouble;
 
-/// The most earlier runs that are kept because their gap markers are not written yet. If there are
-/// more, the oldest is given up.
+/// The most earlier runs that the plugin keeps because it could not store their gap markers
+/// (records with the number of lost events) yet. If there are more, it gives up the oldest.
 const MAX_UNFLUSHED_RUNS: usize = 64;
 
 /// Records the runs of a loop and adds messages to its tool results and requests.
@@ -37,8 +38,10 @@ pub struct Midcourse {
 #[derive(Default)]
 struct State {
     run: Option<Arc<Run>>,
-    /// The previous run, which continues if the loop starts again with the same run id.
+    /// The run before the current one. If the loop starts again with the id of that run, the run
+    /// continues.
     previous: Option<Arc<Run>>,
+    /// Earlier runs whose gap markers may not be stored yet.
     unflushed: Vec<Arc<Run>>,
 }
 
@@ -48,7 +51,8 @@ impl Midcourse {
         Self::with_monitor(Monitor::with_sink(sink))
     }
 
-    /// Records with a monitor. If the monitor has a store, stored runs are continued.
+    /// Records and analyses runs with this monitor. If the monitor has a store and the loop starts
+    /// with the id of a stored run, that run continues.
     pub fn with_monitor(monitor: Monitor) -> Self {
         let monitor = monitor.host("clark-agent");
         Self::of(Setup { monitor, on_trouble: Arc::new(|_| {}) })
@@ -58,8 +62,8 @@ impl Midcourse {
         Self { setup, state: Mutex::default() }
     }
 
-    /// Sets a function that makes the engine of each run. It gets the run's identity; `None` if the
-    /// run has none when it starts.
+    /// Sets a function that makes the engine of each run, instead of midcourse's default engine.
+    /// Its argument is the run's identity; `None` if the run has no identity when it starts.
     #[must_use]
     pub fn with_engine(
         mut self,
@@ -69,15 +73,16 @@ impl Midcourse {
         self
     }
 
-    /// Sets what happens to events that the sink does not take. The loop takes no errors from its
-    /// plugins: dropped and escalated events are both passed to [`on_trouble`](Self::on_trouble).
+    /// Sets what happens to an event that cannot be stored. A plugin cannot return an error to the
+    /// loop, so with every setting the error goes to [`on_trouble`](Self::on_trouble).
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.setup.monitor = self.setup.monitor.on_failure(on_failure);
         self
     }
 
-    /// Sets a function that is called with everything that goes wrong, for example to log it.
+    /// Sets a function that is called with each problem, for example to log it. By default problems
+    /// are ignored.
     #[must_use]
     pub fn on_trouble(mut self, tell: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
         self.setup.on_trouble = Arc::new(tell);
@@ -89,7 +94,8 @@ impl Midcourse {
         Self::of(self.setup.clone())
     }
 
-    /// Adds the plugin to a loop. Add it last: later plugins may change or drop its messages.
+    /// Adds the plugin to a loop. Call this after all other plugins were added: a plugin that is
+    /// added later could change or remove midcourse's messages.
     pub fn attach(self: &Arc<Self>, builder: AgentBuilder) -> AgentBuilder {
         builder
             .event_observer_arc(Arc::<Self>::clone(self))
@@ -97,8 +103,8 @@ impl Midcourse {
             .context_transform_arc(Arc::<Self>::clone(self))
     }
 
-    /// Records that the run ended with an error. Call it with the error that the loop returned: the
-    /// loop does not report errors to plugins.
+    /// Records that the current run ended with an error. The loop does not report errors to
+    /// plugins, so the program has to call this with the error that the loop returned.
     pub async fn failed(&self, error: &LoopError) {
         let run = self.state().run.clone();
         let Some(run) = run.filter(|run| !run.has_ended()) else { return };
@@ -112,7 +118,8 @@ impl Midcourse {
         guard_all(run.report(ended)).await;
     }
 
-    /// Writes the gap markers of this and earlier runs, if the sink works again.
+    /// Stores the gap markers (records with the number of lost events) of the current and earlier
+    /// runs that could not be stored before. Fails if the sink still does not work.
     pub async fn flush(&self) -> Result<(), TrajectoryError> {
         let (unflushed, current) = {
             let mut state = self.state();
@@ -135,7 +142,8 @@ impl Midcourse {
         }
     }
 
-    /// Called when the loop starts. A later event may give the new run its identity.
+    /// Called when the loop starts: the current run becomes the previous one. The new run is
+    /// created with the next event, which may contain its identity.
     async fn start(&self) {
         {
             let mut state = self.state();
@@ -143,7 +151,7 @@ impl Midcourse {
             let previous = state.previous.clone();
             state.unflushed.extend(previous);
         }
-        // A gap marker that cannot be written now is tried again with the next run.
+        // If a gap marker still cannot be stored, the plugin tries again when the next run starts.
         let _ = self.flush().await;
     }
 
@@ -175,7 +183,7 @@ impl Midcourse {
         }
     }
 
-    /// The current run; it has no id until it is identified.
+    /// The current run. If there is none, creates a run without an id; `identify` can set the id.
     fn run(&self) -> Arc<Run> {
         if let Some(run) = &self.state().run {
             return Arc::clone(run);
@@ -199,8 +207,8 @@ impl Plugin for Midcourse {
             after_tool_call: true,
             context_transform: true,
             event_observer: true,
-            // A child run needs a plugin of its own: in a shared one, its calls could not be told
-            // from its parent's.
+            // If a child run shared this plugin, the plugin could not tell the calls of the child
+            // from those of the parent.
             inheritable_to_child: false,
             ..PluginCapabilities::default()
         }
@@ -223,13 +231,15 @@ impl AfterToolCall for Midcourse {
             return AfterToolDecision::passthrough();
         };
         let mut result = ctx.result.clone();
-        // Some transports join the blocks of a result without a separator.
+        // Some transports join the text blocks of a result without a separator, so the message
+        // begins with an empty line.
         let follows_text = matches!(result.content.last(), Some(ToolResultBlock::Text(text)) if !text.text.is_empty());
         let text = if follows_text { format!("\n\n{text}") } else { text };
         result.content.push(ToolResultBlock::Text(TextContent { text }));
         AfterToolDecision {
             result: Some(result),
-            // Without this, the loop would decide again whether the changed result is an error.
+            // Keeps the error flag of the tool's own result. With `None`, the loop would decide
+            // again whether the changed result is an error.
             mark_error: Some(ctx.is_error),
             terminate: None,
         }
@@ -248,8 +258,8 @@ impl ContextTransform for Midcourse {
         cx: &TransformContext<'_>,
     ) -> Vec<AgentMessage> {
         if let Some(text) = guard(|| self.run().guidance(cx.iteration)).flatten() {
-            // Every transport keeps a user message in its place. A system message may be moved to the
-            // front, and other kinds may be dropped.
+            // Every transport keeps a user message in its place. A system message may be moved to
+            // the front, and other kinds may be dropped.
             messages.push(AgentMessage::User { content: UserContent::Text(text), timestamp: None });
         }
         messages

@@ -1,7 +1,8 @@
-//! One run: records what the loop reports, and keeps the messages for its next request.
+//! One run of the loop: records what the loop reports, and keeps midcourse's messages until the
+//! loop builds the next model request.
 //!
-//! Tools of one batch may return at the same time, so reports are recorded and evaluated one after
-//! the other. A delivery is stored before its message goes to the model.
+//! Several tool calls may return at the same time, so a lock makes sure that their reports are
+//! recorded and evaluated one after the other. A message is recorded before it goes to the model.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,7 +19,6 @@ use crate::convert::tool_result;
 use crate::setup::Setup;
 use crate::trouble::Trouble;
 
-/// A run that is recorded and analysed.
 pub(crate) struct Run {
     setup: Setup,
     run_id: OnceLock<RunId>,
@@ -34,8 +34,9 @@ pub(crate) struct Run {
 struct Requests {
     /// Messages that wait for the next request.
     pending: Vec<Delivery>,
-    /// The number of the latest request, and the text that was added to it. If the loop sends a
-    /// request again, it builds the request anew and must get the same text.
+    /// The number of the latest request, and the text that was added to it (`None` if there was no
+    /// message). When the loop retries a request, it builds the request again, and the retry has to
+    /// get the same text.
     latest: Option<(usize, Option<String>)>,
 }
 
@@ -44,7 +45,7 @@ impl Run {
         Self::with_calls(setup, setup.monitor.start(identity), Calls::default())
     }
 
-    /// Continues a run with which the loop is started again.
+    /// Continues the run `before`, because the loop was started again with the same run id.
     pub(crate) async fn restarted(setup: &Setup, before: &Self) -> Self {
         let mut calls = std::mem::take(&mut *before.calls.lock().await);
         calls.abandon_open();
@@ -70,7 +71,7 @@ impl Run {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Tries again to write the gap markers that the sink failed to store.
+    /// Tries again to store the gap markers (records with the number of lost events).
     pub(crate) async fn flush(&self) -> Result<(), TrajectoryError> {
         self.monitored.flush().await
     }
@@ -100,10 +101,12 @@ impl Run {
         self.requests().pending.extend(deliveries);
     }
 
-    /// Records a tool's result, or a refused call; returns the text to add to the result.
+    /// Records the end of a call, also of a refused one. Returns the text to add to the call's
+    /// result; `None` if there is no message.
     ///
-    /// The tool's own result is recorded here, because the loop's event comes later and contains
-    /// our text. A result that ends the run goes to the user and is not changed.
+    /// The result is recorded here and not with the loop's later event, because the result in that
+    /// event already contains the added text. A result that ends the run goes to the user, so
+    /// nothing is added to it.
     pub(crate) async fn tool_returned(
         &self,
         call: &ToolCall,
@@ -137,7 +140,8 @@ impl Run {
         }
     }
 
-    /// The text to add to the request of this iteration; each attempt gets the same text.
+    /// The text to add to the model request of this iteration of the loop; `None` if there is no
+    /// message. A retry of the request gets the same text.
     pub(crate) fn guidance(&self, iteration: usize) -> Option<String> {
         let mut requests = self.requests();
         match &requests.latest {
@@ -154,7 +158,8 @@ impl Run {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The messages of a report. Errors and faults go to the function that `on_trouble` set.
+    /// The messages for the agent that a report contains. Passes errors and faults to the function
+    /// that the program set with `on_trouble`.
     fn checked(&self, report: Result<Report, TrajectoryError>) -> Vec<Delivery> {
         match report {
             Err(error) => {
@@ -174,7 +179,8 @@ impl Run {
     }
 }
 
-/// The decision point at which a message about this payload can still be delivered.
+/// The decision point (a moment at which the agent can get guidance) that comes with this payload;
+/// `None` if there is none.
 const fn decision_point(payload: &TrajectoryPayload) -> Option<DecisionPoint> {
     match payload {
         TrajectoryPayload::MessageAppended { message: AgentMessage::User { .. } } => {

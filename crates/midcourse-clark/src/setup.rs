@@ -1,4 +1,5 @@
-//! What the plugins of a run and of its child runs share: the monitor, and the callback for trouble.
+//! What the plugins of a run and of its child runs share: the monitor, and the callback for
+//! problems (`on_trouble`).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn report(&self, trouble: &Trouble) {
-        // If the callback itself panics, nobody is left to report it to.
+        // A panic of the callback is ignored: the callback is the only place for reports.
         let _ = guard(|| (self.on_trouble)(trouble));
     }
 }

@@ -1,7 +1,8 @@
 //! A durable sink for programs that keep clark-agent's own recorder.
 //!
-//! That recorder numbers its records and continues when the sink fails. The store assigns its own
-//! seqs, and a gap marker records lost events as soon as the sink can write again.
+//! clark-agent's recorder numbers its records itself, and continues with the next number when a
+//! sink fails. midcourse's store gives the records its own numbers (seqs). If records were lost,
+//! the sink stores a gap marker, a record with the number of lost ones, as soon as it can write.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use tokio::sync::Mutex;
 use crate::calls::Calls;
 use crate::convert;
 
-/// The most runs that are tracked. If there are more, the oldest is forgotten.
+/// The most runs about which the sink remembers calls and losses. If there are more, it forgets the
+/// run whose latest record is the oldest.
 const MAX_RUNS: usize = 64;
 
 /// Stores the records of clark-agent's recorder in a sink of midcourse.
@@ -36,15 +38,18 @@ pub struct DurableTrajectorySink {
 #[derive(Default)]
 struct State {
     runs: Vec<RunState>,
-    /// A provisional run for records without a run id, until a run starts.
+    /// The generated id of a provisional run, which takes the records without a run id. The next
+    /// root run that starts takes over its records.
     unnamed: Option<RunId>,
 }
 
-/// What is remembered about one run between its records.
+/// What the sink remembers about one run between two of its records.
 struct RunState {
     run_id: RunId,
     calls: Calls,
+    /// How many records the inner sink refused since the last gap marker.
     rejected: u64,
+    /// How many records the inner sink failed to write since the last gap marker.
     unwritten: u64,
 }
 
@@ -59,7 +64,7 @@ impl DurableTrajectorySink {
         let mut state = self.state.lock().await;
         let State { runs, unnamed } = &mut *state;
         let mut payload = convert::payload(&record.payload);
-        // Records without a run id come from a root run, never from a child.
+        // Only a root run can take over the records without a run id: they never come from a child.
         let begins = matches!(payload, TrajectoryPayload::RunStarted { .. })
             && record.parent_run_id.is_none();
         let ends = matches!(payload, TrajectoryPayload::RunEnded { .. });
@@ -108,7 +113,8 @@ impl DurableTrajectorySink {
     }
 }
 
-/// The identity of the run that a record is from.
+/// The identity of the run to which a record belongs. A record without a run id belongs to the
+/// provisional run `unnamed`, which is created if there is none.
 fn run_of(
     record: &ClarkRecord,
     payload: &TrajectoryPayload,
@@ -128,7 +134,8 @@ fn run_of(
     }
 }
 
-/// What is remembered about a run; starts empty for a new run.
+/// What the sink remembers about a run; a new, empty entry if the run is not in `runs`. Moves the
+/// entry to the end of `runs`.
 fn known<'a>(runs: &'a mut Vec<RunState>, run_id: &RunId) -> &'a mut RunState {
     let place = runs.iter().position(|known| known.run_id == *run_id);
     let known = match place {

@@ -1,10 +1,10 @@
-//! What went wrong while the agent continued.
+//! Problems in midcourse that the program can log. The agent continues in spite of them.
 
 use std::fmt;
 
 use midcourse::{Fault, TrajectoryError};
 
-/// Something that went wrong. The agent continues as if nothing had happened.
+/// A problem in midcourse. The agent is not told about it and continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
     /// An event was not recorded.

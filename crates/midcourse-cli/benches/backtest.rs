@@ -1,9 +1,10 @@
-//! Benchmark of `midcourse backtest`. It generates a corpus of runs and compares two times,
-//! measured alternately: how long the command takes, and how long only parsing the same lines into
-//! `serde_json::Value` takes, with one thread and with as many as the command uses. It also
-//! measures the command's memory for corpora of three sizes.
+//! Benchmark of `midcourse backtest`, which replays a file of runs. Generates such a file and
+//! compares the time that the command needs with the time that only parsing the JSON lines needs,
+//! with one thread and with one thread per processor. Each round measures all three, so that
+//! a slow moment of the machine affects them alike. Also measures the command's memory
+//! for files of three sizes.
 //!
-//! `cargo bench -p midcourse --bench backtest [-- MEGABYTES]`
+//! `cargo bench -p midcourse-cli --bench backtest [-- MEGABYTES]`
 
 #![expect(
     clippy::unwrap_used,
@@ -102,7 +103,8 @@ fn generate(path: &Path, bytes: u64) {
     out.flush().unwrap();
 }
 
-/// Parses every line with this many threads, fed by one thread that reads. Returns the time taken.
+/// Reads the file on one thread and parses its lines on `threads` threads; with 1, the same thread
+/// does both. Returns the time taken.
 fn parse(path: &Path, threads: usize) -> Duration {
     let begun = Instant::now();
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).unwrap());

@@ -1,8 +1,11 @@
-//! Benchmark of a whole hook, one process per event: midcourse, an empty process and a hook in Python,
-//! on a short run and on a long one, interleaved; and several processes at once.
+//! Benchmark of a whole hook process, as a host starts one for each event. Compares
+//! `midcourse hook` with a minimal hook in Python (`hook.py`) and with a process that does nothing;
+//! both hooks on a run of 100 records and on a long one. Each round measures all of them in turn.
+//! Also measures several `midcourse hook` processes that write to one run at the same time.
 //!
-//! `cargo bench -p midcourse-cli --bench hook`; `MIDCOURSE_BENCH_LONG` sets the length of the long run,
-//! `MIDCOURSE_BENCH_ROUNDS` the number of rounds, `MIDCOURSE_BENCH_BINARY` another binary.
+//! `cargo bench -p midcourse-cli --bench hook`; `MIDCOURSE_BENCH_LONG` sets the number of records
+//! of the long run, `MIDCOURSE_BENCH_ROUNDS` the number of rounds, and `MIDCOURSE_BENCH_BINARY` the
+//! path of another `midcourse` binary to measure.
 
 #![expect(
     clippy::unwrap_used,
@@ -109,7 +112,7 @@ fn run(command: &[String], home: Option<&Path>, input: &str) {
         child.env("MIDCOURSE_HOME", home);
     }
     let mut child = child.spawn().unwrap();
-    // An empty process may exit before the input is written.
+    // Writing fails if the process exits without reading its input, as `/bin/true` does.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -159,7 +162,7 @@ fn event(number: u64) -> String {
     payload.to_string()
 }
 
-/// Stores a run with this many events, and the engine's state after it.
+/// Stores a run with this many events, and the engine's saved state of that run.
 fn fill(home: &Path, length: u64) {
     let run = RunIdentity::root("run");
     let source = Source::new("claude-code", midcourse::Channel::Hook);
@@ -176,8 +179,8 @@ fn fill(home: &Path, length: u64) {
         store.append_all(events).unwrap();
         done += batch;
     }
-    // Only the last event is evaluated, which saves the engine's state. The store is then the same
-    // as if every event had been.
+    // `fold` shows the engine all stored events. `step` stores the last event and also saves the
+    // engine's state, as a hook does. This is much faster than a `step` for every event.
     store.fold("run", &mut watch).unwrap();
     store.step(Event::new(run, source, start, payload(done)), &mut watch).unwrap();
     let last: Vec<TrajectoryRecord> =
@@ -185,7 +188,8 @@ fn fill(home: &Path, length: u64) {
     assert!(!last.is_empty());
 }
 
-/// The path of the Python interpreter itself: `python3` may be a script that starts it.
+/// The path of the real Python interpreter; `None` if there is none. The `python3` in `PATH`
+/// may be a script that starts the interpreter, which would add to the measured time.
 fn python() -> Option<String> {
     let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let path = String::from_utf8(found.ok()?.stdout).ok()?.trim().to_owned();
@@ -244,8 +248,8 @@ fn report(subjects: &mut [Subject]) {
     }
 }
 
-/// Runs several hook processes at once on one run. All have to succeed, and no event may be
-/// missing.
+/// Measures eight threads that each start `events` hook processes, one after the other, all for the
+/// same run. All processes have to succeed, and every event has to be stored.
 fn writers(binary: &Path, home: &Path, events: u64) {
     let command = hook(binary);
     fill(home, 10);

@@ -1,11 +1,13 @@
-//! Benchmark of `midcourse proxy`: a request of 100 KB, the first streamed byte, and throughput over
-//! many connections, each direct, through midcourse, through LiteLLM and through Portkey,
-//! interleaved; and memory.
+//! Benchmark of `midcourse proxy`. Compares model requests that go directly to a stub of a model
+//! server, through midcourse, and through the proxies LiteLLM and Portkey. Measures the time of a
+//! request of about 100 KB, the time until the first byte of a streamed response, and the number of
+//! requests per second over 16 connections. All routes are measured in turn.
 //!
-//! `cargo bench -p midcourse-cli --bench proxy`, and `-- --memory` for memory alone.
-//! `MIDCOURSE_LITELLM` names a Python environment with `litellm[proxy]`, `MIDCOURSE_PORTKEY` a
-//! folder whose `node_modules` contain `@portkey-ai/gateway`, `MIDCOURSE_BENCH_ROUNDS` the number of
-//! rounds, `MIDCOURSE_BENCH_BINARY` another binary.
+//! `cargo bench -p midcourse-cli --bench proxy`. With `-- --memory` it measures only the memory of
+//! midcourse. `MIDCOURSE_LITELLM` is the folder of a Python environment with `litellm[proxy]`,
+//! `MIDCOURSE_PORTKEY` a folder whose `node_modules` contain `@portkey-ai/gateway` (a proxy whose
+//! variable is not set is left out), `MIDCOURSE_BENCH_ROUNDS` the number of rounds, and
+//! `MIDCOURSE_BENCH_BINARY` the path of another `midcourse` binary to measure.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,19 +34,23 @@ use conversation::{Api, Conversation};
 use routes::{Connection, Route, midcourse, routes};
 use stub::Stub;
 
-/// The length of a conversation before its first timed request, in bytes.
+/// The length in bytes of a large conversation (which measures latency) before its first request.
 const LARGE_BYTES: usize = 100_000;
+/// The length in bytes of a small conversation (which measures throughput and memory) before its
+/// first request.
 const SMALL_BYTES: usize = 2_000;
-/// The number of timed requests in a large conversation, and of requests in a small one.
+/// How many requests follow the first one in a large conversation.
 const LARGE_TURNS: u64 = 40;
+/// How many requests a small conversation has.
 const SMALL_TURNS: u64 = 50;
 const CONNECTIONS: usize = 16;
 /// How many conversations each connection has in a round of the throughput benchmark.
 const CONVERSATIONS_PER_ROUND: u64 = 2;
-/// The pause between two timed requests, so that work after a response does not slow the next one.
+/// The pause before each timed request. In it a proxy can finish the work that it does after a
+/// response, such as recording, so that this work does not slow the next request.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The stub's pause after the first event of a stream. A proxy that waits for the whole response
-/// takes this much longer to send the first byte.
+/// How long the stub waits after the first event of a streamed response. If a proxy sends nothing
+/// before it has the whole response, its first byte comes this much later.
 const STREAM_PAUSE: Duration = Duration::from_millis(20);
 /// The numbers of requests after which memory is measured.
 const MEMORY_READINGS: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
@@ -95,13 +101,14 @@ async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bo
             let body = conversation.body(streamed);
             sizes = (sizes.0.min(body.len()), sizes.1.max(body.len()));
             for offset in 0..routes.len() {
-                // Rotate the order of the routes, so that none always runs just after the same
-                // other one.
+                // Each round begins with another route, so that no route always has the same
+                // position in a round.
                 let route = (round + offset) % routes.len();
                 sleep(PAUSE).await;
                 let timing = connections[route].send(&conversation, body.clone()).await;
                 let took = if streamed { timing.first_byte } else { timing.last_byte };
-                // The first request contains a long history that is new to the proxy.
+                // In the first request the whole history is new to the proxy, which takes longer,
+                // so these times are kept apart.
                 let series = if turn == 0 { &mut first } else { &mut later };
                 series[route].push(took.as_secs_f64() * 1e3);
             }
@@ -139,7 +146,8 @@ async fn latency(title: &str, routes: &[Route], conversations: u64, streamed: bo
     print_ratios("adds", &added, true);
 }
 
-/// Sends a fixed number of requests over many connections, each with its own small conversations.
+/// Sends small conversations over 16 connections at the same time, through each route in turn, and
+/// prints how many requests per second each route handles.
 async fn throughput(routes: &[Route], rounds: u64) {
     let mut rates = vec![Vec::new(); routes.len()];
     let (mut requests, mut bytes) = (0, 0);
@@ -173,7 +181,8 @@ async fn throughput(routes: &[Route], rounds: u64) {
     print_ratios("does", &medians, false);
 }
 
-/// Sends the requests of all connections through one route. Opening the connections is not timed.
+/// Sends the requests of all connections through one route. Returns the time that took, without
+/// the time to open the connections.
 async fn send_at_once(route: &Route, work: Vec<Vec<(Conversation, Bytes)>>) -> Duration {
     let mut ready = Vec::new();
     for requests in work {
@@ -196,7 +205,7 @@ async fn send_at_once(route: &Route, work: Vec<Vec<(Conversation, Bytes)>>) -> D
     start.elapsed()
 }
 
-/// The requests of one connection in a round.
+/// The requests that one connection sends in a round of the throughput benchmark.
 fn small_requests() -> Vec<(Conversation, Bytes)> {
     let mut requests = Vec::new();
     for _ in 0..CONVERSATIONS_PER_ROUND {
@@ -210,7 +219,8 @@ fn small_requests() -> Vec<(Conversation, Bytes)> {
     requests
 }
 
-/// Measures the memory of a new proxy as requests go through it, half of them for each API.
+/// Prints how the memory of `midcourse proxy` grows with the number of requests. Half of the
+/// connections use the Chat Completions API, the other half the Messages API.
 async fn memory(stub: &Stub) {
     let Some(route) = midcourse(stub) else { return };
     route.warm_up().await;
@@ -238,7 +248,7 @@ async fn memory(stub: &Stub) {
     }
 }
 
-/// Sends one conversation after the other until no requests are left.
+/// Sends one conversation after the other until `left`, which all connections share, is 0.
 async fn converse(route: Route, api: Api, left: Arc<AtomicU64>) {
     let mut connection = Connection::open(&route).await;
     loop {
@@ -263,7 +273,7 @@ impl Series {
         Self(values)
     }
 
-    /// The value at a quantile from 0 to 1.
+    /// The measurement at a quantile from 0 to 1; 0.5 is the median.
     fn at(&self, quantile: f64) -> f64 {
         #[expect(
             clippy::cast_possible_truncation,

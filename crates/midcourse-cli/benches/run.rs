@@ -1,9 +1,11 @@
-//! Benchmark of a whole run: twelve tool calls of the real Claude Code with a scripted model, alone,
-//! with hooks that do nothing, with `midcourse run`, and with NeMo Relay, interleaved.
+//! Benchmark of a whole run: the real Claude Code makes twelve tool calls that a scripted model
+//! server asks for. Compares Claude Code alone, with hooks that do nothing, with `midcourse run`,
+//! and with NeMo Relay (another program that records agents). Each round measures all in turn.
 //!
 //! `MIDCOURSE_CLIENTS=$(crates/midcourse-cli/tests/clients/install) cargo bench -p midcourse-cli --bench run`;
-//! `MIDCOURSE_BENCH_RELAY` names the program `nemo-relay`, `MIDCOURSE_BENCH_ROUNDS` the number of
-//! rounds, `MIDCOURSE_BENCH_BINARY` another binary.
+//! `MIDCOURSE_BENCH_RELAY` is the path of the program `nemo-relay` (left out if it is not set),
+//! `MIDCOURSE_BENCH_ROUNDS` the number of rounds, and `MIDCOURSE_BENCH_BINARY` the path of another
+//! `midcourse` binary to measure.
 
 #![expect(
     clippy::unwrap_used,
@@ -71,10 +73,13 @@ fn main() {
 /// One way to run the client: alone, or with one of the programs that are compared.
 struct Subject {
     name: &'static str,
-    /// What comes before the client's program on the command line, such as `midcourse run`.
+    /// The program that starts the client and its arguments, such as `midcourse run --`. Empty if
+    /// the client is started directly.
     starter: Vec<String>,
-    /// Whether the client's program has to be given as a path after `starter`.
+    /// Whether the path of the client follows `starter` on the command line. NeMo Relay finds the
+    /// client itself.
     names_the_client: bool,
+    /// Arguments for the client.
     options: Vec<String>,
     took: Vec<Duration>,
 }
@@ -89,7 +94,7 @@ impl Subject {
         Self { name, starter, names_the_client: true, options, took: Vec::new() }
     }
 
-    /// Runs the client in new folders; returns how long it took.
+    /// Runs the client once, in new temporary folders. Returns how long the client ran.
     fn run(&self, claude: &Path) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let of = |name: &str| {

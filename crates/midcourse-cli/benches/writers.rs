@@ -1,8 +1,10 @@
-//! Many tasks of one process write records: through the store's writer thread, which commits
-//! several at once, and in a loop that writes and syncs each line itself; with 1, 8 and 64 tasks.
-//! Also measures how long listing many runs takes.
+//! Benchmark of writing records from 1, 8 and 64 threads of one process. Compares the store's
+//! writer thread, which commits several events at once, with plain code that appends each event as
+//! a line to a file and syncs the file. Also measures how long `midcourse list` takes with
+//! 100,000 runs.
 //!
-//! `cargo bench -p midcourse --bench writers`; `MIDCOURSE_BENCH_EVENTS` sets the events per round.
+//! `cargo bench -p midcourse-cli --bench writers`; `MIDCOURSE_BENCH_EVENTS` sets the number of
+//! events that all threads together write in a round.
 
 #![expect(
     clippy::unwrap_used,
@@ -58,7 +60,8 @@ fn payload(call: &str) -> TrajectoryPayload {
     }
 }
 
-/// Each task appends a line to one file and syncs it, while the others wait.
+/// All tasks append lines to one file. A task locks the file, writes a line and syncs; the other
+/// tasks wait for the lock. Returns the time for all events.
 fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
     let file = Mutex::new(OpenOptions::new().append(true).create(true).open(path).unwrap());
     spread(tasks, events, |call| {
@@ -69,8 +72,8 @@ fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
     })
 }
 
-/// Each task writes to its own run through the store's writer, and waits until each event is
-/// stored.
+/// Each task records events of its own run through the store's writer thread, and waits until an
+/// event is stored before it sends the next. Returns the time for all events.
 fn store(home: &Path, tasks: usize, events: usize) -> Duration {
     let sink = StoreWriter::open(&DataDir::at(home), StoreSettings::default()).unwrap();
     let sink: Arc<dyn TrajectorySink> = Arc::new(sink);

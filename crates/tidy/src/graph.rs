@@ -107,7 +107,8 @@ impl ModuleGraph {
         Ok(table)
     }
 
-    /// The modules in an order where each comes after all that it uses.
+    /// Sorts the modules so that each comes after all modules that it uses. Fails if there is an
+    /// import cycle.
     fn layers(&self) -> Result<Vec<&str>, String> {
         let mut placed: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = self.imports.keys().map(String::as_str).collect();

@@ -1,16 +1,17 @@
-//! Finds the paths in a file that begin at the crate's root: `crate::…`, and `super::…` with enough
-//! `super`s to reach the root.
+//! Finds the paths in a file that begin at the crate's root: `crate::…`, and `super::…` with
+//! enough `super`s to reach the root.
 
 use crate::tokens::{Token, tokens};
 
-/// The name after `crate::` in a path, and the line on which it is.
+/// A path that begins at the crate's root: its first name after `crate::` or the `super`s, and the
+/// line of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath {
     pub(crate) name: String,
     pub(crate) line: usize,
 }
 
-/// A name that the crate's root re-exports, and the first part of the path in that `use`.
+/// A `name` that the crate's root file re-exports, and the module or crate that it comes `from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReExport {
     pub(crate) name: String,

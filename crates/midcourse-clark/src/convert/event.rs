@@ -5,10 +5,11 @@ use midcourse::{RunOutcome, TrajectoryPayload};
 
 use super::from_clark::{identity, message, messages, tool_result};
 
-/// The payload of an event; `None` for streaming events and for the start of the loop.
+/// The payload with which an event is recorded. `None` for events that are not recorded: parts of a
+/// streamed message or result, and the start of the loop.
 ///
-/// The loop emits an end event only after a success, so that event becomes the end of a completed
-/// run.
+/// The loop emits `AgentEnd` only if the run succeeded, so that event becomes the end of a run with
+/// the outcome "completed".
 pub fn payload_of(event: &AgentEvent) -> Option<TrajectoryPayload> {
     Some(match event {
         AgentEvent::AgentStart

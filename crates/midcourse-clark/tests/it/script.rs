@@ -100,7 +100,7 @@ pub(crate) fn failing_loop(times: usize) -> Vec<Reply> {
     (1..=times).map(call).chain([says("I give up.")]).collect()
 }
 
-/// A tool with one fixed result, which it may return after a delay.
+/// A tool that calls `act` with its arguments. The argument `wait_ms` delays the result.
 struct Tool {
     name: &'static str,
     act: fn(&Value) -> Result<ToolResult, ToolError>,

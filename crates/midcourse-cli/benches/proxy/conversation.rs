@@ -1,4 +1,4 @@
-//! Synthetic agent conversations, as request bodies.
+//! Generates the request bodies of an agent that makes one tool call after the other.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ pub(crate) enum Api {
     Messages,
 }
 
-/// One tool call of a conversation. Its id contains the numbers of the conversation and of the
-/// turn. From them the stub computes the next call, so it needs no memory.
+/// One tool call of a conversation. The id of the call contains both numbers, so the stub of the
+/// model server can compute the next call from a request alone and need not remember conversations.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) conversation: u64,
@@ -39,7 +39,7 @@ impl Step {
         line.repeat(length.div_ceil(line.len()))
     }
 
-    /// The call whose id comes last in a request or response body.
+    /// Finds the last id of a call in a request or response body; `None` if there is no id.
     pub(crate) fn last_in(body: &[u8]) -> Option<Self> {
         let prefix = Self::PREFIX.as_bytes();
         let start = body.windows(prefix.len()).rposition(|bytes| bytes == prefix)? + prefix.len();
@@ -56,11 +56,13 @@ impl fmt::Display for Step {
     }
 }
 
-/// A conversation that grows by one call and its result with every request.
+/// A conversation of an agent with its model.
 #[derive(Clone)]
 pub(crate) struct Conversation {
     pub(crate) api: Api,
+    /// The latest call in the conversation.
     pub(crate) step: Step,
+    /// The messages so far as JSON text, separated by commas.
     pub(crate) messages: String,
 }
 
@@ -101,7 +103,7 @@ impl Conversation {
         self.messages.push_str(&format!(",{call},{result}"));
     }
 
-    /// The request body.
+    /// The body of a request with all messages so far. `streamed` asks for a streamed response.
     pub(crate) fn body(&self, streamed: bool) -> Bytes {
         let system = "You are an agent that builds software. Work in small steps. ".repeat(12);
         let schema = json!({"type": "object", "required": ["command"], "properties":
@@ -128,7 +130,8 @@ impl Conversation {
         body.into()
     }
 
-    /// A copy without messages, for a request whose body is already built.
+    /// A copy without messages, which saves memory. It is enough to send a body that was built
+    /// before and to check the response.
     pub(crate) fn without_history(&self) -> Self {
         Self { messages: String::new(), ..*self }
     }

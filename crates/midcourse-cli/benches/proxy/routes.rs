@@ -1,4 +1,5 @@
-//! The routes to the model that the benchmark compares: direct, through midcourse, through others.
+//! The routes to the model that the benchmark compares: directly, through `midcourse proxy`, and
+//! through the proxies LiteLLM and Portkey.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -24,14 +25,15 @@ use crate::{SMALL_BYTES, SMALL_TURNS};
 pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    /// The URL paths before the endpoints of the Chat Completions API and of the Messages API.
+    /// The URL path before `/chat/completions`.
     pub(crate) chat: String,
+    /// The URL path before `/messages`.
     pub(crate) messages: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) process: Option<Process>,
 }
 
-/// All available routes, started and warmed up.
+/// Starts all proxies that are installed, and warms them up with some requests.
 pub(crate) async fn routes(stub: &Stub) -> Vec<Route> {
     let mut routes = vec![Route::at("direct", stub.address)];
     routes.extend(midcourse(stub));
@@ -62,7 +64,8 @@ pub(crate) fn midcourse(stub: &Stub) -> Option<Route> {
     Some(Route { chat, messages: format!("{messages}/v1"), process: Some(process), ..route })
 }
 
-/// Address and path of the base URL that the proxy printed after this prefix.
+/// The address and the path of the URL in a line that `midcourse proxy` printed. The line begins
+/// with `prefix`.
 pub(crate) fn base_url(line: &str, prefix: &str) -> (SocketAddr, String) {
     assert!(line.starts_with(prefix), "midcourse printed {line:?}");
     let (address, path) = line.trim().trim_start_matches(prefix).split_once('/').unwrap();
@@ -78,7 +81,7 @@ pub(crate) fn litellm(stub: &Stub) -> Option<Route> {
     };
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yaml");
-    // JSON is valid YAML.
+    // The file has to be YAML; JSON is valid YAML.
     let model = json!({"model": "openai/stub", "api_base": format!("{}/v1", stub.url()),
         "api_key": "dummy"});
     let settings = json!({
@@ -112,7 +115,8 @@ pub(crate) fn portkey(stub: &Stub) -> Option<Route> {
         println!("skipping Portkey: MIDCOURSE_PORTKEY is not set");
         return None;
     };
-    // Portkey listens on all interfaces and has no option to change that.
+    // Portkey listens on all network interfaces and has no option to change that. This code, which
+    // Node loads first, makes it listen on 127.0.0.1 only.
     let loopback = "data:text/javascript,import net from 'node:net';\
         const listen = net.Server.prototype.listen;\
         net.Server.prototype.listen = function (port, ...more) {\
@@ -144,7 +148,7 @@ impl Route {
         Self { name, address, chat, messages, headers, process: None }
     }
 
-    /// A copy of the route. Dropping it does not kill the proxy's process.
+    /// A copy without the proxy's process. Dropping the copy does not kill the process.
     pub(crate) fn address_only(&self) -> Self {
         let (chat, messages) = (self.chat.clone(), self.messages.clone());
         Self { chat, messages, headers: self.headers.clone(), ..Self::at(self.name, self.address) }
@@ -173,7 +177,8 @@ impl Route {
     }
 }
 
-/// A command whose environment has only `PATH` and `HOME`.
+/// A command that inherits only `PATH` from this process's environment. Its home folder and working
+/// directory are `home`.
 pub(crate) fn isolated(program: &Path, home: &TempDir) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -190,7 +195,7 @@ pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// A process, killed when its route is dropped, and its temporary home folder.
+/// The process of a proxy and its temporary home folder. Dropping this kills the process.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) stdout: Option<BufReader<ChildStdout>>,
@@ -232,7 +237,7 @@ impl Drop for Process {
     }
 }
 
-/// A connection to a route that is reused for all requests.
+/// A connection to a route. It is used for many requests; if it was closed, `send` opens a new one.
 pub(crate) struct Connection {
     pub(crate) route: Route,
     pub(crate) sender: SendRequest<Full<Bytes>>,

@@ -1,4 +1,5 @@
-//! A stub of a model server that responds at once with the conversation's next tool call.
+//! A stub of a model server. It responds to each request without delay, with the next tool call of
+//! the conversation.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

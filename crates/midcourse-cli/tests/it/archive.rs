@@ -1,7 +1,8 @@
 //! Exporting, importing and removing runs.
 //!
-//! Importing an export loses nothing, importing it again changes nothing, and removing runs leaves
-//! no unused bodies.
+//! An export that is imported into another store loses nothing, and importing the same file again
+//! changes nothing. When runs are removed, so are the bodies (long texts that the store keeps
+//! apart from the records) that no other run uses.
 
 use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
 use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine};
@@ -47,15 +48,16 @@ fn import(place: &TempStore, lines: &[Value]) -> Value {
     midcourse(place, &["import", "-", "--json"], &lines).remove(0)
 }
 
-/// Checks the counts of an import: new, duplicate, merged, conflict, renumbered.
+/// Checks the five counts that an import prints, in the order of `names`.
 #[track_caller]
 fn check_counts(counts: &Value, expected: [u64; 5]) {
     let names = ["new", "duplicate", "merged", "conflict", "renumbered"];
     assert_eq!(names.map(|name| counts[name].as_u64().unwrap()), expected, "{counts}");
 }
 
-/// Adds two runs with everything that a store can contain: a child run, long texts, secrets, merged
-/// and conflicting reports, deliveries, and a record with an older schema version.
+/// Adds a run and its child run that together have everything a store can contain: long texts, a
+/// secret, a call that two sources reported (merged), a call that one source reported twice with
+/// different results (a conflict), a message for the agent, and a record with schema version 0.
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
@@ -101,12 +103,12 @@ fn an_export_imports_without_loss_any_number_of_times() {
     let count = u64::try_from(lines.len()).unwrap();
     check_counts(&import(&copy, &lines), [count, 0, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
-    // One event in the export has a conflicting report, which is counted as a conflict.
+    // Every import counts one conflict: the export contains both reports of the call "secret".
     check_counts(&import(&copy, &lines), [0, count, 0, 1, 0]);
     assert!(export(&copy) == lines, "the copy exports the same");
     check_counts(&import(&original, &lines), [0, count, 0, 1, 0]);
     assert!(export(&original) == lines, "the original is unchanged");
-    // The copy of the run may get new records, and the file may then be imported again.
+    // The same file can be imported again even after the copied run got a new record.
     copy.open().append(user_message("r", "one more")).unwrap();
     assert_eq!(import(&copy, &lines)["new"], 0);
     for place in [&original, &copy] {

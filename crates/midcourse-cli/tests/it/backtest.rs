@@ -1,4 +1,5 @@
-//! `midcourse backtest`, and the import of runs in the `events` format.
+//! `midcourse backtest`, which replays finished runs and shows which messages midcourse would have
+//! sent; and the import of runs in the `events` format (one JSON line per run).
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Two runs in the `events` format: one repeats the same failure, the other is healthy.
+/// Two runs in the `events` format: `stuck` fails five times with the same error, and every call of
+/// `fine` succeeds with a new result.
 fn runs() -> String {
     let call = |n: usize, result: &str| {
         json!({"kind": "tool", "tool": "bash", "args": {"command": "make"}, "result": result,
@@ -81,8 +83,9 @@ fn fields(line: &Value, names: &[&str]) -> Value {
     names.iter().map(|name| ((*name).to_owned(), line[name].clone())).collect()
 }
 
-/// Writes runs, and a configuration that sends a message at the fifth error, to a folder. Returns
-/// the folder and the paths of both files.
+/// Writes two files to a folder: the runs in `text`, and a configuration with which midcourse sends
+/// a message only at the fifth equal error (the default is the third). Returns the folder and the
+/// paths of both files.
 fn with_config(text: &str) -> (TempDir, String, String) {
     let (folder, path) = folder(text);
     let patient = folder.path().join("patient.toml");

@@ -1,9 +1,10 @@
-//! Tests with real clients and a scripted model: Claude Code and Codex with midcourse at their hooks,
-//! and the official Python packages with midcourse's proxy.
+//! Tests with real clients and a scripted model: Claude Code and Codex with midcourse's hooks, and
+//! the official Python packages with midcourse's proxy.
 //!
-//! `tests/clients/install` installs the clients into a folder, and `MIDCOURSE_CLIENTS` names that
-//! folder. Without the variable the tests are skipped and say so. Each trial has its own folders for
-//! everything, an API key that is not valid anywhere, and a local model server ([`model`]).
+//! The script `tests/clients/install` installs the clients into a folder, and the environment
+//! variable `MIDCOURSE_CLIENTS` names that folder. Without the variable the tests are skipped and
+//! say so. Each trial (one run of a client) has its own temporary folders, an API key that is not
+//! valid anywhere, and a local model server ([`model`]).
 
 #![expect(clippy::panic, reason = "a test that cannot continue fails with a message")]
 
@@ -35,7 +36,6 @@ use serde_json::json;
 
 use script::{Piece, times};
 
-/// The environment variable that names the folder with the installed clients.
 const CLIENTS_VARIABLE: &str = "MIDCOURSE_CLIENTS";
 
 /// The folder with the installed clients. If the environment variable is not set, prints that the
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// A call of a shell command that the user's settings forbid.
+    /// A call of `curl`, which the client's settings in each trial forbid.
     fn forbidden(self, id: &str) -> Piece {
         self.shell(id, "curl --version")
     }

@@ -1,7 +1,11 @@
-//! The contract of `TrajectorySink`, checked on every sink.
+//! What every implementation of `TrajectorySink` (a place that stores events) must do.
 //!
-//! Each test runs on the in-memory sink, on a store that is opened for every event, and on the
-//! store's writer thread. Afterwards `verify` must find nothing.
+//! Each test runs on the in-memory sink, on a store that is opened again for every event, and on a
+//! store behind a writer thread. Afterwards `verify` must find nothing wrong in the two stores.
+//!
+//! A *fact* is something that happened once but may be reported several times, for example by a
+//! hook and by the proxy. A run *adopts* another one by taking over its records; this is how events
+//! that arrived before a run had an id get into the run.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -54,7 +58,7 @@ fn a_fact_is_one_record_whichever_source_reports_it() {
         let sink = subject.sink();
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::New);
         assert_eq!(status(&sink, tool_ended("r", "c", "out")), RecordStatus::Duplicate);
-        // The start of a call has the same key as its end, but is not a duplicate of it.
+        // The start of call "c" is another event than its end, so it gets a record of its own.
         assert_eq!(status(&sink, tool_started("r", "c")), RecordStatus::New);
         let mut other = tool_ended("r", "c", "the proxy saw more");
         other.source = Source::new("test", midcourse::Channel::Proxy);
@@ -242,8 +246,8 @@ fn a_child_run_gives_its_parent_a_record() {
         assert_eq!(*identity, parent);
         assert_eq!((child_records[0].seq, child_records[0].depth), (0, 1));
         assert_eq!(child_records[0].parent_run_id, Some("p".into()));
-        // The store made a start record for the parent when the child was stored. The parent's own
-        // report is merged with it.
+        // When the child was stored, the store added a start record for its parent. The parent now
+        // reports its start itself, which adds no second record.
         let run_started = TrajectoryPayload::RunStarted { identity: parent.clone() };
         let status = status(&sink, Event::new(parent, hook(), at(0), run_started));
         assert_eq!((status, subject.records("p").len()), (RecordStatus::Duplicate, 1));
@@ -300,7 +304,7 @@ fn concurrent_writers_leave_no_gap() {
                     for n in 0..EVENTS_PER_WRITER {
                         sink.record_blocking(tool_ended("r", &format!("{writer}-{n}"), "x"))
                             .unwrap();
-                        // Every writer reports the same event.
+                        // All writers report the start of the same call, which is stored once.
                         sink.record_blocking(tool_started("r", &n.to_string())).unwrap();
                     }
                 });
@@ -325,15 +329,15 @@ fn records_are_there_after_a_reopen() {
     });
 }
 
-/// Another process locks the store, so nothing can be committed. No event may be acknowledged
-/// meanwhile, and no poll may block.
+/// While another connection locks the store, nothing can be stored. Until it releases the lock, the
+/// future of every event must stay pending, and polling a future must return at once.
 #[test]
 fn an_async_append_completes_after_the_commit_and_never_blocks() {
     let subject = WithWriterThread(TempStore::new());
     let writer = subject.sink();
     let other = rusqlite::Connection::open(subject.0.data_dir().store_file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // More events than fit into the queue, so that some must wait for space.
+    // More events than fit into the writer thread's queue, so that some must wait for space.
     let mut pending: Vec<_> =
         (0..2_000).map(|n| writer.record(tool_ended("r", &n.to_string(), "x"))).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -353,7 +357,7 @@ fn an_async_append_completes_after_the_commit_and_never_blocks() {
     });
 }
 
-/// Waits for a future on this thread.
+/// Polls a future on this thread until it is ready.
 fn wait<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
 

@@ -1,12 +1,15 @@
 //! A simulated disk: it records what a real process does to its files, and constructs the folders
-//! that a power cut could have left. It can also be full, broken or read-only.
+//! that a power cut could have left. Tests can also make the disk full, broken or read-only.
 //!
-//! A kill does not reveal a missing sync, because the kernel still has the unsynced data. The
-//! process therefore runs with `shim.c` preloaded, which logs every write, change of a name, sync
-//! and acknowledgement of all threads and processes in one order. From this log [`model`] computes
-//! what was durable at each point. The shim does not see raw system calls (as rustix makes them),
-//! C's stdio and writable memory maps, so [`Disk::log`] fails if the log does not explain the
-//! folder that the process left.
+//! Killing a process does not reveal a missing sync, because the kernel still writes the unsynced
+//! data. The recorded process therefore runs with the library `shim.c` preloaded. The shim logs, in
+//! one order for all threads and processes, every write, every change of a file name, every sync,
+//! and every acknowledgement (a line by which the process says that some data is safe). From this
+//! log [`model`] computes which data was durable at each point.
+//!
+//! The shim cannot see raw system calls (as rustix makes them), C's stdio and writable memory maps.
+//! So that no change goes unnoticed, [`Disk::log`] replays the log and fails if the result differs
+//! from the real folder.
 //!
 //! ```ignore
 //! let disk = Disk::new();
@@ -53,13 +56,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// An empty disk.
     pub(crate) fn new() -> Self {
         Self::with_content(&Image::default())
     }
 
-    /// A disk with the content that survived a power cut. Use it to cut the power again during
-    /// recovery.
+    /// A disk with the content that survived a power cut. A test can run the recovery on this disk
+    /// and cut the power a second time.
     pub(crate) fn after(state: &CrashState) -> Self {
         Self::with_content(state.image())
     }
@@ -86,8 +88,8 @@ impl Disk {
 
     /// Records the changes of this command and of the processes that it starts.
     ///
-    /// Do not kill it: a change could then be missing in the log. To test a kill, use the crash
-    /// state in which every change survived.
+    /// Do not kill these processes: a change that one just made could then be missing in the log.
+    /// To test what a kill leaves, use the crash state in which every change survived.
     pub(crate) fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_PRELOAD", shim())
@@ -98,8 +100,8 @@ impl Disk {
             .env("DISK_FAULT_COUNTS", self.path("fault_counts"))
     }
 
-    /// The file to which acknowledgements are written, one per line. It can be the standard output
-    /// of a recorded command.
+    /// The file to which acknowledgements are written, one per line. A test can pass this file to a
+    /// recorded command as its standard output; each line the command prints is then one.
     pub(crate) fn acks(&self) -> File {
         OpenOptions::new().append(true).open(self.path("acks")).unwrap()
     }
@@ -143,8 +145,8 @@ impl Disk {
 
     /// The changes recorded so far.
     ///
-    /// Fails if they do not explain the content of the folder. In that case the shim missed a
-    /// change, and the crash states would be wrong.
+    /// Fails if replaying these changes does not give the real content of the folder. In that case
+    /// the shim missed a change, and the crash states would be wrong.
     pub(crate) fn log(&self) -> Vec<Entry> {
         let locked = self.locked_log();
         let entries = log::parse(&fs::read(self.path("log")).unwrap());
@@ -184,7 +186,7 @@ pub(crate) fn ack(line: &str) {
     acks.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// The compiled shim. It is compiled once for each version of its source.
+/// The path of the compiled shim, which is compiled only if its source has changed.
 fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
@@ -194,8 +196,8 @@ fn shim() -> &'static Path {
         let library = folder.join(format!("disk_shim_{:016x}.so", hasher.finish()));
         if !library.exists() {
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/disk/shim.c");
-            // Test processes may compile at the same time: each writes a file of its own, and the
-            // last rename wins.
+            // Several test processes may compile at the same time, so each compiles to a file of
+            // its own and renames the file when it is complete.
             let own = folder.join(format!("disk_shim_{}.so", process::id()));
             let compiler = env::var_os("CC").unwrap_or("cc".into());
             let output = Command::new(compiler)

@@ -1,12 +1,14 @@
-//! `midcourse eval`: the score, the list of scenarios, and the thresholds.
+//! `midcourse eval`, which runs the engine on scenarios (short written runs) and compares its
+//! messages with those the scenarios expect: the score, the list of scenarios, and the thresholds
+//! below which the command fails.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// One scenario for each verdict, and one that expects a message about something else than it gets.
-/// The engine sends a message after the third equal failure.
+/// Scenarios that get a message. The engine sends it after the third equal failure, which is event
+/// 4; each scenario expects it in another range of events, and the last expects another pattern.
 const LOOPS: &str = "\
 # scenarios that expect a message
 === in-time
@@ -44,7 +46,7 @@ expect: quiet
 3x bash make !! error: no rule
 ";
 
-/// A folder with the two scenario files.
+/// A folder with two scenario files, one of them in a subfolder, and a file that is none.
 fn scenarios() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("loops.txt"), LOOPS).unwrap();
@@ -73,7 +75,8 @@ fn the_score_and_the_unexpected_results_are_printed() {
     let output = eval(&scenarios(), &["."]);
     assert!(output.status.success());
     let shown = text(&output.stdout);
-    // Other tests compare the texts of messages, so only the score is compared here.
+    // The list below the score contains the texts of messages. They may change and have tests of
+    // their own, so from the list only the names of the scenarios are compared here.
     let (score, list) = shown.split_once("\n\nNot as expected:\n").unwrap();
     insta::assert_snapshot!(score, @r"
     PATTERN         SCENARIOS  IN TIME  OTHER CAUSE  TOO EARLY  LATE  MISSED  RECALL  PRECISION  MEDIAN DELAY

@@ -1,6 +1,7 @@
-//! Events for tests, stores in temporary folders, and the sinks that the contract tests check.
+//! Events for tests, stores in temporary folders, and the sinks (places that store events) that the
+//! tests in `contract.rs` check.
 //!
-//! All times are relative to a fixed moment, so that tests do not depend on the clock.
+//! The time of every event is relative to a fixed moment, so that tests do not depend on the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub(crate) fn user_message(run: &str, text: &str) -> Event {
     Event::new(root(run), hook(), at(0), payload)
 }
 
-/// The text of a record's tool result or message.
+/// The text of a record's tool result or user message; the kind of any other record.
 pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     match &record.payload {
         TrajectoryPayload::ToolEnded { result, .. } => result.comparable_text().into_owned(),
@@ -64,7 +65,8 @@ pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     }
 }
 
-/// Settings for tests without power cuts: fewer syncs, and a timeout that suits a busy machine.
+/// Settings for tests in which the store itself need not survive a power cut: fewer syncs make them
+/// fast. A write waits up to two minutes for a locked store, so that a busy machine fails no test.
 pub(crate) fn test_settings() -> StoreSettings {
     StoreSettings {
         durability: Durability::Normal,
@@ -96,7 +98,7 @@ impl TempStore {
     }
 }
 
-/// What `verify` finds in the whole store, or the error if it cannot be read.
+/// The problems that `verify` finds in the whole store, or the error if the store cannot be read.
 pub(crate) fn findings(store: &Store) -> Vec<String> {
     let found = || -> Result<Vec<String>, StoreError> {
         let mut findings = store.verify_file()?;
@@ -108,11 +110,10 @@ pub(crate) fn findings(store: &Store) -> Vec<String> {
     found().unwrap_or_else(|error| vec![error.to_string()])
 }
 
-/// A trajectory sink that the contract tests check.
+/// A kind of sink that the tests in `contract.rs` check.
 pub(crate) trait SinkUnderTest {
-    /// Opens a sink. Two sinks that it opened behave like two processes.
+    /// Opens a sink. If a test opens two, both write to the same records, as two processes would.
     fn sink(&self) -> Arc<dyn TrajectorySink>;
-    /// The stored records of a run.
     fn records(&self, run: &str) -> Vec<TrajectoryRecord>;
 }
 
@@ -153,7 +154,7 @@ impl SinkUnderTest for OpenedPerEvent {
     }
 }
 
-/// A sink with a writer thread. Two of them have two writer threads on the same store file.
+/// A store behind a writer thread. Each opened sink has its own thread; all write to one file.
 pub(crate) struct WithWriterThread(pub(crate) TempStore);
 
 impl SinkUnderTest for WithWriterThread {

@@ -1,6 +1,7 @@
-//! Broken disks, locked stores and stores of other releases.
+//! Broken disks, locked stores, and stores that another release of midcourse wrote.
 //!
-//! The command reports in each case what is wrong, and no acknowledged event is lost.
+//! In each case the command says what is wrong, and keeps every event that it reported as stored
+//! (`new`) or as put into the spill folder (`spilled`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -20,7 +21,7 @@ use crate::events::{TempStore, findings, test_settings, text_of};
 /// A timeout in milliseconds, so long that no test reaches it.
 const LONG_TIMEOUT_MS: &str = "60000";
 
-/// A running `midcourse record` that gets one event at a time.
+/// A running `midcourse record`. A test sends it one event and reads the reply before the next.
 struct Recording {
     child: Child,
     input: ChildStdin,
@@ -106,8 +107,8 @@ fn a_disk_too_full_for_shared_memory_is_reported_as_full() {
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     assert_eq!(field(&recording.event("one"), "status"), "new");
-    // The first operation on this file truncates it, which works on a full disk, so the second
-    // fails.
+    // SQLite's first operation on its shared-memory file makes the file shorter, which works on a
+    // full disk too. So the fault begins with the second operation.
     disk.inject(&[Fault::no_space().on("*-shm").from(2)]);
     assert_eq!(field(&recording.event("two"), "reason"), "the disk is full");
     disk.heal();
@@ -147,14 +148,16 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     assert_eq!(store.trajectory("r").unwrap().iter().map(summary).collect::<Vec<_>>(), expected);
 }
 
-/// A full disk lets a process overwrite existing blocks, so lost events can still be counted.
+/// midcourse counts lost events in a small file that already has its full size. Overwriting that
+/// file works on a full disk, so a record with the count (a gap) is stored later.
 #[test]
 fn events_lost_on_a_full_disk_are_counted_in_a_gap() {
     let faults = [Fault::no_space().on("*store.db*"), Fault::no_space().on("*spill*")];
     check_events_are_lost(&faults, "the disk is full", &["one", "gap of 2", "four"]);
 }
 
-/// Nothing can be written, so the loss is not counted and only the reply reports it.
+/// Nothing can be written, not even the number of lost events. So the store gets no record of the
+/// gap, and only the replies report the loss.
 #[test]
 fn events_on_a_read_only_disk_are_reported_as_lost() {
     check_events_are_lost(&[Fault::read_only()], "cannot be written", &["one", "four"]);
@@ -282,7 +285,8 @@ fn a_damaged_page_is_reported_and_the_rest_can_be_read() {
     assert!(String::from_utf8(listed.stderr).unwrap().contains("hint: `midcourse verify`"));
 }
 
-/// The child process of a test: an agent's loop that records an event for each line of its input.
+/// Not a test of its own: the next test starts it as a child process. It acts as an agent that
+/// records one event for each line of its input.
 #[test]
 #[ignore = "runs as a recorded process"]
 fn recorder_loop() {

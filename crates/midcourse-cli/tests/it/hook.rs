@@ -1,4 +1,5 @@
-//! `midcourse hook` as a host runs it: one process per payload.
+//! `midcourse hook` as a host (Claude Code or Codex) runs it: one process for each payload, which
+//! is the JSON text that the host writes to the process to report an event.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -55,7 +56,8 @@ fn claude(event: &str, fields: Value) -> String {
     payload.to_string()
 }
 
-/// The hook payloads of a tool call with this result.
+/// The three payloads that Claude Code sends for a tool call: before it, after it, and after all
+/// calls of the same response. `Err` is the error text of a failed call.
 fn call(id: &str, command: &str, result: Result<&str, &str>) -> [String; 3] {
     let base = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": id});
     let with = |name: &str, value: Value| {
@@ -98,7 +100,8 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
 
-/// Starts `hooks` processes at once for each payload. Returns their replies.
+/// Sends the payloads one after the other, each to `hooks` hook processes at the same time. Returns
+/// the replies of all processes.
 fn feed(place: &TempStore, host: &str, payloads: &[String], hooks: usize) -> Vec<String> {
     let mut replies = Vec::new();
     for payload in payloads {
@@ -113,7 +116,7 @@ fn feed(place: &TempStore, host: &str, payloads: &[String], hooks: usize) -> Vec
 
 #[test]
 fn every_call_of_a_claude_code_session_is_recorded_once() {
-    // Hooks that are installed twice report everything twice.
+    // With 2, every event is reported twice, as if the user had installed the hooks twice.
     for hooks in [1, 2] {
         let place = TempStore::new();
         let payloads = session("claude-code-2.1.325", "main-run");
@@ -167,8 +170,8 @@ fn two_resumptions_with_equal_payloads_are_both_recorded() {
     }
 }
 
-/// Sends the payloads of a captured Codex session to the hook, each with the session file as it was
-/// then. Returns the replies that are not empty.
+/// Sends the payloads of a captured Codex session to the hook. Before each payload, writes Codex's
+/// session file as it was when Codex sent that payload. Returns the replies that are not empty.
 fn feed_codex(place: &TempStore, name: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rollout.jsonl");
@@ -289,8 +292,8 @@ fn a_loop_in_codex_gets_one_message() {
     ));
 }
 
-/// Sends a thousand events of one session from eight threads, each event to `hooks` processes at
-/// once.
+/// Sends about a thousand payloads of one session from eight threads, each payload to `hooks` hook
+/// processes at the same time. Checks that every event is recorded exactly once.
 fn run_concurrently(hooks: usize) {
     const THREADS: usize = 8;
     const CALLS: usize = 62;

@@ -1,4 +1,5 @@
-//! `midcourse hook` on failing disks: the agent is not disturbed, and lost events leave a gap marker.
+//! `midcourse hook` on failing disks: the hook still succeeds with an empty reply, and a gap marker
+//! (a record with the number of lost events) replaces what could not be stored.
 
 use std::process::Command;
 
@@ -21,7 +22,7 @@ fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
 }
 
-/// The recorded calls and gap markers.
+/// A short text for each stored record: the call's id, the number of lost events or the kind.
 fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);

@@ -1,8 +1,8 @@
 //! `kill -9` of writers at various moments.
 //!
-//! Several processes of the real command write to the same runs and are killed. Afterwards every
-//! acknowledged record must be stored with the seq that was reported, and the seqs of each run must
-//! have no gaps.
+//! Several `midcourse record` processes write to the same runs and are killed. Every event for
+//! which a process printed a reply must then be stored, at the seq (position in the run) that the
+//! reply named, and no run may skip a seq.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,8 @@ const STORES: usize = 7;
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
 
-/// An acknowledged event: run id, call id and seq. The seq is `None` if the event was spilled.
+/// An event for which the writer printed a reply: run id, call id and seq. The seq is `None` if the
+/// event was put into the spill folder because the store was busy.
 type Acked = (String, String, Option<u64>);
 
 /// The input of one writer: more events than it can write before it is killed.
@@ -36,7 +37,7 @@ fn events(run: &str, writer: &str) -> String {
     lines
 }
 
-/// Starts a writer and kills it after `acks` acknowledgements, while it writes the next event.
+/// Starts a writer and kills it after it printed `acks` replies, while it writes the next event.
 fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<Acked> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
         .args(["record", "--busy-timeout", "60000"])
@@ -68,7 +69,7 @@ fn write_and_kill(data_dir: &Path, run: &str, writer: &str, acks: usize) -> Vec<
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // Lines that are still in the pipe were acknowledged too. The last one may be incomplete.
+    // Replies that are still in the pipe count too. The kill may have cut off the last one.
     for (n, line) in (acks..).zip(replies.map_while(Result::ok)) {
         if line.ends_with('}') {
             record_ack(n, &line, &mut acked);
@@ -91,8 +92,8 @@ fn two_hundred_kills_lose_no_acknowledged_record() {
                     let data_dir = data_dir.path().to_owned();
                     let run = format!("run-{}", writer % 2);
                     let name = format!("{round}.{writer}");
-                    // Some writers are killed before they have written anything, and in the first
-                    // round while they create the store.
+                    // With 0, the writer is killed right after its start; in the first round it
+                    // may then still be creating the store.
                     let acks = (store_number + round * 3 + writer * 2) % 6;
                     std::thread::spawn(move || write_and_kill(&data_dir, &run, &name, acks))
                 })

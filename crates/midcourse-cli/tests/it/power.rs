@@ -1,7 +1,8 @@
-//! After a power cut every acknowledged record is still there.
+//! After a power cut the store still has every event that was acknowledged: the writing process
+//! says so with one line (`ack`) as soon as the store or the spill folder has the event.
 //!
-//! A kill cannot test this, because the kernel still writes what a killed process left unsynced.
-//! These tests run the store on the simulated disk of `disk`.
+//! Killing the process would not test the syncs, because the kernel still writes the unsynced data
+//! of a killed process. So the process runs on the simulated disk of the module `disk`.
 
 use midcourse::{
     Budget, DataDir, Durability, Engine, Store, StoreSettings, SyncedEngine, spill_event,
@@ -10,7 +11,8 @@ use midcourse::{
 use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 use crate::events::{findings, test_settings, tool_ended, user_message};
 
-/// A text so long and random that a few of them make SQLite checkpoint its write-ahead log.
+/// A text so long, and so hard to compress, that a few of them fill SQLite's write-ahead log and
+/// SQLite moves the log into the database file during the test.
 fn text(n: usize) -> String {
     let noise: Vec<String> =
         (0..900).map(|k| format!("{:x}", (n + 1) * 7_919 * (k + 13))).collect();
@@ -55,8 +57,8 @@ fn write_unsynced() {
     write(Durability::Normal);
 }
 
-/// Describes what is wrong with the store after a power cut. `acked` are the lines that were
-/// acknowledged before the power cut.
+/// Describes what is wrong with the store after a power cut. `acked` has a line for each event that
+/// must be stored (run and call id), or for a whole batch (run and number of records).
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let data_dir = DataDir::at(folder.path().join("deep/home"));

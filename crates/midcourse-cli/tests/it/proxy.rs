@@ -1,5 +1,6 @@
-//! Drives `midcourse proxy` from outside: a scripted server behind it, raw HTTP requests in front of
-//! it, and the store it fills.
+//! Tests of `midcourse proxy`, which stands between an agent and its model. A test sends HTTP
+//! requests to the proxy as an agent would, plays the model with a scripted server, and then reads
+//! the store in which the proxy recorded the run.
 
 mod conversations;
 mod deliveries;
@@ -21,26 +22,30 @@ use tempfile::TempDir;
 use crate::events::{findings, test_settings};
 use server::Server;
 
-/// A running proxy, and the folder it records in.
+/// A running proxy.
 pub(crate) struct Proxy {
     child: Child,
     address: SocketAddr,
-    /// The path before an API's own path. It contains the token that the proxy requires.
+    /// The first part of every URL path. It contains the secret token that the proxy requires.
     prefix: String,
+    /// The proxy's home folder, in which it also records.
     pub(crate) folder: TempDir,
 }
 
-/// A response: the head as received, and the body without chunk framing.
+/// An HTTP response of the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
+    /// The status line and the headers.
     pub(crate) head: String,
+    /// The body; if it was sent in chunks, without the lines that give their sizes.
     pub(crate) body: Vec<u8>,
     /// Whether the body was received completely.
     pub(crate) is_whole: bool,
 }
 
 impl Proxy {
-    /// Starts a proxy in front of a server, with this user configuration.
+    /// Starts a proxy that forwards to `server`. `config` is the text of the user's configuration
+    /// file.
     pub(crate) fn start(server: &Server, config: &str) -> Self {
         Self::start_in(configured(config), server.address)
     }
@@ -52,7 +57,8 @@ impl Proxy {
     pub(crate) fn start_at(folder: TempDir, upstream: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command(&folder)
             .args(["proxy", "--upstream", upstream])
-            // Requests may wait up to a minute, so that no message is late on a busy machine.
+            // The proxy holds a request back until its messages are ready, for at most this long. A
+            // minute is enough even on a busy machine.
             .args(["--max-wait-ms", "60000"])
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -76,17 +82,17 @@ impl Proxy {
         read_reply(stream)
     }
 
-    /// Sends a Chat Completions request.
+    /// Sends a request of OpenAI's Chat Completions API.
     pub(crate) fn chat(&self, body: &Value) -> Reply {
         self.send("POST", "/openai/chat/completions", "host: x\r\n", body.to_string().as_bytes())
     }
 
-    /// Sends a Messages request.
+    /// Sends a request of Anthropic's Messages API.
     pub(crate) fn messages(&self, body: &Value) -> Reply {
         self.send("POST", "/anthropic/v1/messages", "host: x\r\n", body.to_string().as_bytes())
     }
 
-    /// The base URL of an API, as an agent gets it.
+    /// The URL that an agent behind the proxy uses instead of the model API's own.
     pub(crate) fn base_url(&self, api: &str) -> String {
         format!("http://{}{}/{api}", self.address, self.prefix)
     }
@@ -95,7 +101,7 @@ impl Proxy {
         TcpStream::connect(self.address).unwrap()
     }
 
-    /// Stops the proxy with a signal, upon which it stores everything. Returns its folder.
+    /// Asks the proxy to stop and waits until it has stored everything. Returns its folder.
     pub(crate) fn stop(mut self) -> TempDir {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -116,7 +122,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A folder with a user configuration.
+/// A home folder in which the user's configuration file has the text `config`.
 pub(crate) fn configured(config: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = DataDir::at(folder.path().join("midcourse")).config_file();
@@ -155,7 +161,8 @@ pub(crate) fn runs(folder: &TempDir) -> Vec<Vec<TrajectoryRecord>> {
     runs.iter().map(|run| store.trajectory(run.run_id.as_str()).unwrap()).collect()
 }
 
-/// Checks that a replay of each run gives the messages that were delivered during the run.
+/// Checks that `midcourse replay` computes, for each stored run, the messages that the agent got
+/// during the run.
 pub(crate) fn replays_the_same(folder: &TempDir) {
     for run in runs(folder) {
         let id = run[0].run_id.clone().unwrap();
@@ -177,7 +184,7 @@ pub(crate) fn log(folder: &TempDir) -> String {
 /// Reads a response until the connection ends.
 pub(crate) fn read_reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
-    // If the connection was reset, reading fails.
+    // Reading fails if the proxy reset the connection instead of closing it in order.
     let is_closed = stream.read_to_end(&mut bytes).is_ok();
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
     let Some(end) = end else {
@@ -213,7 +220,7 @@ fn unchunked(mut rest: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// A Chat Completions conversation that grows.
+/// The messages of a conversation in OpenAI's Chat Completions API. A test adds calls to it.
 pub(crate) struct Chat(pub(crate) Vec<Value>);
 
 impl Chat {
@@ -239,7 +246,8 @@ impl Chat {
     }
 }
 
-/// The text of each delivery in a run, and whether it is guidance.
+/// Each message that the agent got in a run: `true` for guidance (about what to do next) or `false`
+/// for feedback (about a tool call), and the text.
 pub(crate) fn deliveries(records: &[TrajectoryRecord]) -> Vec<(bool, String)> {
     let delivery = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some((false, text.clone())),

@@ -1,5 +1,6 @@
-//! The recorder: what it does when its sink fails, how it records gaps, and how events from before
-//! the start of a run move into the run.
+//! The recorder, which passes an agent's events to a sink (the place that stores them): what it
+//! does when the sink fails, how a gap marker counts the lost events, and how events that came
+//! before their run had an id are moved into the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use midcourse::{
     TrajectorySink,
 };
 
-/// A sink that fails while one of its switches is on.
+/// A sink that fails while `broken` (an I/O error) or `rejects` (a refused event) is set.
 #[derive(Default)]
 struct FailingSink {
     inner: InMemoryTrajectorySink,
@@ -68,7 +69,8 @@ fn a_gap_says_how_many_events_were_dropped() {
     assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    // The gap marker for the first three events was rejected, so the fourth event was dropped too.
+    // Before the fourth event, the recorder tried to store the gap marker for the first three. The
+    // sink rejected the marker, so the fourth event was dropped too and has a marker of its own.
     assert_eq!(
         kinds(&sink),
         ["run_started", "turn_started", "gap of 1 (Rejected)", "gap of 3 (Io)", "resumed"]

@@ -1,7 +1,7 @@
-//! `midcourse run` with small scripts: signals, the terminal, exit codes and warnings.
+//! How `midcourse run` handles signals, the terminal, exit codes and warnings.
 //!
-//! The scripts have the names of supported agents, so that the tests control what the started
-//! program does. Real agents are tested in `clients`.
+//! Instead of real agents these tests start small shell scripts with the names of supported agents,
+//! such as `claude`. The tests in `clients` start real agents.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -30,7 +30,8 @@ impl Programs {
         self.0.path().join("data")
     }
 
-    /// The command `midcourse run`; a non-empty `starter` is a program and arguments that start it.
+    /// The command `midcourse run` with these arguments. If `starter` is not empty, it is another
+    /// program with its arguments, such as `setsid --wait`, that starts `midcourse run`.
     fn command(&self, starter: &[&str], words: &[&str]) -> Command {
         let mut all = starter.to_vec();
         all.extend([env!("CARGO_BIN_EXE_midcourse"), "run"]);
@@ -57,7 +58,7 @@ impl Programs {
         (status, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
-    /// Starts `midcourse run` and waits until the program has printed `ready`.
+    /// Starts `midcourse run` and waits until the script that it runs has printed `ready`.
     fn start(&self, words: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = self.command(&[], words).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -120,7 +121,8 @@ fn a_signal_of_the_program_to_its_group_reaches_it_once() {
     let script = "trap 'n=$((n+1))' USR1\ntrap 'echo $n; kill $!; exit 6' USR2\n\
                   kill -USR1 0\nkill -USR1 0\nsleep 600 &\necho ready $PPID\nwhile :; do wait; done";
     let programs = Programs::new(&[("claude", script)]);
-    // `setsid` starts another process group, because a signal to this one would also hit the tests.
+    // The script signals its whole process group (`kill -USR1 0`). `setsid` starts a new group;
+    // otherwise the signal would also reach the test process.
     let mut child = programs.command(&["setsid", "--wait"], &["--", "claude"]).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let ready = line(&mut out);
@@ -137,8 +139,8 @@ fn state(pid: u32) -> String {
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// `midcourse run` must keep running when its program is stopped: without a terminal, nobody would
-/// continue it.
+/// At a terminal, `midcourse run` stops together with its program, and the shell continues both.
+/// Without a terminal nobody would continue `midcourse run`, so it must keep running.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_terminal_run_does_not_stop_with_the_program() {
@@ -173,8 +175,8 @@ fn at_a_terminal_run_stops_and_continues_with_the_program() {
 
 #[cfg(target_os = "linux")]
 impl Programs {
-    /// Starts `midcourse run` on a new terminal. Also returns the terminal's other end, to type
-    /// input.
+    /// Starts `midcourse run` on a new pseudo-terminal. The returned file is the other end of the
+    /// terminal: a test writes to it what a user would type.
     fn at_a_terminal(self) -> (Child, BufReader<ChildStdout>, fs::File) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -186,7 +188,7 @@ impl Programs {
         let mut command = self.command(&["setsid", "--ctty", "--wait"], &["--", "claude"]);
         let mut child = command.stdin(theirs).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        // Keeps the folder with the scripts until the test ends.
+        // Dropping `self` would delete the folder with the scripts while the child still needs it.
         std::mem::forget(self);
         (child, out, fs::File::from(ours))
     }

@@ -1,4 +1,5 @@
-//! The commands that work on stored runs: what they print for people and for programs.
+//! The commands that store runs or read stored ones (`record`, `list`, `show`, `export`, `import`,
+//! `verify`, …): what they print as text for people and as JSON for programs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -229,7 +230,8 @@ fn spilled_events_are_imported_before_they_are_shown() {
     )
     .unwrap();
     assert!(user.output(&["show", "r"]).contains("spilled"));
-    // A spilled event that cannot be read is reported as a problem, and is kept.
+    // `verify` reports a file in the spill folder that is not a valid event, and renames the file
+    // instead of deleting it.
     std::fs::write(user.data_dir().spill_folder().join("x.json"), "{").unwrap();
     assert_eq!(user.run(&["verify"]).status.code(), Some(1));
     assert!(user.data_dir().spill_folder().join("x.unread").exists());
@@ -342,7 +344,8 @@ fn record(user: &User, lines: &str) -> Vec<Value> {
     replies.lines().map(|reply| serde_json::from_str(reply).unwrap()).collect()
 }
 
-/// An input line for the end of a failing call; `fields` are added to the line.
+/// An input line that reports the end of a failed call. `fields` is JSON text that is inserted
+/// before the payload; it is empty or ends with a comma.
 fn failed_call(call: usize, fields: &str) -> String {
     format!(
         "{{{fields}\"payload\":{{\"kind\":\"tool_ended\",\"tool_call_id\":\"{call}\",\
@@ -351,7 +354,7 @@ fn failed_call(call: usize, fields: &str) -> String {
     )
 }
 
-/// The number of deliveries in all replies.
+/// How many messages for the agent the replies contain.
 fn deliveries(replies: &[Value]) -> usize {
     replies.iter().map(|reply| reply["deliveries"].as_array().unwrap().len()).sum()
 }

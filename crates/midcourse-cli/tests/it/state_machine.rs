@@ -1,8 +1,9 @@
 //! Random operations on a store, compared with a model that keeps everything in memory.
 //!
-//! Events are appended, duplicated, contradicted, reported by child runs or spilled, and the store
-//! is reopened or killed in the middle of a transaction. Afterwards the store and the model must
-//! have the same records with the same seqs, and `verify` must find nothing.
+//! Events are new, repeated, repeated with other content, from child runs, or spilled (put into a
+//! folder because the store was busy). In between, the store is closed and opened, or its process
+//! is killed, also in the middle of a transaction. At the end the store and the model must have the
+//! same records in the same order, and `verify` must find nothing wrong.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,15 +20,14 @@ use tempfile::TempDir;
 
 use crate::events::{at, findings, test_settings};
 
-/// One operation on a store.
 #[derive(Debug, Clone)]
 enum Operation {
-    /// A tool call ends, or its end is reported again, perhaps by another source or with other
-    /// content.
+    /// A report that a tool call ended. Because `call` is random, the same call may be reported
+    /// several times, by one source or two and with different results.
     Call { run: u8, call: u8, text: u8, source: u8, narrated: bool },
-    /// A message. It has no fact key, so it is never a duplicate.
+    /// A user message. Two messages are always two records, even if their texts are equal.
     Message { run: u8, text: u8 },
-    /// A message of a subagent.
+    /// A message in a child run.
     Child { run: u8, child: u8 },
     /// An event that was spilled because the store was busy.
     Spilled { run: u8, call: u8, text: u8 },
@@ -39,7 +39,7 @@ enum Operation {
     Crash,
     /// The store is closed and opened again.
     Reopen,
-    /// The write-ahead log is checkpointed.
+    /// SQLite moves its write-ahead log into the database file.
     WalCheckpoint,
 }
 
@@ -65,6 +65,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 /// A record that the model expects in the store.
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
+    /// Identifies what the record reports, for example one tool call; a report with the same key
+    /// and kind is stored in this record. `None` if each report gets a record of its own.
     key: Option<String>,
     source: Source,
     /// The payload of the first report, before other sources added missing fields.
@@ -76,7 +78,7 @@ struct Fact {
 struct Model(BTreeMap<String, Vec<Fact>>);
 
 impl Model {
-    /// Adds an event to the model. Returns the expected status, and the seq of the event's record.
+    /// Adds an event to the model. Returns the status and the seq that the store should report.
     fn ingest(&mut self, event: &Event) -> (RecordStatus, u64) {
         if let Some(parent) = &event.run.parent_run_id {
             let identity = RunIdentity::root(parent.as_str());
@@ -191,8 +193,8 @@ impl Comparison {
             let event_with_point = event.clone().at_decision_point(DecisionPoint::PreToolSelection);
             let store = store.as_mut().unwrap();
             let (recorded, step) = store.step(event_with_point, engine).unwrap();
-            // The engine's deliveries and outcomes become records too. The model cannot compute
-            // them, so it copies them from the store.
+            // The messages that the engine sends, and what followed them (outcomes), are stored
+            // right after the event. The model has no engine, so it copies these records.
             let (run_id, conclusions) =
                 (event.run.run_id.as_str(), step.outcomes.len() + step.deliveries.len());
             let first = recorded.record.seq + 1;
@@ -227,7 +229,8 @@ impl Comparison {
                 let event = call(*run, *id, *text, 0, false);
                 spill_event(&self.data_dir(), event.clone(), &test_settings()).unwrap();
                 self.spilled.push(event);
-                // Spilled events are stored in the order of their times, then of their arrival.
+                // The store takes spilled events in the order of their times; events with the same
+                // time stay in the order in which they were spilled.
                 self.spilled.sort_by_key(|event| event.at.unix_ms());
             }
             Operation::Batch { run, calls } => {
@@ -260,7 +263,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Continues with a copy of the files as they are now, as after a kill.
+    /// Simulates a kill: copies the files as they are, and opens the copy as a new process would.
     fn crash(&mut self) {
         let copy = tempfile::tempdir().unwrap();
         copy_folder(&self.data_dir(), &copy.path().join("home"));
@@ -301,7 +304,7 @@ fn copy_folder(data_dir: &DataDir, to: &Path) {
     {
         for entry in fs::read_dir(from).into_iter().flatten() {
             let path = entry.unwrap().path();
-            // The shared-memory file does not survive the processes, so it is not copied.
+            // SQLite builds its shared-memory file again after all its processes were killed.
             if path.is_file() && !path.to_string_lossy().ends_with("-shm") {
                 fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
             }

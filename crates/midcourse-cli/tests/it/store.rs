@@ -1,5 +1,6 @@
-//! The SQLite store: bodies, redaction, permissions, tampering, the write-ahead log, checkpoints,
-//! search, and many runs.
+//! The SQLite store: bodies (long texts that are stored apart from the records), redaction of
+//! secrets, file permissions, changes made by other programs, the write-ahead log, checkpoints (the
+//! engine's saved state of a run), search, and many runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -277,7 +278,7 @@ fn the_write_ahead_log_stays_short_while_a_reader_is_open() {
         longest = longest.max(wal_len());
     }
     assert!(longest < 700 * 1024, "{longest}");
-    // A reader with an open transaction delays the checkpoint until the transaction ends.
+    // While a reader has an open transaction, SQLite cannot empty the write-ahead log, which grows.
     let slow_reader = Connection::open(data_dir.store_file()).unwrap();
     slow_reader.execute_batch("BEGIN; SELECT count(*) FROM records;").unwrap();
     let before: i64 =
@@ -321,7 +322,8 @@ fn many_writers_can_create_a_store_at_once() {
     }
 }
 
-/// The engine evaluates an event before the transaction, so another writer may commit first.
+/// `step` evaluates an event before it begins the transaction that stores the event. If another
+/// writer has added records to the run meanwhile, `step` must evaluate the event again.
 #[test]
 fn concurrent_steps_on_one_run_are_serialised() {
     let place = TempStore::new();
@@ -349,8 +351,8 @@ fn concurrent_steps_on_one_run_are_serialised() {
     assert!(engine.checkpoint().unwrap() == saved, "the checkpoint equals the fold of the records");
 }
 
-/// If a checkpoint is missing, old or damaged, it is computed again, over several steps if the run
-/// is long.
+/// A checkpoint that is missing or damaged is computed again from the records of the run. One call
+/// of `step` reads at most 20,000 records for that, so a longer run needs several calls.
 #[test]
 fn an_unreadable_checkpoint_is_computed_again() {
     let place = TempStore::new();
@@ -447,7 +449,7 @@ fn search_finds_words_in_all_runs() {
     store.append(user_message("s", "something new to build")).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     assert_eq!(hits(&index, &store, "build").len(), 2);
-    // The index is only a cache: a damaged one is built again.
+    // A damaged search index is built again from the store.
     drop(index);
     fs::write(place.data_dir().search_file(), "not a database at all, but long enough".repeat(50))
         .unwrap();

@@ -1,5 +1,5 @@
-//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, what hosts and
-//! APIs may touch, who prints, and how long files are.
+//! Checks what ARCHITECTURE.md promises about this crate: which module uses which, that the modules
+//! `hosts` and `apis` do no I/O, which modules may print, and how long files are.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tidy::{ModuleGraph, SourceFile, check_files, rust_files};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Modules that never use each other; only the commands and the proxy combine them.
+/// Modules that must not use each other. Code that needs two of them is in other modules.
 const INDEPENDENT: [&str; 4] = ["apis", "config", "formats", "hosts"];
 
 fn sources() -> Vec<SourceFile> {

@@ -1,4 +1,5 @@
-//! `midcourse trust`: approving, listing and revoking, and a damaged list.
+//! `midcourse trust`, with which a user approves a project's configuration file: approving, listing
+//! and revoking files, and a damaged list of approved files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ impl User {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Runs a command, which must succeed, and returns its output without the folder's name.
+    /// Runs `midcourse trust`, which must succeed. Returns its output with the name of the
+    /// temporary folder replaced by `…`, because the name differs in every run.
     fn output(&self, args: &[&str]) -> String {
         let output = self.trust(args);
         assert!(output.status.success(), "{output:?}");
@@ -56,7 +58,7 @@ impl User {
         String::from_utf8(text).unwrap().replace(&folder, "…").replace(&given, "…")
     }
 
-    /// The warnings of `midcourse run` in the project.
+    /// What `midcourse run` prints to standard error when it is started in the project folder.
     fn run_warnings(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         command.args(["run", "--no-proxy", "--", "true"]).current_dir(self.project());
@@ -64,7 +66,7 @@ impl User {
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stderr).unwrap()
     }
 
-    /// Whether the project's configuration file applies to a run.
+    /// Whether `midcourse run` uses the project's configuration file.
     fn applies(&self) -> bool {
         !self.run_warnings().contains("skipped")
     }
@@ -75,7 +77,8 @@ fn a_file_is_shown_approved_listed_and_revoked() {
     let user = User::new();
     insta::assert_snapshot!(user.error(&[]), @"midcourse: no `midcourse.toml` in this directory or above it in the repository; name the file");
     assert_eq!(user.output(&["--list"]), "No files are approved.\n");
-    // A character that changes how the line is displayed is escaped.
+    // U+202E makes a terminal show the rest of the line backwards and could hide what the line
+    // says, so the command prints an escape sequence instead.
     fs::write(user.file(), "mode = 'shadow' # \u{202e}\n").unwrap();
     insta::assert_snapshot!(user.error(&[]), @"midcourse: cannot ask without a terminal, so nothing was approved; read the file, then add `--yes`");
     assert!(!user.applies());

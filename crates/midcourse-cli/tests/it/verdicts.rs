@@ -1,5 +1,6 @@
-//! Runs the project's own scenarios through the command: checks the thresholds, and that a run
-//! recorded by many short processes gets the same messages as one that is evaluated at once.
+//! The project's own scenarios (short written runs in `testdata/scenarios`). Checks that
+//! `midcourse eval` meets its thresholds on them, and that a scenario gets the same messages from
+//! `eval`, which is one process, as from `midcourse record` with a new process for each event.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,7 +14,7 @@ fn suite() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/scenarios")
 }
 
-/// The number of the event that a message followed, and the message's text.
+/// A message for the agent: the number of the event after which it was sent, and its text.
 type Message = (u64, String);
 
 /// The messages of every scenario by its name, from `midcourse eval`.
@@ -34,7 +35,7 @@ fn evaluated() -> BTreeMap<String, Vec<Message>> {
         .collect()
 }
 
-/// The name of every scenario and the records of its events.
+/// The name of every scenario and, for each of its events, the records of that event.
 fn scenarios() -> Vec<(String, Vec<Vec<TrajectoryRecord>>)> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(suite()).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -77,8 +78,8 @@ fn recorded_by_processes(
         for reply in String::from_utf8(output.stdout).unwrap().lines() {
             let reply: Value = serde_json::from_str(reply).unwrap();
             for delivery in reply["deliveries"].as_array().unwrap() {
-                // Messages of other providers are about limits such as deadlines, which scenarios
-                // do not test.
+                // `eval` leaves out messages about a deadline or a budget. They come from other
+                // providers, so they are left out here too.
                 if delivery["provider"] == "course_correction" {
                     messages.push((event, delivery["text"].as_str().unwrap().to_owned()));
                 }

@@ -1,4 +1,5 @@
-//! The part of the Messages API that Claude Code and the Python package use.
+//! The scripted model server for Anthropic's Messages API, as far as Claude Code and the official
+//! Python package use this API.
 
 use serde_json::{Value, json};
 
@@ -12,9 +13,9 @@ pub(crate) struct Messages;
 impl ModelApi for Messages {
     const PATH: &'static str = "/v1/messages";
 
-    /// Who sent the request. A subagent's conversation begins with its task. A request with a
-    /// session id but without tools is one that Claude Code makes for itself, for example to get a
-    /// title.
+    /// Who sent the request. Requests with metadata but without tools come from Claude Code itself,
+    /// for example to get a title for the session. A conversation that begins with the subagent's
+    /// task is the subagent's; all others are the main agent's.
     fn requester(body: &Value) -> Requester {
         let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
         if !has_tools && body["metadata"].is_object() {

@@ -1,4 +1,5 @@
-//! The part of the Chat Completions API that the Python package uses.
+//! The scripted model server for OpenAI's Chat Completions API, as far as the official Python
+//! package uses this API.
 
 use serde_json::{Value, json};
 
@@ -12,8 +13,8 @@ pub(crate) struct ChatCompletions;
 impl ModelApi for ChatCompletions {
     const PATH: &'static str = "/v1/chat/completions";
 
-    /// Who sent the request: the subagent if the first user message is its task, else the main
-    /// agent.
+    /// Who sent the request: the subagent if the first user message is the subagent's task, else
+    /// the main agent.
     fn requester(body: &Value) -> Requester {
         let mut messages = body["messages"].as_array().into_iter().flatten();
         let first = messages.find(|message| message["role"] == "user");
@@ -113,7 +114,7 @@ fn stream(head: &Value, pieces: &[Piece], reason: &str, usage: Option<Value>) ->
     events
 }
 
-/// A text in two parts, neither empty if it has more than one character.
+/// Cuts a text in the middle, to stream it in two events.
 fn halves(text: &str) -> impl Iterator<Item = String> {
     let middle = text.chars().count().div_ceil(2);
     let (first, second) = (text.chars().take(middle), text.chars().skip(middle));

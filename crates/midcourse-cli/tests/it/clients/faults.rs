@@ -1,5 +1,5 @@
-//! When midcourse fails, the client runs as it does without midcourse, and still refuses forbidden
-//! calls.
+//! When midcourse's hooks fail, the client makes the same calls as without midcourse, with the same
+//! results, and still refuses the calls that its settings forbid.
 
 use std::process::Command;
 
@@ -20,8 +20,9 @@ fn script(client: Client) -> Script {
     Script::of_calls(steps, "I have finished.")
 }
 
-/// Runs the script without midcourse and with a faulty midcourse. Checks that the client's results
-/// are the same.
+/// Runs the script twice: without midcourse, and with `faulty`, which makes midcourse fail. Checks
+/// that the client's results are the same. Returns the second session; `None` if the tests are
+/// skipped.
 fn compare(client: Client, faulty: impl FnOnce(Trial) -> Ended) -> Option<Ended> {
     let bare = Trial::of(client, script(client))?.run(&Hooks::None);
     let faulty = faulty(Trial::of(client, script(client))?);
@@ -71,8 +72,9 @@ fn check_full_disk(client: Client) {
 /// Checks that the client is not disturbed if each hook is killed while it runs.
 fn check_killed_hooks(client: Client) {
     let ended = compare(client, |trial| {
-        // A shell gives background commands an empty standard input, so the real one is passed on
-        // as descriptor 3.
+        // The script starts the hook in the background, kills it, and then kills itself. A shell
+        // gives background commands an empty standard input, so the real one is passed on as
+        // descriptor 3.
         let lines = format!(
             "exec 3<&0\n{} <&3 &\nkill -9 $! && echo killed >> \"$0.note\"\nkill -9 $$",
             trial.hook_command()
@@ -82,7 +84,7 @@ fn check_killed_hooks(client: Client) {
     });
     let Some(ended) = ended else { return };
     assert!(ended.note("hook.note").lines().count() > 10, "{}", ended.note("hook.note"));
-    // Some hooks stored records before they were killed. This checks that the store is sound.
+    // Hooks may have been killed while they wrote. `store` fails if the store is damaged.
     drop(ended.store());
 }
 

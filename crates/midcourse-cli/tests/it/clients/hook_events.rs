@@ -1,5 +1,5 @@
-//! The hook events for which midcourse is installed. Tests and benchmarks use this list where they
-//! install hooks themselves; a unit test of the hosts compares it with the command's own list.
+//! The hook events for which the command installs midcourse's hooks. Tests and benchmarks cannot
+//! use the command's own list, so they install hooks for this one; a unit test compares the two.
 
 pub(crate) const CLAUDE_CODE: [&str; 12] = [
     "SessionStart",

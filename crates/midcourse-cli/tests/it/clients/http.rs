@@ -1,10 +1,10 @@
-//! A minimal HTTP/1.1 server for the clients: one request per connection.
+//! A minimal HTTP/1.1 server for the scripted model: it handles one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// The most bytes that are read from the body of a request.
+/// The most bytes that a request body, or one chunk of it, may have.
 const MAX_BODY_LEN: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct Request {
@@ -35,7 +35,7 @@ pub(crate) fn serve(respond: impl Fn(&Request) -> Reply + Send + Sync + 'static)
         for stream in listener.incoming().flatten() {
             let respond = Arc::clone(&respond);
             std::thread::spawn(move || {
-                // The client may have closed the connection.
+                // An error means that the client closed the connection early, which is harmless.
                 let _ = handle(&stream, &*respond);
             });
         }
@@ -109,7 +109,7 @@ pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
     Ok(Some(Request { method, path, body }))
 }
 
-/// The size of the next chunk; `None` after the last.
+/// The size in bytes of the next chunk of a body; `None` at the end of the body.
 fn chunk(input: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut line = String::new();
     input.read_line(&mut line)?;

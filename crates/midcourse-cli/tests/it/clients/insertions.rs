@@ -1,20 +1,22 @@
-//! Checks the messages that the proxy inserts into model requests. Feedback stays at its place in
-//! all later requests, byte for byte; guidance is in one request only; all other bytes are as the
-//! client sent them.
+//! Checks the messages that the proxy inserts into model requests. Feedback (a message about a tool
+//! call) has to be at the same place in all later requests, byte for byte. Guidance (a message
+//! about what to do next) has to be in one request only. All other bytes have to be those that the
+//! client sent.
 
 use std::ops::Range;
 
 use midcourse::{CallId, Delivery, LABEL, TrajectoryPayload, TrajectoryRecord};
 use serde_json::Value;
 
-/// The recorded deliveries of a run.
+/// The messages that, according to the records of a run, the agent got.
 struct Deliveries {
-    /// The feedback, by the call to whose result it was added.
+    /// Each call that got feedback, and the feedback that was added to its result.
     feedback: Vec<(CallId, Vec<Delivery>)>,
     guidance: Vec<Delivery>,
 }
 
-/// Checks that requests reach the model as the client sent them, apart from the recorded messages.
+/// Compares the request bodies that the model `received` with those that the client `sent`: they
+/// may differ only in the messages that `records` contains.
 pub(crate) fn check(records: &[TrajectoryRecord], received: &[Vec<u8>], sent: &[Vec<u8>]) {
     assert_eq!(received.len(), sent.len(), "each request arrives once");
     let deliveries = Deliveries::of(records);
@@ -78,7 +80,8 @@ impl Deliveries {
     }
 }
 
-/// Where a text was inserted in a body. The proxy inserts a text in one of several forms.
+/// The bytes that the proxy inserted into a body to add a text; `None` if the text is not there.
+/// The proxy appends to an existing string, or adds a content block, a message or a field.
 fn find(body: &str, text: &str) -> Option<Range<usize>> {
     let json = Value::from(text).to_string();
     let forms = [
@@ -91,13 +94,14 @@ fn find(body: &str, text: &str) -> Option<Range<usize>> {
         let found = body.match_indices(form);
         found.map(|(at, form)| at..at + form.len()).collect::<Vec<_>>()
     };
-    // The third form ends with the last one, so it has to be tried before it.
+    // A text in the third form also contains the fourth, so the forms are tried in this order.
     let places = forms.iter().map(places).find(|places| !places.is_empty())?;
     assert_eq!(places.len(), 1, "occurs once: {text}");
     places.into_iter().next()
 }
 
-/// The part of a body from a call's id to the end of this text in the call's result.
+/// The part of a body that begins with the id of `call` and ends with the inserted `text`. `None`
+/// if the text is not in the body.
 fn with_context(body: &str, call: &CallId, text: &str) -> Option<String> {
     let range = find(body, text)?;
     let (front, _) = body.split_at(range.end);

@@ -1,4 +1,5 @@
-//! A model server that responds from a script, for one API, and keeps all requests.
+//! A model server that sends the responses of a script in the format of one model API, and keeps
+//! all requests for the test.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,10 +18,11 @@ pub(crate) struct ModelRequest {
 }
 
 pub(crate) trait ModelApi: Send + Sync + 'static {
-    /// The path of model requests.
+    /// The URL path to which clients post model requests.
     const PATH: &'static str;
     fn requester(body: &Value) -> Requester;
-    /// The response for a turn of the script; `number` is unique among the responses of a trial.
+    /// The HTTP response for a turn of the script. `number` counts the model requests; responses
+    /// use it for their ids, which have to be unique.
     fn respond(turn: &Turn, body: &Value, number: usize) -> Reply;
     /// The reply to a request that is not a model request.
     fn other(request: &Request) -> Reply;

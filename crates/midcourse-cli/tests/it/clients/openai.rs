@@ -1,4 +1,4 @@
-//! The part of the Responses API that Codex uses.
+//! The scripted model server for OpenAI's Responses API, as far as Codex uses this API.
 
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ pub(crate) struct Responses;
 impl ModelApi for Responses {
     const PATH: &'static str = "/v1/responses";
 
-    /// Who sent the request. A subagent has its task as a user message; in the main conversation
-    /// the task is in the input of a call.
+    /// Who sent the request. The subagent's conversation contains the subagent's task as a user
+    /// message. The main agent's contains that text only in the input of the call that starts it.
     fn requester(body: &Value) -> Requester {
         let mut items = body["input"].as_array().into_iter().flatten();
         let is_agent = items.any(|item| item["role"] == "user" && times(item, AGENT_TASK) > 0);
@@ -75,7 +75,8 @@ fn item(piece: &Piece, agent: &str, number: usize, index: usize) -> Value {
     }
 }
 
-/// The id of the last subagent, from the result of the call that started it.
+/// The id of the subagent that was started last. The conversation contains the id in the result of
+/// the call that started the subagent.
 fn last_subagent(body: &Value) -> Option<String> {
     let items = body["input"].as_array()?.iter().rev();
     items.into_iter().find_map(|item| {

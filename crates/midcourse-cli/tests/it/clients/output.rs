@@ -6,13 +6,14 @@ use super::Client;
 use super::script::{Script, Turn};
 use super::trial::{Ended, Hooks, RUN, Trial};
 
-/// Standard output without the parts that differ in every run, such as ids and times.
+/// The client's standard output without the parts that differ in every run, such as ids and times.
 fn shape(ended: &Ended) -> Vec<String> {
     let lines = match ended.client {
         Client::ClaudeCode => vec![serde_json::from_str(&ended.stdout).unwrap()],
         Client::Codex => ended.lines(),
     };
-    // Codex prints this warning only if there are hooks in its settings, so it is left out.
+    // Codex prints this warning only if it has hooks, that is only with midcourse, so the
+    // comparison leaves the warning out.
     let is_warning = |line: &Value| line.to_string().contains("bypass-hook-trust");
     lines
         .into_iter()

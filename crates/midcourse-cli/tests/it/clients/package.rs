@@ -1,4 +1,5 @@
-//! One run of an agent that uses a Python package, in temporary folders, with a scripted model.
+//! A trial: one run of the small agent `tests/clients/agent.py`, which calls a model with one of
+//! the official Python packages, in temporary folders and with a scripted model server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,10 +16,11 @@ use super::script::{Piece, Script};
 use super::trial::run_to_end;
 use super::{folder, print_skipped};
 
-/// An API key that is not valid anywhere and easy to search for.
+/// An API key that is not valid anywhere. Tests search the recorded data for this text, because
+/// midcourse must never store a key.
 pub(crate) const KEY: &str = "sk-of-nobody-0123456789abcdef";
 
-/// A Python package for a model API, and whether the agent streams responses.
+/// Which Python package the agent uses, and whether it asks for streamed responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) api: Api,
@@ -55,17 +57,18 @@ impl Package {
     }
 }
 
-/// An agent that has not been started yet, with its model and folders.
+/// Everything that one run of the agent needs. The `run` methods start the agent.
 pub(crate) struct Trial {
     package: Package,
     python: PathBuf,
     folder: TempDir,
     model: Model,
-    /// The value of `--max-wait-ms`: how many milliseconds a request may wait for messages.
+    /// How many milliseconds the proxy may hold a model request back until midcourse's messages for
+    /// it are ready (the variable `MIDCOURSE_PROXY_MAX_WAIT_MS`).
     budget: &'static str,
 }
 
-/// The result of a trial.
+/// What the agent printed and sent, after it has ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -84,11 +87,11 @@ impl Trial {
             Api::OpenAi => Model::start::<ChatCompletions>(script),
             Api::Anthropic => Model::start::<Messages>(script),
         };
-        // Requests may wait up to a minute, so that no message is late on a busy machine.
+        // A minute is enough for each message to be ready in time, even on a busy machine.
         Some(Self { package, python, folder, model, budget: "60000" })
     }
 
-    /// Lets requests wait for 1 ms only.
+    /// Lets the proxy hold a request back for 1 ms only, so that messages may not be ready in time.
     pub(crate) fn without_waiting(self) -> Self {
         Self { budget: "1", ..self }
     }
@@ -105,8 +108,8 @@ impl Trial {
         self.run_in(command, words, &self.variables())
     }
 
-    /// Runs the agent with these environment variables, which contain the address of the model or
-    /// proxy.
+    /// Runs the agent directly, with environment variables that tell it the URL of the model server
+    /// or of a proxy that is already running.
     pub(crate) fn run_at(&self, variables: &[(String, String)], words: &[&str]) -> Ended {
         self.run_in(Command::new(&self.python), words, variables)
     }

@@ -1,4 +1,5 @@
-//! Agents that use the Python packages, with `midcourse run` or `midcourse proxy`.
+//! Agents that call their model with the official Python packages of OpenAI and Anthropic, started
+//! by `midcourse run` or connected to `midcourse proxy`.
 
 use std::path::PathBuf;
 
@@ -15,14 +16,15 @@ use super::trial::{calls, texts};
 
 const LAST: &str = "I have finished – “well” 😀.";
 
-/// The beginning of the message about a loop.
+/// The beginning of midcourse's message to an agent that repeats the same call.
 const LOOP_MESSAGE: &str = "You made the same tool call 3 times";
 
 fn turns(responses: Vec<Vec<Piece>>) -> Vec<Turn> {
     responses.into_iter().map(Turn::Response).collect()
 }
 
-/// A script with text, a call that succeeds, one that fails, three parallel calls, and a loop.
+/// The model's responses: a text with a call that succeeds, a call that fails, three parallel
+/// calls, and then the same failing call five times.
 fn script() -> Script {
     let shell = Package::shell;
     let mut main = vec![
@@ -39,7 +41,8 @@ fn script() -> Script {
     Script { main: turns(main), subagent: Vec::new() }
 }
 
-/// Checks a run that was recorded by the proxy alone, without hooks. Returns its records.
+/// Compares an agent that ran with midcourse (`ended`) with one that ran without (`bare`), and
+/// checks what midcourse recorded. Returns the records of the run.
 fn check(trial: &Trial, ended: &Ended, bare: &Ended) -> Vec<TrajectoryRecord> {
     assert_eq!((ended.code, &ended.stdout), (bare.code, &bare.stdout), "{}", ended.stderr);
     assert_eq!(ended.sent.len(), bare.sent.len(), "the number of requests is the same");
@@ -74,7 +77,8 @@ fn check_session(api: Api, streams: bool) {
     let run = check(&trial, &ended, &bare);
     assert_eq!(user_messages(&run), [TASK]);
     let failed = match api {
-        // OpenAI's API does not mark failed calls, so they count as successful.
+        // A tool result in OpenAI's API does not say whether the call failed, so midcourse records
+        // every call as successful.
         Api::OpenAi => "ok",
         Api::Anthropic => "failed",
     };
@@ -126,7 +130,8 @@ fn a_streaming_anthropic_session_is_recorded_and_gets_a_message_about_its_loop()
     check_session(Api::Anthropic, true);
 }
 
-/// A message that is not ready when its request is sent is delivered with a later one, or never.
+/// The proxy sends requests on without waiting for midcourse's messages. A message that is not
+/// ready is added to a later request or never, so this test checks the records only.
 #[test]
 fn a_session_whose_requests_do_not_wait_is_recorded() {
     for (api, streams) in [(Api::OpenAi, true), (Api::Anthropic, false)] {
@@ -140,7 +145,6 @@ fn a_session_whose_requests_do_not_wait_is_recorded() {
     }
 }
 
-/// The conversation has text only, and two messages of the user.
 #[test]
 fn a_chat_without_tools_is_one_run() {
     for api in [Api::OpenAi, Api::Anthropic] {
@@ -159,7 +163,8 @@ fn a_chat_without_tools_is_one_run() {
     }
 }
 
-/// Runs two agents at the same time. Each waits in a tool call until the other one is in its call.
+/// Runs two independent agents at the same time with one proxy. One agent's call reads from a named
+/// pipe and waits until the other agent's call writes to it, so the runs really overlap.
 fn check_two_agents(api: Api, streams: bool) {
     let shell = Package::shell;
     let main = turns(vec![

@@ -1,5 +1,5 @@
-//! Claude Code with the proxy, with and without hooks: everything is recorded once, and only the proxy
-//! delivers messages.
+//! Claude Code with midcourse's proxy, with and without hooks. Both report the same events, but
+//! each event is recorded once, and only the proxy gives messages to the agent.
 
 use std::fs;
 
@@ -16,24 +16,25 @@ use super::tee::Tee;
 use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, insertions, times};
 
-/// The beginning of the message about a loop.
+/// The beginning of midcourse's message to an agent that repeats the same call.
 const LOOP_MESSAGE: &str = "You made the same tool call 3 times";
 
-/// The text that Claude Code writes before the message of a hook.
+/// The text that Claude Code puts before a hook's message in a model request.
 const HOOK_MARK: &str = "hook additional context";
 
 fn trial() -> Option<Trial> {
     Trial::of(Client::ClaudeCode, script(Client::ClaudeCode))
 }
 
-/// Which of the requester's requests contain a text, by index.
+/// The indices of the requests of `requester` that contain a text.
 fn with(session: &Ended, requester: Requester, text: &str) -> Vec<usize> {
     let requests = session.requests_of(requester);
     let contains = |(number, body)| (times(body, text) > 0).then_some(number);
     requests.into_iter().enumerate().filter_map(contains).collect()
 }
 
-/// The texts of a run's messages: first feedback, then guidance.
+/// The texts of all feedback of a run (messages about a tool call), and of all its guidance
+/// (messages about what to do next).
 fn messages(records: &[TrajectoryRecord]) -> [Vec<String>; 2] {
     let is_feedback = |record: &TrajectoryRecord| {
         matches!(record.payload, TrajectoryPayload::FeedbackDelivered { .. })
@@ -54,8 +55,8 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     let [main, subagent] =
         session.runs().try_into().unwrap_or_else(|runs: Vec<_>| panic!("{} runs", runs.len()));
     let is_hooked = !matches!(hooks, Hooks::None);
-    // Without hooks, the end of the session and refused calls are not recorded, and the task of a
-    // subagent looks like a message of the user.
+    // The proxy sees only model requests. Without hooks, it therefore cannot record the end of the
+    // session, records refused calls as failed, and takes a subagent's task for a user message.
     let task: &[&str] = if is_hooked { &[] } else { &[AGENT_TASK] };
     let outcomes = |calls: &str| match is_hooked {
         true => calls.to_owned(),
@@ -80,7 +81,8 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     [main, subagent]
 }
 
-/// Checks that all messages were inserted by the proxy, and none by a hook.
+/// Checks that no request contains a message from a hook, and that all guidance is in one request
+/// only: a hook's message would stay in the conversation.
 fn assert_only_the_proxy_delivers(session: &Ended) {
     for request in &session.requests {
         assert_eq!(times(&request.body, HOOK_MARK), 0, "{}", request.body);
@@ -108,7 +110,8 @@ fn with_hooks_and_a_proxy_everything_is_recorded_once_and_the_proxy_delivers() {
     assert_eq!(texts(&subagent), [""; 0], "the subagent gets no message");
     assert_only_the_proxy_delivers(&session);
     assert_eq!((session.code, session.final_message()), (bare.code, bare.final_message()));
-    // The result of a subagent contains an id that differs between runs, so it is left out.
+    // The result of the call that starts a subagent contains an id that differs between runs, so
+    // this result is not compared.
     let results = |ended: &Ended| {
         let mut results = ended.results();
         results.retain(|result| !result.contains("h-agent"));
@@ -153,7 +156,7 @@ fn the_proxy_delivers_budget_messages_once_and_they_stay() {
     session.assert_replay_is_equal();
 }
 
-/// The bodies of the model requests that the client sent, in order.
+/// The bodies of the model requests that the client sent for `requester`, in order.
 fn sent(tee: &Tee, requester: Requester) -> Vec<Vec<u8>> {
     let requests = tee.requests().into_iter();
     let bodies = requests
@@ -166,7 +169,8 @@ fn sent(tee: &Tee, requester: Requester) -> Vec<Vec<u8>> {
     bodies.into_iter().map(|(_, raw)| raw).collect()
 }
 
-/// Compares the bytes that the client sent with those that reached the model.
+/// Runs the client with `midcourse proxy`, and compares the bytes that the client sent to the proxy
+/// with those that reached the model: only midcourse's messages may differ.
 fn check_standalone_proxy(hooks: &Hooks) {
     let Some(trial) = trial() else { return };
     let data_dir = trial.folder().join("midcourse");

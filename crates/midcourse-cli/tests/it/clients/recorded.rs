@@ -18,7 +18,7 @@ impl RecordedData {
         Self(DataDir::at(folder))
     }
 
-    /// Opens the store and checks that it is sound.
+    /// Opens the store. Fails if `verify` finds a problem in it.
     pub(crate) fn store(&self) -> Store {
         let store = Store::open(&self.0, test_settings()).unwrap();
         assert_eq!(findings(&store), [""; 0]);
@@ -37,8 +37,8 @@ impl RecordedData {
         runs.into_iter().map(with_records).collect()
     }
 
-    /// Checks that a replay of each stored run gives the messages that were delivered during the
-    /// run.
+    /// Checks that `midcourse replay` computes, for each stored run, exactly the messages that the
+    /// agent got during the run.
     pub(crate) fn assert_replay_is_equal(&self) {
         for run in self.store().runs(usize::MAX).unwrap() {
             let mut replay = Command::new(env!("CARGO_BIN_EXE_midcourse"));
@@ -71,7 +71,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The number of records with a payload kind.
+/// How many records have this payload kind, such as `run_started`.
 pub(crate) fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     records.iter().filter(|record| record.payload.kind() == kind).count()
 }
@@ -93,7 +93,7 @@ pub(crate) fn user_messages(records: &[TrajectoryRecord]) -> Vec<String> {
     messages(records).filter_map(text).collect()
 }
 
-/// The number of the model's messages in a run.
+/// How many messages of the model are recorded in a run.
 pub(crate) fn model_messages(records: &[TrajectoryRecord]) -> usize {
     messages(records).filter(|message| matches!(message, AgentMessage::Assistant { .. })).count()
 }

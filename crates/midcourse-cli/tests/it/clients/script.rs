@@ -8,11 +8,11 @@ pub(crate) const TASK: &str = "Do the scripted work.";
 /// The prompt of the subagent.
 pub(crate) const AGENT_TASK: &str = "Look into the scripted corner.";
 
-/// A placeholder in the input of a call. The model server replaces it with the id of the last
-/// subagent.
+/// A placeholder in the input of a call. The model server for Codex replaces it with the id of the
+/// subagent that was started last.
 pub(crate) const AGENT_ID: &str = "{{agent}}";
 
-/// Who sends a model request: the main agent, its subagent or the client itself.
+/// Who sends a model request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requester {
     Main,
@@ -48,7 +48,7 @@ impl Piece {
 #[derive(Debug, Clone)]
 pub(crate) enum Turn {
     Response(Vec<Piece>),
-    /// An API error with this status, for this and all later requests.
+    /// An API error with this HTTP status. If it is the last turn, later requests get it too.
     Error(u16),
 }
 
@@ -67,7 +67,7 @@ impl Script {
         Self { main, subagent: Vec::new() }
     }
 
-    /// The response to the `n`-th request of a requester.
+    /// The response to request number `n` of a requester; 0 is the first request.
     pub(crate) fn turn(&self, requester: Requester, n: usize) -> Turn {
         let turns = match requester {
             Requester::Main => &self.main,
@@ -81,7 +81,7 @@ impl Script {
     }
 }
 
-/// How often a text occurs in the strings of a value.
+/// How often a text occurs in all strings of a JSON value together.
 pub(crate) fn times(value: &Value, text: &str) -> usize {
     match value {
         Value::String(string) => string.matches(text).count(),

@@ -8,7 +8,8 @@ use super::{Client, times};
 
 pub(crate) const LAST: &str = "I have finished.";
 
-/// The calls that Claude Code's main agent makes: the id of each, and how it ends.
+/// The calls that Claude Code's main agent makes in `script`, sorted by id: the id and how the
+/// call ends (`denied` means that the client refused it).
 pub(crate) const CALLS: &str = "\
 a-fine ok
 b-fails failed
@@ -32,8 +33,9 @@ x-fails failed
 x-fine ok
 y-forbidden denied";
 
-/// Everything that can happen in a session: calls that succeed, fail, are refused or cannot be made,
-/// parallel calls, a subagent with its own calls, and at the end a loop.
+/// The model's responses in a session with everything that can happen: calls that succeed, fail,
+/// are refused by the client or name an unknown tool, parallel calls, a subagent with its own
+/// calls, and at the end a loop (the same call again and again).
 pub(crate) fn script(client: Client) -> Script {
     let shell = |id: &str, command: &str| client.shell(id, command);
     let mut main = vec![
@@ -89,7 +91,8 @@ pub(crate) fn script(client: Client) -> Script {
     Script { main: turns(main), subagent: turns(subagent) }
 }
 
-/// Checks what all clients have in common. Returns the calls of the main agent and of the subagent.
+/// Checks a session of `script`, except for the list of calls, which differs between clients.
+/// Returns the calls of the main agent and of the subagent.
 fn check(session: &Ended) -> [Vec<String>; 2] {
     assert_eq!(
         (session.code, session.final_message().as_str()),
@@ -108,8 +111,8 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     }
     assert_eq!(texts(subagent), [""; 0], "the subagent gets no message");
 
-    // The request after the third equal call contains a message about the loop. Each message stays
-    // in all later requests, exactly once.
+    // The model request that contains the result of the third equal call also contains midcourse's
+    // message about the loop. Each message of midcourse is once in every later request too.
     let requests = session.requests_of(Requester::Main);
     let first_with = |text: &str| requests.iter().position(|body| times(body, text) > 0);
     let messages = texts(main);
@@ -164,7 +167,8 @@ fn a_codex_session_is_recorded_and_gets_a_message_about_its_loop() {
     ");
 }
 
-/// Checks a session that ends in a loop and continues the loop after it is resumed.
+/// The agent repeats a failing call three times and gives up; then the user resumes the session,
+/// and the agent makes the same call again. Checks that both parts are one run with one message.
 fn check_resumed_session(client: Client) {
     let fails = |id: &str| Turn::Response(vec![client.shell(id, "cat missing.txt")]);
     let text = |text: &str| Turn::Response(vec![Piece::text(text)]);

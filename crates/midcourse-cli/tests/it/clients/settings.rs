@@ -1,4 +1,5 @@
-//! The settings of a launch with real clients: budgets, shadow mode, and a project's configuration.
+//! Settings of `midcourse run` with real clients: budgets, shadow mode (messages are recorded but
+//! not given to the agent), and the configuration file of a project.
 
 use std::fs;
 use std::process::Command;
@@ -33,7 +34,8 @@ fn assert_success(session: &Ended) {
     assert_eq!(session.log(), "", "there were no problems");
 }
 
-/// Checks messages about a token budget. Each scripted response counts 520 tokens.
+/// Checks the messages about a budget of 6 tool calls and 6000 tokens. The session has 8 calls, and
+/// each scripted response reports that it used 520 tokens.
 fn check_budget_messages(client: Client) {
     let Some(trial) = Trial::of(client, steps(client, 8)) else { return };
     let session = trial.run(&Hooks::Run(&["--max-calls", "6", "--max-tokens", "6000"]));
@@ -94,7 +96,8 @@ fn codex_gets_no_message_in_shadow_mode() {
     check_shadow(Client::Codex);
 }
 
-/// A project's file could switch off messages that the user wants, so the user has to approve it.
+/// The configuration file of a project could switch off messages that the user wants, so midcourse
+/// ignores the file until the user has approved it.
 #[test]
 fn a_projects_configuration_applies_once_it_is_approved() {
     for approved in [false, true] {

@@ -7,18 +7,18 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A running proxy.
 pub(crate) struct Proxy {
     child: Child,
-    /// The environment variables that the proxy printed, which contain its addresses.
+    /// The environment variables that the proxy printed for agents: names and the proxy's URLs.
     variables: Vec<(String, String)>,
 }
 
 impl Proxy {
-    /// Starts a proxy for a model, with this data directory.
+    /// Starts a proxy that forwards to the server `model` and records into `data_dir`.
     pub(crate) fn start(model: SocketAddr, data_dir: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        // Requests may wait up to a minute, so that no message is late on a busy machine.
+        // The proxy holds a request back until its messages are ready, for at most this long. A
+        // minute is enough even on a busy machine, so the tests find each message where it belongs.
         command.args(["proxy", "--upstream", &format!("http://{model}"), "--max-wait-ms", "60000"]);
         command.env_clear().env("MIDCOURSE_HOME", data_dir).current_dir("/");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -35,7 +35,7 @@ impl Proxy {
         &self.variables
     }
 
-    /// The server address and the path of the URL in a variable.
+    /// The socket address and the path of the URL in one of the printed variables.
     pub(crate) fn address(&self, variable: &str) -> (SocketAddr, &str) {
         let (_, url) = self.variables.iter().find(|(name, _)| name == variable).unwrap();
         let address = url.strip_prefix("http://").unwrap();
@@ -43,7 +43,7 @@ impl Proxy {
         (server.parse().unwrap(), path)
     }
 
-    /// Stops the proxy, which first writes everything to the store.
+    /// Asks the proxy to stop and waits until it has stored everything and ended.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());

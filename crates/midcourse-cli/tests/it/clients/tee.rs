@@ -9,7 +9,6 @@ use super::http::{self, Request};
 /// The bytes that the client sent, one list per connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A server that forwards to another one and keeps what the client sent.
 pub(crate) struct Tee {
     pub(crate) address: SocketAddr,
     sent: Sent,

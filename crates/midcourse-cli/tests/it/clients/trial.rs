@@ -1,5 +1,5 @@
-//! One run of a coding agent in temporary folders, with a scripted model and midcourse as its
-//! hooks.
+//! A trial: one run of a coding agent (the client) in temporary folders, with a scripted model
+//! server and, in most trials, midcourse's hooks or proxy.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use super::recorded::RecordedData;
 use super::script::{Requester, Script, TASK};
 use super::{Client, times};
 
-/// How long a client may run before it counts as hanging. On a busy machine it takes some seconds.
+/// After this time a client counts as hanging and is killed. Normally it needs some seconds, even
+/// on a busy machine.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How midcourse is connected to the client.
@@ -33,28 +34,28 @@ pub(crate) enum Hooks {
     Run(&'static [&'static str]),
     /// `midcourse run` with these options, with its proxy.
     Proxied(&'static [&'static str]),
-    /// The user has put this command into the client's settings.
+    /// The client is started directly; its settings contain this command for every hook event.
     Installed(String),
-    /// Both `midcourse run` and hooks in the client's settings.
+    /// `midcourse run` without its proxy, and midcourse's hooks also in the client's settings.
     Twice,
 }
 
 pub(crate) const RUN: Hooks = Hooks::Run(&[]);
 
-/// A client that has not been started yet, with its model and folders.
+/// Everything that one run of the client needs. `run` starts the client.
 pub(crate) struct Trial {
     client: Client,
     program: PathBuf,
     folder: TempDir,
     model: Model,
-    /// The URL of the model for Claude Code.
+    /// The URL at which Claude Code reaches the model server; a test may set the URL of a proxy.
     address: String,
     data_dir: PathBuf,
     /// Additional arguments for the client.
     words: Vec<String>,
 }
 
-/// The result of a trial.
+/// What the client printed, what it sent to the model, and what midcourse recorded.
 pub(crate) struct Ended {
     pub(crate) client: Client,
     pub(crate) code: Option<i32>,
@@ -90,7 +91,6 @@ impl Trial {
         Self { address, ..self }
     }
 
-    /// Adds arguments for the client.
     pub(crate) fn with_words(self, words: &[&str]) -> Self {
         Self { words: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
     }
@@ -103,7 +103,7 @@ impl Trial {
         self.folder.path()
     }
 
-    /// Writes a shell script, and installs it as the client's hook.
+    /// Writes a shell script with these lines, for the client to run at every hook event.
     pub(crate) fn hook_script(&self, lines: &str) -> Hooks {
         let path = self.folder().join("hook");
         fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
@@ -143,7 +143,8 @@ impl Trial {
             .env("ANTHROPIC_API_KEY", "dummy")
             .env("SCRIPTED_KEY", "dummy")
             .env("MIDCOURSE_HOME", &self.data_dir)
-            // Timeouts that are long enough on a busy machine.
+            // A minute is long enough even on a busy machine, so no hook gives up and no message is
+            // late.
             .env("MIDCOURSE_HOOK_TIMEOUT_MS", "60000")
             .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
             .current_dir(folder("project"));
@@ -170,16 +171,16 @@ impl Trial {
         }
     }
 
-    /// The command that starts the client. Only this function knows the arguments of `midcourse
-    /// run`.
+    /// The command that starts the client, directly or through `midcourse run`. If `resumes` is
+    /// set, the client continues its last session.
     fn command(&self, hooks: &Hooks, resumes: bool) -> Command {
         let mut command = match hooks {
             Hooks::None | Hooks::Installed(_) => Command::new(&self.program),
             Hooks::Run(_) | Hooks::Proxied(_) | Hooks::Twice => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
                 command.arg("run");
-                // Only `Proxied` keeps the proxy, because messages are delivered at other points
-                // with it.
+                // With the proxy, messages reach the agent at other places than with hooks alone,
+                // so only the trials that expect the proxy (`Proxied`) leave it on.
                 match hooks {
                     Hooks::Proxied(options) => command.args(*options),
                     Hooks::Run(options) => command.arg("--no-proxy").args(*options),
@@ -267,7 +268,7 @@ impl Trial {
     }
 }
 
-/// Runs a command. If it hangs, kills it with everything that it started.
+/// Runs a command until it ends. If it hangs, kills it and all processes it started, and fails.
 pub(crate) fn run_to_end(mut command: Command) -> Output {
     let child = command
         .stdin(Stdio::null())
@@ -288,13 +289,13 @@ pub(crate) fn run_to_end(mut command: Command) -> Output {
 }
 
 impl Ended {
-    /// The model requests of the main agent, or of its subagent.
+    /// The bodies of all model requests that `requester` sent.
     pub(crate) fn requests_of(&self, requester: Requester) -> Vec<&Value> {
         let requests = self.requests.iter().filter(|request| request.requester == requester);
         requests.map(|request| &request.body).collect()
     }
 
-    /// The model's last message, from the client's output.
+    /// The model's last message, as the client printed it.
     pub(crate) fn final_message(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match self.client {
@@ -319,7 +320,7 @@ impl Ended {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The results of all calls, read from the last model request.
+    /// The results of the main agent's calls. The last model request contains all of them.
     pub(crate) fn results(&self) -> Vec<String> {
         let requests = self.requests_of(Requester::Main);
         let Some(last) = requests.last() else { return Vec::new() };
@@ -346,24 +347,26 @@ impl Ended {
         }
     }
 
-    /// How often the label of midcourse's messages occurs in each request of the main agent.
+    /// For each request of the main agent, how often it contains the label with which midcourse's
+    /// messages begin.
     pub(crate) fn label_counts(&self) -> Vec<usize> {
         let requests = self.requests_of(Requester::Main);
         requests.into_iter().map(|body| times(body, LABEL)).collect()
     }
 
-    /// Opens the store and checks that it is sound.
+    /// Opens the store. Fails if `verify` finds a problem in it.
     pub(crate) fn store(&self) -> Store {
         self.recorded.store()
     }
 
-    /// Checks that a replay of each stored run gives the messages that were delivered during the
-    /// run.
+    /// Checks that `midcourse replay` computes, for each stored run, exactly the messages that the
+    /// agent got during the run.
     pub(crate) fn assert_replay_is_equal(&self) {
         self.recorded.assert_replay_is_equal();
     }
 
-    /// The log of the hooks, which may be in the data directory or in the cache folder.
+    /// The log of the hooks. It is in the data directory or, if that cannot be written, in the
+    /// cache folder. Empty if there were no problems.
     pub(crate) fn log(&self) -> String {
         let cache = self.folder.path().join("cache/midcourse/hook.log");
         self.recorded.log() + &fs::read_to_string(cache).unwrap_or_default()
@@ -379,7 +382,7 @@ impl Ended {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    /// The records of each run: the session's own first, then those of its subagents.
+    /// The records of each run. The first run is the session itself, the others are its subagents.
     pub(crate) fn runs(&self) -> Vec<Vec<TrajectoryRecord>> {
         let runs = self.recorded.runs();
         let root = runs.first().map(|(run, _)| run.run_id.clone());
@@ -388,8 +391,8 @@ impl Ended {
     }
 }
 
-/// The id of every call of a run and how it ended, sorted by id. Fails if a call started or ended
-/// twice.
+/// The id of every call of a run and how the call ended (`ok`, `failed` or `denied`), sorted by id.
+/// Fails if a call has two records of its start or of its end.
 pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     let (mut started, mut ended) = (Vec::new(), Vec::new());
     for record in records {
@@ -415,7 +418,8 @@ pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     calls
 }
 
-/// The texts of all messages that were delivered in a run.
+/// The texts of all messages of midcourse that are recorded in a run, in order. In shadow mode the
+/// agent did not get them.
 pub(crate) fn texts(records: &[TrajectoryRecord]) -> Vec<String> {
     let text = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),

@@ -1,5 +1,5 @@
-//! `midcourse run` leaves the user's own rules, settings and hooks in effect, and ignores variables that
-//! a project sets.
+//! `midcourse run` leaves the user's own rules, settings and hooks in effect, and ignores
+//! environment variables that a project sets.
 
 use std::fs;
 
@@ -11,7 +11,9 @@ use super::trial::{Hooks, RUN, Trial, calls, texts};
 
 const LAST: &str = "I have finished.";
 
-/// The rule's path is relative to its settings file. `midcourse run` must not change its meaning.
+/// The user passes a settings file that forbids to read `/secrets`, which means the folder
+/// `secrets` beside that file. Although `midcourse run` adds settings too, the rule must keep
+/// this meaning.
 #[test]
 fn a_rule_in_a_settings_file_still_applies() {
     let run = |hooks: &Hooks| {
@@ -36,8 +38,8 @@ fn loops(client: Client) -> Script {
     Script::of_calls((0..4).map(call), LAST)
 }
 
-/// Checks that everything is recorded and delivered only once if hooks are in the user's settings
-/// and `midcourse run` adds them again.
+/// The user's settings contain midcourse's hooks, and `midcourse run` adds the same hooks again.
+/// Checks that each event is still recorded once and the agent gets each message once.
 fn check_hooks_twice(client: Client) {
     let Some(trial) = Trial::of(client, loops(client)) else { return };
     let session = trial.run(&Hooks::Twice);
@@ -52,8 +54,8 @@ fn check_hooks_twice(client: Client) {
     assert_eq!(calls(&main).len(), 4);
     for kind in ["run_started", "config_applied", "message_appended", "run_ended"] {
         let found = main.iter().filter(|record| record.payload.kind() == kind).count();
-        // The run has two messages, the prompt and the agent's last one, and one of everything
-        // else.
+        // Two messages are recorded, the user's prompt and the agent's last message; each other
+        // kind has one record.
         assert_eq!(found, if kind == "message_appended" { 2 } else { 1 }, "{kind}");
     }
     assert_eq!((texts(&main).len(), session.label_counts().last()), (1, Some(&1)));
@@ -69,7 +71,8 @@ fn codex_hooks_that_are_installed_twice_record_and_deliver_once() {
     check_hooks_twice(Client::Codex);
 }
 
-/// A project can set environment variables for hooks. They must not change what midcourse does.
+/// The settings file of a project can set environment variables for hooks. A hostile project could
+/// use midcourse's own variables, for example to record elsewhere; they must have no effect.
 #[test]
 fn variables_that_a_project_sets_have_no_effect() {
     let Some(trial) = Trial::of(Client::ClaudeCode, loops(Client::ClaudeCode)) else { return };

@@ -1,8 +1,9 @@
-//! The disks that a power cut could have left, at each point of a log of file operations.
+//! Crash states: the contents that a disk could have after a power cut.
 //!
-//! A crash point is the number of log entries before the power cut. Each point has three fixed
-//! states (nothing unsynced survived; everything survived; everything except the last unsynced
-//! write survived) and some random ones. Equal states of one point are returned once.
+//! A crash point says when the power is cut: after this many entries of the log of file operations.
+//! At each point there are several states: nothing unsynced survived; everything survived;
+//! everything except the last unsynced write survived; and some in which chance decides for each
+//! change. If two states of a point are equal, only one is returned.
 
 use std::collections::BTreeSet;
 use std::{fmt, vec};
@@ -15,7 +16,7 @@ use super::log::Entry;
 use super::model::Model;
 use super::rng::CrashRng;
 
-/// Which moments of a power cut to test, and how many random states at each.
+/// How many crash points to test, and how many random states at each of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     points: usize,
@@ -23,18 +24,18 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Tests every crash point.
+    /// Tests every crash point, with four random states at each.
     pub(crate) fn all() -> Self {
         Self { points: usize::MAX, random_states: 4 }
     }
 
-    /// Tests this many crash points, chosen at random. The points just after an acknowledgement and
-    /// just before and after a sync are always included, even if there are more than `points`.
+    /// Tests this many crash points. The points just before and after a sync and just after an
+    /// acknowledgement are always tested, even if there are more than `points` of them; the others
+    /// are chosen at random.
     pub(crate) fn at_most(points: usize) -> Self {
         Self { points, ..Self::all() }
     }
 
-    /// How many random states are tested at each crash point; the default is four.
     pub(crate) fn random_states(self, random_states: u64) -> Self {
         Self { random_states, ..self }
     }
@@ -85,7 +86,7 @@ impl CrashState {
     }
 }
 
-/// Shows the crash point and the state, for the message of a failed test.
+/// Describes the crash point and which changes survived, for the message of a failed test.
 impl fmt::Display for CrashState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.description)

@@ -1,8 +1,9 @@
-//! Faults of the disk: it is full, broken or read-only, or ignores syncs.
+//! Faults that a test can inject into the simulated disk: it is full, broken or read-only, or it
+//! ignores syncs.
 //!
-//! A fault is one line of a file that the shim reads at every operation, so a test can break and
-//! repair the disk while the process runs. Operations of all processes are counted together, from
-//! the moment the faults were set.
+//! A fault is one line of a file that `shim.c` reads at every operation, so a test can break and
+//! repair the disk while the recorded process runs. A fault can begin at the n-th operation; the
+//! count starts when the test sets the faults and includes the operations of all processes.
 
 /// A failure of certain operations on certain files.
 ///
@@ -11,14 +12,15 @@
 /// `*/` matches all syncs of folders.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// The operations that fail. `w`: writes and changes of length; `s`: syncs; `n`: opening for
-    /// writing, creating, renaming, linking and removing.
+    /// Letters for the operations that fail. `w`: writing and changing the length; `s`: syncing;
+    /// `n`: opening for writing, creating, renaming, linking and removing.
     kinds: &'static str,
-    /// The error to report. Zero means a partial success: a short write, or a sync that reports
-    /// success and does nothing.
+    /// The error number that the operation reports. With zero the operation reports success, but a
+    /// write stores only half of the data, and a sync does nothing.
     errno: u32,
-    /// The first operation that fails, counted from one.
+    /// The number of the first matching operation that fails; 1 is the first of all.
     first: u64,
+    /// How many matching operations fail.
     times: u64,
     glob: String,
 }
@@ -32,7 +34,7 @@ impl Fault {
         Self { kinds, errno, first: 1, times: u64::MAX, glob: "*".to_owned() }
     }
 
-    /// Writes fail: the disk is full.
+    /// Writing and changing the length fail, because the disk is full.
     pub(crate) fn no_space() -> Self {
         Self::new("w", ENOSPC)
     }
@@ -57,17 +59,17 @@ impl Fault {
         Self::new("s", 0)
     }
 
-    /// Starts at the `first`-th matching operation, counted from one.
+    /// Lets the first `first - 1` matching operations succeed. The default is that none succeeds.
     pub(crate) fn from(self, first: u64) -> Self {
         Self { first, ..self }
     }
 
-    /// Applies to at most this many matching operations.
+    /// Applies the fault to at most this many matching operations. The default is no limit.
     pub(crate) fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
-    /// Applies only to paths that match this glob.
+    /// Applies the fault only to paths that match this glob. The default is `*`, all paths.
     pub(crate) fn on(self, glob: &str) -> Self {
         assert!(!glob.contains(char::is_whitespace) && glob.len() < 256, "invalid glob: {glob}");
         Self { glob: glob.to_owned(), ..self }

@@ -1,20 +1,24 @@
 //! The bytes of one file: those that are durable, and the changes that a power cut may lose.
 //!
-//! A change becomes durable with the next successful sync of the file. After a failed sync the
-//! changes before it never become durable: the kernel marks their pages clean, so a later sync
-//! does not write them. A power cut keeps each change whole, in part or not at all, in the order
-//! of the log. This covers all reorderings, since a later change can survive without an earlier.
+//! A change (a write or a new length) becomes durable with the next sync of the file that succeeds.
+//! If that sync fails, the change never becomes durable: the kernel then treats the data as
+//! written, so later syncs do not write it again.
+//!
+//! A power cut keeps each change that is not durable completely, in part or not at all. Because a
+//! later change can survive while an earlier one is lost, this also simulates disks that write in
+//! another order.
 
 use super::rng::CrashRng;
 
-/// A power cut keeps or loses each sector of a write as a whole.
+/// The size of a disk sector in bytes. A power cut never leaves a sector half written.
 const SECTOR_LEN: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileHistory {
-    /// The bytes after all changes before the first one that is not durable.
+    /// The bytes that the file has without the changes in `changes`.
     durable: Vec<u8>,
-    /// The first change that is not durable, and all changes after it, which may be durable.
+    /// All changes since the oldest one that is not durable, in order. Some of the later ones may
+    /// be durable; they have to be applied after the older ones, so they wait here too.
     changes: Vec<Change>,
 }
 
@@ -39,7 +43,7 @@ enum ChangeState {
     Durable,
 }
 
-/// Which changes survive a power cut, of those that are not durable.
+/// Which of the changes that are not durable survive a power cut. Durable changes always survive.
 pub(super) enum Survival {
     Nothing,
     Everything,
@@ -137,7 +141,8 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..end].copy_from_slice(data);
 }
 
-/// Writes only some of the sectors. The file may have its new length nevertheless.
+/// Writes only some sectors of `data`. The file may get its new length even if the last sectors are
+/// not written.
 fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], rng: &mut CrashRng) {
     let end = offset + data.len();
     let mut start = offset;
@@ -153,8 +158,8 @@ fn tear(bytes: &mut Vec<u8>, offset: usize, data: &[u8], rng: &mut CrashRng) {
     }
 }
 
-/// Sets the new length without writing the data: the new part is zero, or has old data of another
-/// file.
+/// Makes the file longer without writing the data. The new part is zeros or, one time in four,
+/// random bytes, like the old data of a deleted file.
 fn extend(bytes: &mut Vec<u8>, end: usize, rng: &mut CrashRng) {
     let is_stale = rng.one_in(4);
     while bytes.len() < end {

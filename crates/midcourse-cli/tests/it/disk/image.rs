@@ -1,6 +1,7 @@
 //! The content of a folder as a value, which can be read from a real folder or written to one.
 //!
-//! SQLite's `-shm` files are ignored in both directions, because they have no durable state.
+//! SQLite's shared-memory files (`*-shm`) are left out, because SQLite builds them again after a
+//! power cut.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -30,7 +31,7 @@ impl Image {
 
     /// Writes the content to an existing folder.
     pub(super) fn write(&self, root: &Path) {
-        // The map is sorted, so a folder comes before its content.
+        // The map is sorted by path, so a folder is created before its files are written.
         for (path, content) in &self.0 {
             match content {
                 Content::Folder => fs::create_dir(root.join(path)).unwrap(),
@@ -49,7 +50,8 @@ impl Image {
     }
 }
 
-/// All files and folders below `root` by relative path, each folder before its content.
+/// All files and folders below `root` with their relative paths. A folder comes before everything
+/// inside it.
 pub(super) fn walk(root: &Path) -> Vec<(PathBuf, Metadata)> {
     let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
     let mut unvisited = vec![PathBuf::new()];

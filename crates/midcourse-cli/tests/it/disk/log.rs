@@ -1,13 +1,13 @@
-//! The log of the changes that recorded processes made, in the order of their effects.
+//! The log of the file operations of recorded processes, in the order in which they took effect.
 //!
-//! `shim.c` writes the entries, [`super::model`] replays them. A call has an entry only if it
-//! succeeded, except that failed syncs have entries of their own kind; so replaying all entries
-//! gives the folder as it is. Files are identified by inode; a `Create` entry starts a new file
-//! even if its inode number was used before.
+//! `shim.c` writes the entries, and [`super::model`] replays them. A system call that failed has no
+//! entry, so replaying all entries gives the real content of the folder. The exception is a failed
+//! sync (`SyncFailed`), which changes no content. Files are identified by inode number. The kernel
+//! may use the number of a deleted file again; a `Create` entry always means a new file.
 
 use std::fmt;
 
-/// One recorded change. Paths are relative to the disk's root.
+/// One recorded operation. Paths are relative to the disk's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     Create { path: String, inode: u64 },
@@ -51,7 +51,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Reads a whole log. An operation that the model does not support fails the test.
+/// Reads a whole log. Panics at an operation that the model cannot replay, such as a symbolic link.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Entry> {
     let mut reader = Reader(bytes);
     let mut entries = Vec::new();

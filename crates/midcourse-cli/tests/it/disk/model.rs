@@ -1,11 +1,15 @@
-//! Replays a log: what is durable at each point, and what a power cut there could leave.
+//! Replays a log of file operations, to know what is durable after each entry and what a power cut
+//! could leave there.
 //!
-//! [`FileHistory`] models the bytes of files, this module their names. Creating, linking, renaming
-//! or removing a name becomes durable when its folder is synced afterwards; a rename between two
-//! folders, when both are. Until then a power cut keeps or loses each change independently, but
-//! atomically: after a rename exactly one of the two names exists. Syncing a file does not make
-//! its name durable, nor syncing a folder the folder's own name. A failed sync of a folder has no
-//! effect: a file system whose journal fails does not report success later.
+//! [`FileHistory`] models the bytes of a file; this module models the names of files and folders. A
+//! change of a name (created, linked, renamed or removed) becomes durable when the folder that
+//! contains the name is synced; a rename from one folder to another needs a sync of both. Until
+//! then a power cut may keep or lose each change. A rename is never half done: exactly one of the
+//! two names exists.
+//!
+//! Syncing a file does not make the file's name durable, and syncing a folder does not make the
+//! folder's own name durable. If the sync of a folder fails, its changes stay as they were, and a
+//! later sync can still make them durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -32,12 +36,14 @@ pub(super) struct Model {
     by_inode: HashMap<u64, NodeId>,
     /// The names as processes see them.
     current: Names,
-    /// The names after all changes before the first one that is not durable.
+    /// The names without the changes in `changes`.
     durable: Names,
-    /// The first change that is not durable, and all changes after it, which may be durable.
+    /// All changes since the oldest one that is not durable, in order. Some of the later ones may
+    /// be durable; they have to be applied after the older ones, so they wait here too.
     changes: Vec<NameChange>,
     /// How many log entries were applied.
     entries: usize,
+    /// The text of all acknowledgements so far: lines with which the process says what is safe.
     acked: Vec<u8>,
 }
 
@@ -130,7 +136,7 @@ impl Model {
             Entry::Rename { from, to } => {
                 let (from, to) = (self.location(from), self.location(to));
                 let node = self.current[&from];
-                // If both names already refer to the same file, a rename does nothing.
+                // POSIX: if both names already refer to the same file, `rename` does nothing.
                 if self.current.get(&to) != Some(&node) {
                     self.change_name(node, Some(from), Some(to));
                 }
@@ -216,7 +222,7 @@ impl Model {
             let inside = (folder, String::new())..(folder + 1, String::new());
             for ((_, name), node) in names.range(inside) {
                 let path = folder_path.join(name);
-                // All names of a file have the same bytes.
+                // A file with several names gets its bytes once, so that all names agree.
                 let content = contents.entry(*node).or_insert_with(|| match &self.nodes[*node] {
                     Node::Folder => Content::Folder,
                     Node::File(file) => Content::File(file.after_power_cut(&mut survival)),

@@ -1,22 +1,23 @@
-//! The random numbers of one crash state.
+//! The random numbers that decide what one simulated power cut keeps.
 //!
-//! The same seed always gives the same state. The shares of changes that survive and of writes
-//! that are torn differ between states.
+//! The same seed always gives the same numbers. The seed also decides how likely a change that was
+//! not synced survives, and how likely a write is torn (only some of its sectors reach the disk).
 
-/// A SplitMix64 generator.
+/// A random number generator that uses the SplitMix64 algorithm.
 pub(super) struct CrashRng {
     state: u64,
-    /// How many of eight changes that are not durable survive, on average.
+    /// On average, this many of eight unsynced changes survive.
     kept_of_eight: u64,
-    /// How many of eight writes that are not durable are written only in part, on average.
+    /// On average, this many of eight unsynced writes are written only in part.
     torn_of_eight: u64,
 }
 
 impl CrashRng {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Self { state: seed, kept_of_eight: 0, torn_of_eight: 0 };
-        // Some states keep nearly everything and some nearly nothing. With equal odds, a state in
-        // which a single write is lost, or a single one kept, would be very rare.
+        // Some power cuts keep nearly every change, some nearly none. If each change always
+        // survived with probability 1/2, a power cut that loses only one of many changes, or keeps
+        // only one, would almost never be tested.
         rng.kept_of_eight = [1, 4, 7, 7][rng.below(4)];
         rng.torn_of_eight = [0, 2, 4][rng.below(3)];
         rng

@@ -1,7 +1,8 @@
-//! Tests of the simulated disk: a power cut loses only unsynced data, the shim records what a
-//! process does, and faults have an effect.
+//! Tests of the simulated disk itself: a power cut loses only unsynced data, the shim records what
+//! a process does, and an injected fault makes operations fail.
 //!
-//! The ignored tests are run as child processes, whose file operations the other tests record.
+//! The tests with `#[ignore]` are not tests of their own. The other tests start them as child
+//! processes and record their file operations.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ fn sync_folder(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// A line that spans several sectors.
+/// A line of 1501 bytes. It spans several disk sectors, so a power cut can keep only a part of it.
 fn line(number: usize) -> String {
     format!("{number:04} ").repeat(300) + "\n"
 }
@@ -214,7 +215,6 @@ fn a_new_folder_may_be_lost_until_its_parent_is_synced() {
     assert!(lost > 0);
 }
 
-/// Opens a file, appends a line and syncs it.
 fn append_once(path: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(b"a line\n")?;

@@ -1,7 +1,8 @@
-//! SQLite on the simulated disk: with its syncs it keeps every commit, without them it loses some.
+//! SQLite on the simulated disk: with syncs SQLite keeps every commit, without them it loses some.
 //!
-//! The first test shows that the simulated disk is not too strict for a database that is known to
-//! be correct; the second, that it is strict enough to reveal a missing sync.
+//! These tests check the disk, not SQLite, which is known to be correct. If SQLite lost a commit
+//! with its syncs, the simulated power cut would lose too much; if SQLite lost none without them,
+//! the simulated disk could not reveal a missing sync.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -30,7 +31,7 @@ fn insert_rows() {
                  CREATE INDEX IF NOT EXISTS by_text ON rows (text);",
             )
             .unwrap();
-        // This build of SQLite does not sync folders, so the test does.
+        // This build of SQLite does not sync the folder of a new database, so the test has to.
         File::open(&root).unwrap().sync_all().unwrap();
         let insert = |id: i64| {
             connection.execute("INSERT OR REPLACE INTO rows VALUES (?1, ?2)", (id, text(id)))
@@ -51,7 +52,7 @@ fn recover_rows() {
     ids(&root, "FULL").unwrap();
 }
 
-/// The ids of the rows, or why the database is wrong. A missing database has no rows.
+/// The ids of all rows, or an error if the database is damaged. No ids if there is no database yet.
 fn ids(folder: &Path, synchronous: &str) -> Result<BTreeSet<i64>, Box<dyn Error>> {
     let connection = Connection::open(folder.join("rows.db"))?;
     connection.pragma_update(None, "synchronous", synchronous)?;

@@ -1,4 +1,5 @@
-//! How the proxy assigns requests to runs: concurrent agents, subagents, and histories that change.
+//! How the proxy finds out to which run a model request belongs: agents that run at the same time,
+//! subagents, and clients that shorten or edit the history of a conversation.
 
 use midcourse::TrajectoryPayload;
 use serde_json::json;

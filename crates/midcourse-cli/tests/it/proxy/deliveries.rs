@@ -1,4 +1,5 @@
-//! Where the proxy inserts feedback and guidance into a request, and how often.
+//! Where the proxy inserts its messages into model requests. Feedback (a message about a tool call)
+//! is in all later requests of the conversation; guidance (about what to do next) is in one.
 
 use midcourse::{LABEL, TrajectoryPayload};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::{Chat, Proxy, configured, deliveries, kinds, replays_the_same, runs};
 
 const BUDGET: &str = "[budget]\ncalls = 2\n";
 
-/// A server whose every response calls `make`.
+/// A model server for both APIs. Every response is a call of the shell command `make`.
 fn calling_make() -> Server {
     Server::start(|number, request, out| {
         let next = format!("c{}", number + 1);
@@ -29,7 +30,8 @@ fn escaped(text: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap().to_owned()
 }
 
-/// A request body with the texts of these deliveries removed.
+/// A request body without the bytes that the proxy inserted for these messages. Each is a pair of
+/// "is guidance" and text.
 fn cut(body: &str, deliveries: &[(bool, String)]) -> String {
     let mut body = body.to_owned();
     for (is_guidance, text) in deliveries {
@@ -86,7 +88,8 @@ fn feedback_is_in_every_later_request_and_guidance_in_one() {
     for (sent, arrived) in sent.iter().zip(&arrived) {
         assert_eq!(&cut(arrived, &delivered), sent);
     }
-    // Without guidance, each request begins with the bytes of the request before it.
+    // If guidance is removed, the messages of each request begin with the same bytes as those of
+    // the request before it, so a model API can use its prompt cache.
     let guidance: Vec<_> =
         delivered.iter().filter(|(is_guidance, _)| *is_guidance).cloned().collect();
     let without_guidance: Vec<_> = arrived.iter().map(|body| cut(body, &guidance)).collect();
@@ -105,7 +108,7 @@ fn a_restarted_proxy_repeats_the_same_feedback() {
         if number > 0 {
             chat.call(&format!("c{number}"), "make", &format!("error: {number} files"));
         }
-        // Every request goes through a new proxy process.
+        // A new proxy process handles each request, with the data that the previous one stored.
         let proxy = Proxy::start_in(folder, server.address);
         assert!(proxy.chat(&chat.body()).is_whole);
         folder = proxy.stop();
@@ -132,7 +135,7 @@ fn a_restarted_proxy_repeats_the_same_feedback() {
     assert_eq!(users.count(), 1, "a message is recorded once");
 }
 
-/// A Messages conversation with this many equal, failing calls.
+/// The messages of a conversation in Anthropic's API in which the same call failed `calls` times.
 fn looping(calls: usize) -> Vec<Value> {
     let mut messages = vec![json!({"role": "user", "content": "build it"})];
     for number in 0..calls {
@@ -147,8 +150,9 @@ fn looping(calls: usize) -> Vec<Value> {
     messages
 }
 
-/// Sends the requests of a loop, each edited by `change`, up to the one that gets guidance. Returns
-/// the messages of that request as the server received them and as they were sent.
+/// Sends the four requests of an agent that repeats a failing call, each edited by `change`. The
+/// fourth contains three failures, so the proxy may add guidance. Returns the messages of the
+/// fourth request as the server received them, and as the agent sent them.
 fn with_guidance(change: impl Fn(&mut Vec<Value>)) -> (Value, Vec<Value>) {
     let server = Server::of_json(|_| json!({"type": "message", "content": []}));
     let proxy = Proxy::start(&server, "");
@@ -233,7 +237,8 @@ fn a_request_that_begins_the_response_is_not_changed() {
     assert_eq!(arrived, json!(sent));
 }
 
-/// Sends the requests of an agent in a loop, up to the one that gets guidance.
+/// Sends the four requests of an agent that repeats a failing call. The fourth contains three
+/// failures and gets guidance. Returns the conversation.
 fn loop_until_guidance(proxy: &Proxy) -> Chat {
     let mut chat = Chat::new("build it");
     for number in 0..4 {
@@ -271,7 +276,7 @@ fn guidance_of_a_failed_request_goes_into_the_next_one() {
     });
     let proxy = Proxy::start(&server, "");
     let mut chat = loop_until_guidance(&proxy);
-    // The client retries with different bytes.
+    // The client sends the last request again, with another temperature.
     let mut other = chat.body();
     other["temperature"] = json!(0.5);
     assert!(proxy.chat(&other).is_whole);

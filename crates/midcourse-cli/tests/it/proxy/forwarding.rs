@@ -1,4 +1,5 @@
-//! Forwarding: everything passes unchanged, whatever client and upstream do.
+//! The proxy forwards requests and responses unchanged, whatever the client and the upstream (the
+//! model API behind the proxy) do: long bodies, streams, errors, broken connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -123,7 +124,7 @@ fn a_model_request_that_is_too_long_passes() {
     assert!(reply.is_whole && reply.head.starts_with("HTTP/1.1 200"));
     assert!(server.received()[0].body == body);
 
-    // Send the same request without a content-length header.
+    // The same body again, in chunks and without a content-length header.
     let mut stream = proxy.connect();
     let head = format!("POST {}/openai/chat/completions HTTP/1.1\r\nhost: x\r\n", proxy.prefix);
     write!(stream, "{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();

@@ -1,5 +1,5 @@
-//! A run that both Claude Code's hooks and the proxy see: each event is recorded once, and only the
-//! proxy delivers messages.
+//! A run that both Claude Code's hooks and the proxy report: each event is recorded once, and only
+//! the proxy gives messages to the agent.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::server::{Server, send_json};
 use super::{Proxy, command, deliveries, kinds, replays_the_same};
 
-/// Runs the hook of Claude Code in the environment of an agent behind the proxy.
+/// Runs `midcourse hook` as Claude Code would, with the environment variable by which a hook finds
+/// out that the agent uses the proxy. Returns the hook's reply.
 fn hook(proxy: &Proxy, event: &str, fields: Value) -> String {
     let mut payload = json!({"session_id": "s-1", "hook_event_name": event, "cwd": "/"});
     payload.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

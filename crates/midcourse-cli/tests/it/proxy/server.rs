@@ -1,4 +1,5 @@
-//! A server that keeps the bytes of each request and responds with a function of the test.
+//! A server that plays the model API behind the proxy. It keeps the bytes of each request, and a
+//! function that the test provides writes the responses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     pub(crate) head: String,
@@ -25,8 +25,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Calls `respond` for each request, with the number of earlier requests. Incomplete requests
-    /// are ignored.
+    /// Starts a server that calls `respond` with the number of the request (0 for the first), the
+    /// request, and the connection to write to. A request that breaks off is ignored.
     pub(crate) fn start(
         respond: impl Fn(usize, &Received, &mut TcpStream) + Send + Sync + 'static,
     ) -> Self {
@@ -53,7 +53,7 @@ impl Server {
         Self { address, received }
     }
 
-    /// Responds to every request with JSON.
+    /// Starts a server that sends `response(n)` for request number `n`; 0 is the first.
     pub(crate) fn of_json(response: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
         Self::start(move |number, _, out| send_json(out, 200, &response(number)))
     }
@@ -70,11 +70,12 @@ impl Server {
 pub(crate) fn send_json(out: &mut impl Write, status: u16, value: &Value) {
     let text = value.to_string();
     let head = format!("HTTP/1.1 {status} -\r\ncontent-type: application/json\r\n");
-    // The client may have hung up.
+    // Writing fails if the client closed the connection, which some tests do.
     let _ = write!(out, "{head}content-length: {}\r\n\r\n{text}", text.len());
 }
 
-/// A Chat Completions response: a text, or a call of the shell tool.
+/// A response of OpenAI's Chat Completions API with a text, or with a call of the shell tool (the
+/// id of the call and the command).
 pub(crate) fn completion(text: Option<&str>, call: Option<(&str, &str)>) -> Value {
     let mut message = json!({"role": "assistant", "content": text});
     if let Some((id, command)) = call {

@@ -1,12 +1,13 @@
-//! The proxy that `midcourse run` starts, and restarts when it dies.
+//! The proxy process that `midcourse run` starts for its agent. If the process dies,
+//! `midcourse run` starts it again.
 
 use std::process::Stdio;
 
 use super::server::{Server, completion};
 use super::{Chat, command, runs};
 
-/// Shell functions: `ask` sends a model request through the proxy, `proxies` prints the proxy's
-/// process id.
+/// Functions for the bash script that plays the agent. `ask BODY` sends a model request through the
+/// proxy and prints the status line of the response. `proxies` prints the proxy's process id.
 const SHELL_FUNCTIONS: &str = r#"
 ask() {
   url=${OPENAI_BASE_URL#http://}
@@ -50,7 +51,8 @@ fn a_proxy_that_dies_is_restarted() {
 fn run_forwards_requests_itself_if_the_proxy_keeps_dying() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
-    // Kills each new proxy at once, until `midcourse run` gives up restarting it.
+    // The script kills the first proxy and the next two as soon as each has started. After that,
+    // `midcourse run` does not start another one and forwards requests itself.
     let script = format!(
         "for i in 1 2 3; do until p=$(proxies) && [ $p != \"$last\" ]; do :; done; \
          kill -9 $p; last=$p; done; ask '{body}'"

@@ -1,4 +1,5 @@
-//! Upstreams with TLS: HTTP/1.1 and HTTP/2, the user's certificate authority, the user's proxy.
+//! Model APIs that use TLS: HTTP/1.1 and HTTP/2, a certificate authority that the user configured,
+//! and an HTTP proxy of the user between midcourse and the model API.
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -60,7 +61,7 @@ impl TlsServer {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor) {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     while let Ok((stream, _)) = listener.accept().await {
-        // A client that does not trust the certificate hangs up.
+        // The handshake fails if the client does not trust the certificate.
         let Ok(stream) = acceptor.accept(stream).await else { continue };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);
@@ -84,7 +85,8 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, In
     Ok(Response::new(completion(Some(&text), None).to_string().into()))
 }
 
-/// The response to a request through a proxy with these environment variables; `None` if it failed.
+/// Starts `midcourse proxy` with these environment variables and sends a request through it.
+/// Returns the body of the response; `None` if midcourse could not reach the server.
 fn response(server: &TlsServer, variables: &[(&str, &str)]) -> Option<String> {
     let upstream = format!("https://{}", server.address);
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +144,8 @@ fn the_users_proxy_is_used_unless_no_proxy_excepts_the_host() {
     assert_eq!(connections.load(Ordering::SeqCst), 1, "NO_PROXY excepts the host");
 }
 
-/// A minimal HTTP proxy: handles one CONNECT and copies bytes.
+/// Plays the user's HTTP proxy for one connection: reads a CONNECT request, connects to the server
+/// that it names, and copies bytes in both directions.
 fn tunnel(mut client: TcpStream) {
     let mut input = BufReader::new(client.try_clone().unwrap());
     let mut first = String::new();
