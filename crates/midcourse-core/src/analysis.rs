@@ -1,9 +1,12 @@
 //! The analysis of a trajectory, which is the sequence of a run's records.
 //!
 //! [`TrajectoryAnalysis`] takes one record at a time. It keeps the latest tool calls, up to a
-//! configured number (the *kept calls*), and counters over the whole run. Detectors, providers and
-//! classifiers read the analysis. Applying a record takes the same time however long the run is,
+//! configured number (the *kept calls*), and counters over the whole run. The analysis is read by
+//! detectors, which find patterns such as loops, and by the providers and classifiers, which decide
+//! about messages to the agent. Applying a record takes the same time however long the run is,
 //! cannot fail, and reads no clock.
+//!
+//! A *host* is the program that runs the agent and reports what happens in the run.
 
 mod call;
 mod config;
@@ -188,11 +191,12 @@ impl TrajectoryAnalysis {
         self.totals.consecutive_errors
     }
 
-    /// Number of consecutive failures that may be a sign of trouble.
+    /// Number of consecutive failures, for deciding whether the agent is in trouble.
     ///
-    /// If `failing_exit_is_output` is configured, a shell command that fails with another error
-    /// than before resets this number to 0, because the agent learned something from its output,
-    /// and so does a user message. Otherwise this is the same as [`Self::consecutive_errors`].
+    /// If `failing_exit_is_output` is configured, two events reset this number to 0 although no
+    /// call succeeded: a user message, and a shell command that fails with another error than all
+    /// earlier calls, because its output tells the agent something new. Without that option, this
+    /// is the same as [`Self::consecutive_errors`].
     pub fn consecutive_failures(&self) -> u64 {
         if self.config.failing_exit_is_output {
             self.totals.consecutive_failures
@@ -282,7 +286,8 @@ impl TrajectoryAnalysis {
     }
 
     /// Whether feedback can still be attached to the result of the latest call: no feedback was
-    /// delivered after the call, and no later call, turn or message was recorded.
+    /// delivered after the call, and no later call, turn or message and no end of the run was
+    /// recorded.
     pub const fn awaits_feedback(&self) -> bool {
         self.awaits_feedback
     }
@@ -364,8 +369,8 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Number of model responses with text and without a tool call, since the latest call or user
-    /// message.
+    /// Number of model responses that have text but no tool call. The count starts again when a
+    /// call ends and when the user sends a message.
     pub const fn responses_without_call(&self) -> u32 {
         self.responses.without_call
     }
@@ -375,8 +380,9 @@ impl TrajectoryAnalysis {
         self.totals.responses
     }
 
-    /// How many responses since the latest call or user message have nearly the same text as the
-    /// latest response. The latest response itself counts too, so that 1 means no repetition.
+    /// How many responses have nearly the same text as the latest response. The latest response
+    /// itself counts too, so that 1 means no repetition. The count starts again when a call ends
+    /// and when the user sends a message.
     pub const fn repeated_response_count(&self) -> u32 {
         self.responses.same_text
     }
@@ -442,8 +448,8 @@ impl TrajectoryAnalysis {
 
     /// Whether the newest evidence of a pattern is a call of the latest turn, or a later record.
     ///
-    /// If not, the agent has already turned to something else, although a detector still reports
-    /// the pattern. A pattern without evidence always counts as current.
+    /// Otherwise the agent is already doing something else, although a detector still reports the
+    /// pattern. A pattern without evidence always counts as current.
     pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {
         let turn = self.latest_call().map(ToolInvoked::turn);
         let latest = self.calls.iter().rev().take_while(|call| Some(call.turn()) == turn);

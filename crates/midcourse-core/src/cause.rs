@@ -1,8 +1,9 @@
 //! Causes: what a message is about.
 //!
-//! Several providers may report the same loop, error or deadline. Their messages then have the same
-//! cause and form one series, in which the messages are numbered and spaced out. A cause consists
-//! of a kind, such as `doom_loop`, and a digest that tells it apart from other causes of that kind.
+//! Several providers (the parts of midcourse that make messages) may report the same loop, error or
+//! deadline. Their messages then have the same cause and form one series, in which the messages are
+//! numbered and spaced out. A cause consists of a kind, such as `doom_loop`, and a digest that
+//! tells it apart from other causes of that kind.
 
 use std::borrow::Cow;
 

@@ -62,8 +62,8 @@ impl From<Option<TrajectoryPattern>> for Detection {
 ///
 /// The result must depend on nothing but the records so far, and not on the clock: a backtest runs
 /// the detector on stored runs and has to get the same results as the live run. A detector with
-/// state implements [`Self::save`] and [`Self::restore`], because with hooks every event is handled
-/// by a new process.
+/// state implements [`Self::save`] and [`Self::restore`], because a new process may handle every
+/// event of a run: it does if the host (the program that runs the agent) calls midcourse as a hook.
 pub trait PatternDetector: Send + Sync {
     /// The detector's name, for error reports, and to find its saved state in a checkpoint.
     fn name(&self) -> &str;
@@ -214,13 +214,13 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
 }
 
-/// The text of the first, second or later message about a pattern; `rung` is that number. `None` if
-/// the detector has no text for so high a number, and for patterns without any text: waiting is not
-/// a problem, and custom detectors have no texts.
+/// The text of message number `rung` (1 for the first) about a pattern. `None` if the detector has
+/// no text for so high a number. Also `None` for patterns that have no texts at all: waiting, which
+/// is not a problem, and the patterns of custom detectors.
 ///
 /// A message states what was observed and suggests something else to do. It contains no byte of
 /// tool output. It does not quote a repeated call, because quoting the call would encourage the
-/// agent to make it again. At most 300 characters.
+/// agent to make it again. It has at most 300 characters.
 pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
     let ladder = match pattern.detail() {
         PatternDetail::DoomLoop { .. } => doom_loop::message_text,

@@ -1,5 +1,6 @@
-//! 64-bit digests of texts that are too long to store, or must not be stored because they are
-//! untrusted. Digests serve to compare texts, never for security.
+//! 64-bit digests of texts. The state of a run has a bounded size, so it keeps the digest of a text
+//! in place of the text, and two texts count as equal if their digests are equal. The digests are
+//! not meant for security.
 //!
 //! The algorithm, XXH3, has a fixed published definition, so a stored digest stays valid in later
 //! releases and on other machines.

@@ -1,9 +1,9 @@
 //! The engine: takes the records of one run and returns messages for its agent.
 //!
 //! It owns the session (the state of the run) and the prompt, whose providers make the messages.
-//! Live hooks, the proxy, replay and backtest all call [`Engine::step`] with one record after the
-//! other. The engine does no I/O and reads no clock, so a replay delivers the same messages as the
-//! live run.
+//! Its callers are the hooks and the proxy, for a run that is going on, and replay and backtest,
+//! for a stored run. All of them call [`Engine::step`] with one record after the other. The engine
+//! does no I/O and reads no clock, so a replay delivers the same messages as the live run.
 
 mod delivery;
 mod settings;
@@ -33,9 +33,10 @@ pub enum Mode {
     /// The caller shows the messages to the agent.
     #[default]
     Live,
-    /// Messages are recorded, but the caller must not show them to the agent. For limits and waits
-    /// they count as delivered, until the run is started again with new settings: a
-    /// `config_applied` record without a prompt name.
+    /// Messages are recorded, but the caller must not show them to the agent. Still they count as
+    /// delivered, both for the limits on messages and for the waits between them. They are
+    /// forgotten when the agent is launched again to continue the run, which a `config_applied`
+    /// record without a prompt name marks.
     Shadow,
 }
 

@@ -23,8 +23,8 @@ pub const MAX_CAUSES: usize = 64;
 /// again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
-/// Number of tool calls in a run before its first message about a problem: with fewer calls there
-/// is too little evidence.
+/// A run gets no message about a problem before it has made this many tool calls: with fewer calls
+/// there is too little evidence.
 const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 
 /// Minimum number of tool calls between messages about different problems. One mistake of the agent
@@ -121,7 +121,9 @@ impl Ledger {
     }
 
     /// Whether a message about another problem was delivered fewer than
-    /// `MIN_CALLS_BETWEEN_PROBLEMS` calls ago.
+    /// `MIN_CALLS_BETWEEN_PROBLEMS` calls ago. Two kinds of messages are left out: those about
+    /// responses, because their entries count responses and not calls, and those that the agent
+    /// does not see any more after a compaction.
     fn was_just_delivered(&self, cause: &Cause, count: u64) -> bool {
         let mut problems = self.entries.iter().filter(|entry| {
             !entry.is_limit

@@ -4,7 +4,7 @@
 //! [`Session`] (the bounded state of that run). Then detectors report patterns such as loops, and
 //! providers make messages: feedback after a tool call, or guidance at a [`DecisionPoint`].
 //!
-//! The core does no I/O, reads no clock and starts no threads, and no input makes it fail. The
+//! The core does no I/O, reads no clock and starts no threads, and no record makes it fail. The
 //! messages after a record depend only on the records up to that point. They stay the same if the
 //! session is saved as a [`Checkpoint`] after any record and restored in another process.
 //!

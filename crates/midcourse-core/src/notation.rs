@@ -1,5 +1,7 @@
 //! A text notation for runs, so that tests, documentation and bug reports can show a run in a few
-//! readable lines. Tests, scenario files and `midcourse replay` read this notation.
+//! readable lines. The input of `midcourse replay` can be in this notation, and scenario files
+//! contain runs in it. In the example, the text at the right explains the line and is not part of
+//! the notation.
 //!
 //! ```text
 //! # a comment
@@ -27,8 +29,9 @@
 //! ```
 //!
 //! After the name of a tool, plain text is its argument: `command` for a shell tool, `path` for any
-//! other tool. Text that begins with a brace is all its arguments as JSON. Text in double quotes is
-//! a JSON string. Without `+`, a line happens one second after the line before.
+//! other tool. Text that begins with a brace is all its arguments as JSON. A result, message, path
+//! or name in double quotes is a JSON string; in a plain argument, quotes have no special meaning.
+//! Without `+`, a line happens one second after the line before.
 
 mod parse;
 mod write;
@@ -46,8 +49,8 @@ const START_TIME: Timestamp = Timestamp::from_unix_ms(1_767_225_600_000);
 /// The time from one line to the next if the next line has no `+`, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
-/// The marks between a call and its result, and how each says that the call ended. The parser
-/// relies on every mark having two bytes.
+/// The marks between a call and its result, each with what it says about the end of the call. The
+/// parser relies on every mark having two bytes.
 const MARKS: [(&str, Ending); 4] =
     [("->", Ending::Result), ("!!", Ending::Error), ("xx", Ending::Refused), ("..", Ending::Open)];
 

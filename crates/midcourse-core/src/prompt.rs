@@ -4,7 +4,7 @@
 //! its variables, and renders the text. The provider traits and contexts are in this module too,
 //! because a template contains providers and a provider's context contains the prompt. Rendering
 //! the same input always gives the same bytes. Guidance comes at the end, so that the bytes before
-//! it stay the same.
+//! it stay the same and the model's prompt cache stays valid.
 
 mod collected;
 mod delivery;

@@ -2,9 +2,9 @@
 //!
 //! A record is an envelope (run, seq, time) around one [`TrajectoryPayload`]. The crate
 //! `clark-agent` stores runs too; the payloads that both have are the same in JSON, so that each
-//! reads the other's files. Most payloads are events that a host reported. The engine itself makes
-//! `feedback_delivered`, `guidance_delivered` and `outcome`; a replay drops these records and
-//! computes them again.
+//! reads the other's files. Most payloads are events that a host (the program that runs the agent)
+//! reported. The engine itself makes `feedback_delivered`, `guidance_delivered` and `outcome`; a
+//! replay drops these records and computes them again.
 
 mod identity;
 mod message;

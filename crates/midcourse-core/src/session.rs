@@ -4,7 +4,8 @@
 //! about, the deadline, and the files that were created. Only [`Session::apply`] (a record),
 //! [`Session::dispatch`] (an event without a record), [`Session::set_prompt`] and restoring a
 //! checkpoint change it. Of calls, messages and patterns it keeps only the latest ones; the totals
-//! are exact. A `Slice` is the calls, messages or patterns that belong to one prompt.
+//! are exact. A run is on one prompt at a time and can switch between prompts; a `Slice` is the
+//! calls, messages or patterns that belong to one of them.
 
 mod cadence;
 mod checkpoint;
@@ -43,7 +44,7 @@ pub struct Session {
 /// What followed from one record or event.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Patterns that a detector reports since this record or event and did not report before it.
+    /// Patterns that a detector reports after this record or event and did not report before it.
     pub patterns: Vec<TrajectoryPattern>,
     /// Outcomes that this record or event decides. An outcome says whether the problem that an
     /// earlier message was about went away.
@@ -240,8 +241,8 @@ impl Session {
         self.state.delivery_totals
     }
 
-    /// Calls, tokens and cost that the run had used when its current settings began to apply. The
-    /// budget does not count them.
+    /// Calls, tokens and cost that the run had used when the agent was last launched to continue
+    /// it. The budget does not count them.
     pub(crate) const fn usage_before(&self) -> UsageBefore {
         self.state.usage_before
     }
@@ -254,7 +255,8 @@ impl Session {
         }
     }
 
-    /// Sequence number of the record that set the deadline; empty without a deadline.
+    /// The evidence for messages about the deadline: the sequence number of the record that set it.
+    /// Empty if there is no deadline.
     pub(crate) fn deadline_evidence(&self) -> Vec<u64> {
         self.state.deadline.iter().map(|(_, seq)| *seq).collect()
     }
@@ -271,8 +273,8 @@ impl Session {
         self.slice_of_prompt_number(self.state.known_prompt(prompt_name).unwrap_or(u8::MAX))
     }
 
-    /// When a feedback provider last delivered a message on a prompt, and how many calls the run
-    /// had made on that prompt by then.
+    /// When a feedback provider last delivered a message while the run was on the prompt of this
+    /// name, and how many calls the run had made on that prompt by then.
     pub(crate) fn last_feedback(
         &self,
         provider: ProviderId,
@@ -282,16 +284,16 @@ impl Session {
         self.state.cadence.last_feedback(provider, prompt)
     }
 
-    /// How many calls the run had made on a prompt when any feedback provider last delivered a
-    /// message on it; 0 if none has.
+    /// How many calls the run had made on the prompt of this name when it last received feedback
+    /// there, from any provider; 0 if it has received none there.
     pub(crate) fn last_feedback_call(&self, prompt_name: &str) -> u64 {
         let prompt = self.state.known_prompt(prompt_name);
         prompt.map_or(0, |prompt| self.state.cadence.last_feedback_call(prompt))
     }
 
-    /// The shortest sequence of at least `min_len` calls that the agent has just made `threshold`
-    /// times in a row; `None` if there is none. A long sequence counts before its last round is
-    /// complete.
+    /// The shortest sequence of at least `min_len` calls that the agent has just made at least
+    /// `threshold` times in a row; `None` if there is none. For a long sequence, the first calls of
+    /// the last repetition are enough.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,

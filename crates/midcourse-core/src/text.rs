@@ -2,9 +2,9 @@
 //! chat messages. `analysis`, the main caller, compares the results of these functions to find
 //! repetitions and errors. Names that may appear in a message to the agent are made safe here.
 //!
-//! The scanners are hand-written. A hook is a new process for each event, and compiling regular
-//! expressions in it would take longer than all its other work. No function here can fail, whatever
-//! the input.
+//! The scanners are hand-written. As a hook, midcourse runs in a new process for each event, and
+//! compiling regular expressions would take longer than all other work of that process. No scanner
+//! can fail, whatever the input.
 
 mod bounded;
 mod byte;

@@ -40,9 +40,10 @@ impl CallStatus {
     }
 }
 
-/// Properties of a call that are either true or false, one bit each. The methods of `ToolInvoked`
-/// explain them. Bits take little space in the checkpoint (the saved session), which contains all
-/// kept calls.
+/// Properties of a call that are either true or false, one bit each. Most have a method of
+/// `ToolInvoked` that explains them; the others are set from fields of `CommandView` with similar
+/// names. Bits take little space in the checkpoint (the saved session), which contains all kept
+/// calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallFlags(u32);
 
@@ -261,6 +262,8 @@ impl ToolInvoked {
     }
 
     /// Digest of the tool and the arguments, without volatile parts such as ids and clock times.
+    /// For a shell command, flags, quotes and redirections are left out too. For other calls, if
+    /// they write or have long arguments, this equals the exact digest.
     pub const fn call_digest(&self) -> Digest {
         self.call_digest
     }

@@ -66,7 +66,7 @@ pub struct TrajectoryAnalysisConfig {
     pub error_window: NonZeroU32,
     /// Number of occurrences within the error window that make an error a repeated error.
     pub error_threshold: NonZeroU32,
-    /// Number of consecutive failures that make an error cascade.
+    /// Number of consecutive failures that make an error cascade. Failures in one turn count once.
     pub cascade_threshold: NonZeroU32,
     /// Number of calls without progress that make a stall.
     pub stall_threshold: NonZeroU32,
@@ -77,8 +77,9 @@ pub struct TrajectoryAnalysisConfig {
     /// If a call is repeated after a pause of at least this length, it is a poll. Polls do not
     /// count towards a loop.
     pub poll_gap: Duration,
-    /// If `true`, a shell command that fails with a new error does not count as a failure: an agent
-    /// that works on failing tests gets such errors all the time.
+    /// If `true`, a shell command that fails with a new error does not count towards consecutive
+    /// failures and error cascades: an agent that works on failing tests gets such errors all the
+    /// time.
     pub failing_exit_is_output: bool,
     /// Whether `drift` is detected: work on files outside the folders where the run began. Off by
     /// default.

@@ -36,13 +36,15 @@ impl TrajectoryAnalysis {
         (!same).then(|| held.clone())
     }
 
-    /// Removes the patterns reported by detectors whose number is `detector` or higher.
+    /// Removes the patterns reported by detectors whose number is `detector` or higher, because
+    /// after a restore these numbers may belong to other detectors.
     pub(crate) fn remove_patterns_from(&mut self, detector: usize) {
         self.patterns.retain(|pattern| usize::from(pattern.detector) < detector);
     }
 
-    /// Replaces the configuration by that of another analysis. If the new configuration keeps fewer
-    /// calls, the oldest calls are dropped.
+    /// Replaces the configuration by that of another analysis. A restored analysis needs this,
+    /// because the configuration is not saved. If the new configuration keeps fewer calls, the
+    /// oldest calls are dropped.
     pub(crate) fn with_config_of(mut self, other: &Self) -> Self {
         self.config = Arc::clone(&other.config);
         while self.calls.len() > self.config.window.get() {

@@ -95,9 +95,10 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Whether the call that starts now begins a new turn, if the host does not report turns. While
-    /// all calls of the current turn are still running, a further call belongs to the same turn:
-    /// the model made them together.
+    /// Whether the call that starts now begins a new turn. It does not if the host has reported the
+    /// start of the current turn and not its end. For hosts that do not report turns, it does not
+    /// if all calls of the current turn are still running, because then the model made these calls
+    /// together.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -214,9 +215,9 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Drops the excerpts of the call that, after a call was added, is too old to keep them. The
-    /// excerpt of a result is dropped after half as many calls as that of the arguments, because
-    /// calls are never compared by it.
+    /// Called after each added call. One call is now too old to keep the excerpt of its arguments,
+    /// and a newer one is too old to keep the excerpt of its result; both excerpts are dropped. A
+    /// result's excerpt is kept for half as many calls, because calls are never compared by it.
     fn drop_old_excerpts(&mut self) {
         let excerpts = self.config.excerpts.get();
         let back = |places: usize| self.calls.len().checked_sub(places + 1);
@@ -235,7 +236,7 @@ impl TrajectoryAnalysis {
         self.awaits_feedback = false;
     }
 
-    /// Adds a call that has no record, because the program stores none. Returns `false`, and does
+    /// Adds a call that has no record, for programs that store none. Returns `false`, and does
     /// nothing, if a call with the same id has already ended.
     pub(crate) fn push_invoked(&mut self, mut call: ToolInvoked) -> bool {
         if self.call_ids.contains(&call.call_id) {

@@ -205,9 +205,9 @@ impl OpenCall {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(text);
-            // Errors and the output of benchmarks are compared exactly: errors are also compared by
-            // their signature, which ignores ids and times, and in a benchmark every number
-            // matters.
+            // Ids and times are not removed here: errors are compared not by this digest but by
+            // their signature, which ignores ids and times, and in the output of a benchmark every
+            // number matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {

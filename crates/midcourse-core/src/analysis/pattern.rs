@@ -84,7 +84,7 @@ pub enum PatternDetail {
     DoomLoop {
         /// Number of calls in one round of the cycle.
         cycle_length: u32,
-        /// Number of rounds so far.
+        /// Number of complete rounds so far.
         repetitions: u32,
         /// The tools of one round, in order.
         cycle_actions: Vec<SafeName>,

@@ -6,13 +6,15 @@ use std::time::Duration;
 use super::TrajectoryAnalysis;
 use super::call::{Act, CallFlags, ToolInvoked};
 
-/// If a result says "still running" and the call is repeated after this pause, it is a poll.
+/// A call is a poll if it repeats an earlier call after at least this pause and its result says
+/// that something is still running.
 const MIN_PENDING_POLL_GAP: Duration = Duration::from_secs(10);
 
 /// Shortest pause that can be part of a back-off (retries with ever longer pauses).
 const MIN_BACK_OFF_GAP: Duration = Duration::from_secs(2);
 
-/// Unrelated calls may get the same result by chance if it is no longer than this, in bytes.
+/// A result of at most this many bytes is short: different calls often get the same short result,
+/// such as "done".
 const MAX_SHORT_RESULT_BYTES: u64 = 240;
 
 impl TrajectoryAnalysis {
@@ -49,8 +51,9 @@ impl TrajectoryAnalysis {
         // Plans, printed text and edits without effect (`IDLE`) are not progress.
         let counts = ok && !flags.any(CallFlags::IDLE);
         flags.set(CallFlags::NEW_TARGET, counts && call.target.is_some() && !seen_target);
-        // A new call with a short result such as "done" is progress even if another call got the
-        // same result, unless it is a search.
+        // A short result such as "done" counts as new if the agent has not made this very call
+        // before, even if another call got the same result. For a search it does not: a short
+        // result that other searches got too usually means that nothing was found.
         let is_search = matches!(call.act, Some(Act::Search(_)));
         let is_short = !seen_call && !is_search && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
         let is_new = is_short || !seen_result;

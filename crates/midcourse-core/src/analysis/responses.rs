@@ -1,5 +1,5 @@
-//! Counters over the model's responses since the latest tool call or user message: how many have no
-//! call, repeat the same text, or only announce an action.
+//! Counts the model's responses that have no tool call, repeat the same text, or only announce an
+//! action. The counts start again when a tool call ends and when the user sends a message.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Responses {
     pub(super) same_text: u32,
     /// Number of consecutive responses that only announce an action.
     pub(super) announcements: u32,
-    /// Digests of the latest responses.
+    /// Digests of the latest responses since the counts last started again.
     recent: VecDeque<Digest>,
     /// Whether the latest response repeats one piece of text over and over.
     #[serde(skip)]

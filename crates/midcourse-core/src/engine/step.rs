@@ -14,7 +14,7 @@ use crate::session::Changes;
 /// Everything that follows from one record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// Patterns that a detector reports since this record and did not report before it.
+    /// Patterns that a detector reports after this record and did not report before it.
     pub patterns: Vec<TrajectoryPattern>,
     /// Outcomes that this record decides. An outcome says whether the problem that an earlier
     /// message was about went away.
@@ -125,9 +125,9 @@ impl Engine {
             recorded_at_unix_ms: record.at(),
             payload,
         };
-        // Applying the new record decides an outcome in one case only: it is a delivery, and the
-        // run has already ended. That outcome (`run_ended`) says nothing about the message, so it
-        // is dropped.
+        // Applying the new record decides an outcome in one case only: the record is a delivery,
+        // and the run has already ended. The outcome of the delivered message is then `run_ended`,
+        // which says nothing, so it is dropped.
         let Changes { patterns, faults, .. } = self.apply(&conclusion);
         step.patterns.extend(patterns);
         step.faults.extend(faults);

@@ -148,9 +148,10 @@ impl BudgetFeedback {
         .flatten()
         .find_map(|usage| {
             let cause = usage.cause();
-            // The message about the first percentage (step) has the number (rung) 1, and so on, so
-            // the rung of the latest message says which step it reported. If usage jumps from 40 to
-            // 85 percent, the step at 50 percent is never reported.
+            // A message about the n-th percentage in `STEPS_PERCENT` gets the number (rung) n, so
+            // the rung of the latest message says which percentage was reported last. If usage
+            // jumps from 40 to 85 percent, the message about 80 percent has rung 2, and 50 percent
+            // is never reported.
             let reported = context.session().ledger().next_rung(&cause).0 - 1;
             let rung = Rung(usage.step());
             (usage.step() > reported).then(|| {

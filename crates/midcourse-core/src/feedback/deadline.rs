@@ -2,9 +2,10 @@
 //!
 //! By default the agent gets this feedback whenever the provider's trigger is due. For hosts that
 //! keep every message in the agent's context, [`DeadlineFeedback::at_steps`] limits it to certain
-//! moments: the start, when a half, a quarter and a tenth of the time are left, when the warning
-//! threshold and a quarter of it are left, the deadline, and after the host has compacted the
-//! context, which removes the earlier messages.
+//! moments: first when the agent has had no message about the deadline yet, then when a half, a
+//! quarter and a tenth of the time are left, when the warning threshold and a quarter of it are
+//! left, and at the deadline. The agent also gets it after the host has compacted the context,
+//! which removes the earlier messages.
 
 use std::time::Duration;
 

@@ -29,8 +29,8 @@ impl ErrorCascadeDetector {
     }
 }
 
-/// The cause (what a message is about) of messages about consecutive failures: their common error,
-/// or `error_cascade` if the errors differ.
+/// The cause (what a message is about) of messages about consecutive failures: an outage if the
+/// latest failure reports one, or else their common error, or `error_cascade` if the errors differ.
 fn cascade_cause(context: &FeedbackContext<'_>) -> Cause {
     error_cause(context.trajectory()).unwrap_or_else(|| Cause::only("error_cascade"))
 }

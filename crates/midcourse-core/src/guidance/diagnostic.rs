@@ -35,7 +35,8 @@ impl ToolMention {
 }
 
 /// The number of consecutive failures, and the reason for a message about them. The cause in it is
-/// the error that all failures have in common, or `error_cascade` if their errors differ.
+/// an outage if the latest failure reports one, or else the error that all failures have in common,
+/// or `error_cascade` if their errors differ.
 pub(super) fn error_streak(context: &GuidanceContext<'_>) -> (u64, Why) {
     let trajectory = context.trajectory();
     let failures = trajectory.consecutive_failures();

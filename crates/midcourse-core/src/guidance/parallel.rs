@@ -10,7 +10,8 @@ use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// Reminds the agent that it can make calls in parallel, once per run.
+/// Reminds the agent that it can make calls in parallel. The agent gets the reminder once per run,
+/// because a text is not delivered twice about the same cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParallelToolReminder {
     classifier: SequentialWhenParallelClassifier,

@@ -25,7 +25,8 @@ pub struct NotationError {
     pub problem: String,
 }
 
-/// Parses a run in text notation into records. Examples of lines:
+/// Parses a run in text notation into records. Examples of lines, each with an explanation at the
+/// right that is not part of the notation:
 ///
 /// ```text
 /// user: make the tests pass
@@ -245,8 +246,8 @@ fn first_word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The byte offset of the first mark (such as `->`) that has whitespace around it, and how that
-/// mark says that the call ended.
+/// The byte offset of the first mark (such as `->`) that has whitespace around it, and what that
+/// mark says about the end of the call.
 fn find_mark(text: &str) -> Option<(usize, Ending)> {
     MARKS
         .iter()

@@ -1,8 +1,8 @@
 //! Cadence: when each provider last delivered a message to the agent.
 //!
 //! Each provider has its own time. If all providers shared one time, then of two providers with the
-//! same trigger only the first would ever be due: its message would restart the wait for both. For
-//! feedback, there is one time per provider and prompt.
+//! same trigger, such as "every five calls", only the first would ever deliver: its message would
+//! restart the wait for both. For feedback, there is one time per provider and prompt.
 
 use std::collections::VecDeque;
 
@@ -23,14 +23,15 @@ pub struct Fired {
     pub total: u64,
     /// Number of the turn in which the latest message was delivered, counted over the whole run.
     pub turn: u64,
-    /// How many messages of the provider were delivered in this turn.
+    /// How many messages of the provider were delivered in the turn `turn`.
     pub in_turn: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
     /// The latest delivery of each provider on each prompt: the provider, the number of the prompt,
-    /// the time, and the number of tool calls on the prompt until then. The most recent is last.
+    /// the time, and how many tool calls the run had made on that prompt by then. The most recent
+    /// is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
     /// One entry per provider, ordered by the latest delivery, the most recent last.
     guidance: VecDeque<(ProviderId, Fired)>,
@@ -76,8 +77,8 @@ impl Cadence {
             .map(|(.., at, call)| (*at, *call))
     }
 
-    /// How many tool calls the run had made on a prompt when any provider last delivered feedback
-    /// on it; 0 if none has.
+    /// How many tool calls the run had made on a prompt when it last received feedback there, from
+    /// any provider; 0 if it has received none there.
     pub(super) fn last_feedback_call(&self, prompt: u8) -> u64 {
         let on_prompt = self.feedback.iter().filter(|(_, of, ..)| *of == prompt);
         on_prompt.map(|(.., call)| *call).max().unwrap_or(0)

@@ -1,9 +1,9 @@
 //! Checkpoints: a session saved as bytes.
 //!
-//! A hook is a new process for every event: it restores the checkpoint, applies one record and
-//! saves a new checkpoint. A checkpoint is only a cache: the session can always be computed from
-//! the records ("folding" them). A checkpoint of another version is refused with an error, and the
-//! caller folds the records again.
+//! If the host calls midcourse as a hook, a new process handles every event: it restores the
+//! checkpoint, applies one record and saves a new checkpoint. A checkpoint is only a cache: the
+//! session can always be computed from the records ("folding" them). A checkpoint of another
+//! version is refused with an error, and the caller folds the records again.
 
 use serde::{Deserialize, Serialize};
 
