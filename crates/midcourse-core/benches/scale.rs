@@ -1,9 +1,9 @@
 //! Measures whether the engine gets slower in long runs: the time per call (three records) after
 //! 100, 10,000 and 1,000,000 records.
 //!
-//! Each round measures the three engines one after the other, so that a noisy machine disturbs all
-//! of them alike. For comparison, each round also measures how long it takes to parse the same
-//! calls as JSON.
+//! There are three engines, one for each of these lengths. Each round measures them one after the
+//! other, so that a noisy machine disturbs all of them alike. For comparison, each round also
+//! measures how long it takes to parse calls like these from JSON.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows its figures")]
 
@@ -103,7 +103,7 @@ fn time(engine: &mut Engine, calls: &mut [Call], from: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / CALLS_PER_ROUND as f64
 }
 
-/// The records of a call in the JSON format of exported files.
+/// The three records of a call, as one JSON array.
 fn json_of(call: &Call) -> String {
     serde_json::to_string(call).unwrap_or_default()
 }

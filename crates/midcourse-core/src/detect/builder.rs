@@ -60,7 +60,8 @@ impl TrajectoryBuilder {
         self
     }
 
-    /// Applies one record and returns the patterns that are first detected with it.
+    /// Applies one record. Returns the patterns that are new: absent before this record, or present
+    /// with another cause.
     pub fn push(&mut self, record: &TrajectoryRecord) -> Vec<TrajectoryPattern> {
         self.apply(record, 0).0
     }

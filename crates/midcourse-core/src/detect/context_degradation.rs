@@ -12,8 +12,9 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// If at least `MIN_REPEATED_CALLS` of this many latest calls repeat an earlier call, the pattern
-/// is present. To read a few things twice is normal; half of all calls is not.
+/// The number of latest calls that are examined. If at least `MIN_REPEATED_CALLS` of them repeat an
+/// earlier call, the pattern is present. It is normal to read a few things twice, but not that half
+/// of the calls are repeats.
 const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 

@@ -26,31 +26,32 @@ use crate::text::similarity_of_change;
 /// The longest cycle that is detected, in calls.
 pub const MAX_CYCLE_LEN: usize = 8;
 
-/// The evidence of a loop is the calls of at most this many latest rounds.
+/// The evidence of a loop consists of the calls of its latest rounds, at most this many.
 const EVIDENCE_ROUNDS: usize = 3;
 
-/// A cycle of at least this many calls is a loop even if its last round is incomplete, as soon as
-/// `MIN_CALLS_OF_LAST_ROUND` calls of that round have repeated.
+/// A cycle of at least this many calls is reported early: not at the end of the last round that the
+/// threshold asks for, but after the first `MIN_CALLS_OF_LAST_ROUND` calls of that round.
 const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
 /// If the user asked for something to be repeated, a loop has at least this many rounds.
 const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// For a command whose output differs each time, such as `date`, a loop has at least this many
-/// rounds.
+/// For a command such as `date`, whose output differs each time, a loop has at least this many
+/// rounds. All outputs of such a command count as the same result.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// If the result says "still running", a loop has at least this many rounds without a pause.
+/// If the result says "still running", a loop has at least this many rounds. This limit is for an
+/// agent that asks again and again without a pause; with pauses its calls are polls, not a loop.
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
 /// If the agent makes a call this often between other calls, each time with the same result, that
 /// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
-/// For a loop of one call between other calls, at least this many of the intervals between the
-/// equal calls must have no command that may have changed something. To run the same check after
-/// each step of work is normal.
+/// If an agent runs the same check after each step of its work, that is not a loop. So, for a loop
+/// of one call between other calls, at least this many of the intervals between the equal calls
+/// must be free of commands that may have changed something.
 const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
 /// Compares the latest calls with the calls that came n calls earlier, for one fixed n.
@@ -83,7 +84,8 @@ impl PatternDetector for DoomLoop {
         for lag in &mut self.lags {
             let old = earlier.next();
             // The host has compacted the agent's context since the old call, so the agent may have
-            // to make that call once more. The new call neither extends nor ends a cycle.
+            // to make that call once more. Unless the new call fails, it neither extends nor ends
+            // a cycle.
             if old.is_some_and(|old| trajectory.is_compacted_away(old)) && !call.is_error() {
                 continue;
             }
@@ -154,7 +156,7 @@ fn similarity_if_same(
         return None;
     }
     // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
-    // not a loop either, except for a call that is meant to wait and fails.
+    // not a loop either, unless the call waits by itself, as `sleep` does, and it fails.
     if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
@@ -260,9 +262,9 @@ fn describe(
     )
 }
 
-/// The cause that identifies a cycle in messages about it. It does not depend on which call of the
-/// cycle comes first. If all failed calls in the cycle have the same error, that error is the
-/// cause.
+/// The cause of messages about a cycle: messages with the same cause form one series. The cause
+/// does not depend on which call of the cycle comes first. If all failed calls in the cycle have
+/// the same error, that error is the cause.
 fn cause_of(round: &[&ToolInvoked]) -> Cause {
     let mut errors = round.iter().filter_map(|call| call.status().error());
     if let Some(error) = errors.next()

@@ -10,8 +10,8 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// The first calls on files, this many of them, define the home folders: the folders of those files
-/// are where the run began.
+/// The home folders, where the run began, are the folders of the files that the first calls on
+/// files work on. This is the number of these first calls.
 const HOME_CALLS: u32 = 10;
 
 /// If this many consecutive calls are on files outside the home folders, the run has drifted.

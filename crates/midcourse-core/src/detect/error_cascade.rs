@@ -1,10 +1,10 @@
-//! Detects many different failures in a short time.
+//! Detects many failures with different errors, in a row or nearly so: a few successes in between
+//! do not end a cascade if nearly everything else fails.
 //!
 //! If the same error occurs over and over, that is a `repeated_error`, which another detector
 //! reports. Failures in one turn count once. If `failing_exit_is_output` is configured, a shell
-//! command that fails with a new error does not count, because an agent that works on failing tests
-//! gets such errors all the time. A few successes in between do not end a cascade if nearly
-//! everything else fails.
+//! command that fails with a new error, such as a failed test, does not count, because an agent
+//! that works on failing tests gets such errors all the time.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,8 @@ use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::ErrorClass;
 
-/// If this many latest calls include failures in at least `MIN_FAILED_TURNS` turns, the pattern is
-/// present even if calls in between succeeded.
+/// The number of latest calls that are examined. If they include failures in at least
+/// `MIN_FAILED_TURNS` turns, the pattern is present even if calls in between succeeded.
 const EXAMINED_CALLS: usize = 14;
 const MIN_FAILED_TURNS: u32 = 10;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

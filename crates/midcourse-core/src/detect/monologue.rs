@@ -25,6 +25,7 @@ impl PatternDetector for Monologue {
         if same < MIN_REPEATED_RESPONSES && !within_message {
             return Detection::Absent;
         }
+        // 0 means that the repetition is within one message.
         let repetitions = if within_message { 0 } else { same };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Monologue { repetitions },

@@ -20,8 +20,8 @@ const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
     failures: u32,
-    /// Number of successful calls since the first failure that use a remote service or the tool
-    /// that failed last.
+    /// Number of successes since the first failure. A success counts only if the call uses a
+    /// remote service, or if it uses the tool that failed last and that tool is not a shell.
     successes: u32,
     /// Tool, turn, digest and index of the call that failed last.
     tool: Digest,

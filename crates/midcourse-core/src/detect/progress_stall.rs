@@ -1,10 +1,9 @@
-//! Detects calls, or time, without progress, if no more specific pattern explains the lack of
-//! progress.
+//! Detects a stall: many calls, or a long time, without progress.
 //!
 //! The analysis defines progress: a change took effect, a result, target or error is new, or the
-//! user sent a message. While a loop, a repeated error or an outage is present, this detector
-//! reports nothing, because those patterns describe the problem better. The pattern `waiting` does
-//! not prevent a report: a long wait without progress is a stall.
+//! user sent a message. While a more specific pattern is present, such as a loop, a repeated error
+//! or an outage, this detector reports nothing, because that pattern describes the problem better.
+//! The pattern `waiting` does not prevent a report: a long wait without progress is a stall.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +20,9 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// While the agent waits for something, a stall has at least this many calls without progress, even
-/// if the configured number is lower. Calls are counted because not every host reports times.
+/// While the agent waits for something, this is the lowest number of calls without progress that is
+/// a stall, even if the configured number is lower. There is such a number, and not only a limit on
+/// the time, because not every host reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
 /// If the agent sleeps this often in a row and never checks what it waits for, it stalls.

@@ -20,8 +20,8 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 use crate::text::{ErrorClass, ErrorSignature};
 
-/// If the agent made this many changes between the failures, it is working on the error, and the
-/// error is reported one failure later.
+/// If the agent changed something in this many of the intervals between the failures, it is working
+/// on the error, and the error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
 
 /// The error is reported after this many failures of the same call if they are refusals, or
@@ -61,8 +61,8 @@ struct Failures {
     evidence: Vec<u64>,
 }
 
-/// The cause that identifies this error in messages about it. All detectors that report the error
-/// use the same cause, so that the agent gets one series of messages and not one per detector.
+/// The cause of messages about this error. All detectors that report the error use the same cause,
+/// so that the agent gets one series of messages and not one per detector.
 pub(super) fn cause_of(error: ErrorSignature) -> Cause {
     Cause::new("repeated_error", error.digest)
 }
@@ -168,8 +168,9 @@ impl Solved {
     }
 }
 
-/// The failures with this error; `None` if there are too few to report. Failures of any call count
-/// within the error window; failures of `call` itself count among all kept calls.
+/// The failures with this error since the latest user message; `None` if there are too few to
+/// report. A failure of `call` itself counts however long ago it was, as long as the analysis keeps
+/// it. A failure of another call counts only within the latest `error_window` calls.
 fn same_error(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -247,7 +248,7 @@ fn same_template(
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
-/// The failures of this class, each with a different text; `None` if there are too few to report.
+/// The failures of this class, even if their texts differ; `None` if there are too few to report.
 fn same_class(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
@@ -267,7 +268,8 @@ fn same_class(
     (found.count >= threshold).then_some(found)
 }
 
-/// The matching failures since this tool last succeeded; calls of other tools do not matter.
+/// The failures that match, of any tool, since the tool of `call` last succeeded. Successes of
+/// other tools do not matter.
 fn since_success(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,

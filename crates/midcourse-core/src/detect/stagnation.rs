@@ -58,8 +58,8 @@ impl PatternDetector for Stagnation {
                 }
                 continue;
             }
-            // Searches without a match for the same term count once, whatever their other
-            // arguments.
+            // Several searches for the same term that find nothing count once, whatever their
+            // other arguments.
             let search_term = old.search_term().filter(|_| call.found_nothing());
             different.push(search_term.unwrap_or(old.call_digest()));
             evidence.push(old.ended_seq());

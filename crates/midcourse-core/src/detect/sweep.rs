@@ -1,5 +1,5 @@
-//! Detects one file read over and over in pieces: lines that were read before, or very many small
-//! pieces.
+//! Detects that the agent keeps reading one file in pieces: it reads lines again that it has read
+//! before, or it reads very many small pieces.
 //!
 //! Paging once through a long file is normal work, and so is reading it again after a change. The
 //! line ranges differ from call to call, so the loop detector sees no equal calls. This detector

@@ -1,5 +1,5 @@
-//! Assessments: the name of the observer API for feedback. An observer is a feedback provider that
-//! was written for this API.
+//! Assessments. The observer API is a second API for feedback: it calls feedback an assessment, and
+//! a feedback provider an observer.
 
 use std::ops::Deref;
 
@@ -52,8 +52,8 @@ impl Assessment {
         Self(self.0.with_severity(severity))
     }
 
-    /// Sets when the assessment was made. If this is not set, the session to which the assessment
-    /// is dispatched sets it to the time of its latest record. `run_observers` overwrites it.
+    /// Sets when the assessment was made. `run_observers` overwrites this time. An assessment
+    /// without a time gets the time of the session's latest record when it is dispatched.
     #[must_use]
     pub fn with_timestamp(self, timestamp: Timestamp) -> Self {
         Self(self.0.with_timestamp(timestamp))

@@ -69,7 +69,7 @@ pub enum InjectionPosition {
     BeforeToolExecution,
     /// After the tool's result.
     EndOfToolResult,
-    /// Before the host parses the model's response.
+    /// Directly before the model's final response.
     BeforeResponse,
 }
 

@@ -121,8 +121,8 @@ impl Feedback {
         self
     }
 
-    /// Sets when the feedback was made. If this is not set, the session to which the feedback is
-    /// dispatched sets it to the time of its latest record. `collect_feedback` overwrites it.
+    /// Sets when the feedback was made. `collect_feedback` overwrites this time. Feedback without a
+    /// time gets the time of the session's latest record when it is dispatched.
     #[must_use]
     pub const fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
         self.timestamp = Some(timestamp);
@@ -167,14 +167,14 @@ impl Feedback {
         self.timestamp.unwrap_or_default()
     }
 
-    /// How many tool calls the run had made on its prompt when the feedback was made. The value is
-    /// 0 until `collect_feedback` or a session sets it.
+    /// How many tool calls the agent had made with the prompt [`Self::prompt_name`] when the
+    /// feedback was made. The value is 0 until `collect_feedback` or a session sets it.
     pub fn call_index(&self) -> u64 {
         self.call_index.unwrap_or_default()
     }
 
-    /// Name of the prompt that the run was on when the feedback was made. The name is empty until
-    /// `collect_feedback` or a session sets it.
+    /// Name of the prompt that the feedback was made for. A run can switch between prompts. The
+    /// name is empty until `collect_feedback` or a session sets it.
     pub fn prompt_name(&self) -> &str {
         &self.prompt_name
     }

@@ -148,8 +148,8 @@ pub enum InvalidGuidance {
     Text(#[from] InvalidText),
 }
 
-/// Guidance for the agent at a decision point, with the provider that made it and the provider's
-/// reason, as it is recorded when it is delivered.
+/// One delivery of guidance, as it is recorded: the guidance, its provider, the provider's reason,
+/// and the decision point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuidanceDelivered {
     /// Name of the provider.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeVerdict {
-    /// Within five tool calls after the message, the detector stopped reporting the problem or
-    /// found no new evidence of it.
+    /// The detector stopped reporting the problem within five tool calls after the message, or
+    /// found no new evidence of it in these five calls.
     Cleared,
     /// Five tool calls after the message, the detector still reported the problem, with new
     /// evidence.

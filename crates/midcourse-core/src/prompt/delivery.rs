@@ -1,4 +1,4 @@
-//! How many messages the agent may get while it works on a prompt.
+//! The delivery policy of a prompt: which messages the agent gets, and how many.
 
 use crate::ledger::LedgerPolicy;
 

@@ -1,7 +1,7 @@
 //! The context that a feedback provider gets: the run so far.
 //!
-//! A run can switch between prompts. A context belongs to one prompt, and counts only the tool
-//! calls and the feedback on that prompt, even if the session is on another prompt.
+//! A run can switch between prompts. A context belongs to one prompt. It counts only the calls that
+//! the run made with that prompt and the feedback for it, even if the run uses another prompt now.
 
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ use crate::time::{Deadline, Timestamp};
 
 /// What a feedback provider sees when it decides whether the agent needs feedback. No method gets
 /// slower as the run gets longer.
+///
+/// A context belongs to one prompt. In its methods, "on this prompt" means: tool calls that the run
+/// made while it used this prompt, and feedback that was made for this prompt.
 #[derive(Clone, Copy)]
 pub struct FeedbackContext<'a> {
     session: &'a Session,
@@ -147,7 +150,8 @@ impl<'a> FeedbackContext<'a> {
     }
 
     /// Whether a message about this cause may be delivered now. It has to wait if the run has made
-    /// too few tool calls so far, or too few since an earlier message.
+    /// too few tool calls so far, or too few since the latest message about this or another
+    /// problem.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }

@@ -93,7 +93,7 @@ impl<'a> GuidanceContext<'a> {
         self.session.trajectory().turn_count()
     }
 
-    /// Number of tool calls that have ended in the run so far, on any prompt.
+    /// Number of tool calls that have ended in the run so far, whichever prompt was in use.
     pub const fn tool_call_count(&self) -> u64 {
         self.session.trajectory().tool_call_count()
     }
@@ -106,7 +106,8 @@ impl<'a> GuidanceContext<'a> {
     }
 
     /// Whether a message about this cause may be delivered now. It has to wait if the run has made
-    /// too few tool calls so far, or too few since an earlier message.
+    /// too few tool calls so far, or too few since the latest message about this or another
+    /// problem.
     pub fn may_deliver(&self, cause: &Cause) -> bool {
         self.session.may_deliver(cause, self.prompt.delivery().ledger)
     }

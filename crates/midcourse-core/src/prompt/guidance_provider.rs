@@ -71,7 +71,7 @@ guide_through_a_pointer!(Box, Arc);
 pub struct GuidanceLimits {
     /// The maximum number of deliveries in one turn.
     pub max_per_turn: NonZeroU32,
-    /// Number of turns after a delivery in which the provider does not deliver again.
+    /// For this many turns after a delivery, the provider does not deliver again.
     pub cooldown_turns: u32,
     /// The maximum number of deliveries in one run; `None` for no limit.
     pub max_fires_per_session: Option<NonZeroU32>,
@@ -136,8 +136,7 @@ impl GuidanceProviderConfig {
         Ok(self)
     }
 
-    /// Sets the number of turns after a delivery in which the provider does not deliver; by default
-    /// 0.
+    /// Sets for how many turns after a delivery the provider does not deliver again; by default 0.
     #[must_use]
     pub const fn with_cooldown_turns(mut self, turns: u32) -> Self {
         self.limits.cooldown_turns = turns;

@@ -186,8 +186,9 @@ impl Prompt {
         template: impl Into<Arc<PromptTemplate>>,
         values: &impl Serialize,
     ) -> Result<Self, InvalidPrompt> {
-        // This reports values that cannot be serialized; minijinja would report them only when the
-        // prompt is rendered. Minijinja then sorts the keys, so a hash map always renders the same.
+        // The conversion to JSON reports values that cannot be serialized. Without it, minijinja
+        // would report them only when the prompt is rendered. The keys of a map may come in any
+        // order: minijinja sorts them, so that a hash map always renders the same.
         let ordered = serde_json::to_value(values).map_err(InvalidPrompt::Values)?;
         let values = minijinja::Value::from(Serde(ordered));
         Ok(Self::with_values(template.into(), values))
@@ -209,8 +210,8 @@ impl Prompt {
         &self.template.key
     }
 
-    /// The name under which a session counts the tool calls and feedback on this prompt; `ns:key`
-    /// by default.
+    /// The name of the prompt; `ns:key` by default. A session counts tool calls and feedback
+    /// separately for each prompt name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,8 +1,9 @@
 //! When a feedback provider is due: after a number of calls, after a time, or when a file appears.
 //!
-//! Calls and time are counted from the latest feedback of the same provider on the same prompt. If
-//! they were counted from the latest feedback of any provider, then of two providers with the same
-//! trigger only the first would run: its feedback would restart the count for both.
+//! Calls and time are counted from the latest feedback of the same provider, separately for each
+//! prompt that the run uses. If they were counted from the latest feedback of any provider, then of
+//! two providers with the same trigger only the first would run: its feedback would restart the
+//! count for both.
 
 use std::num::NonZeroU32;
 
@@ -27,8 +28,8 @@ impl FeedbackTrigger {
         Self::default()
     }
 
-    /// Due once the agent has made this many tool calls since the provider's latest feedback, or
-    /// since it began to work on the prompt. 0 is an error.
+    /// Due once the agent has made this many tool calls since the provider's latest feedback or, if
+    /// there was none, since the prompt was first used. 0 is an error.
     pub fn every_n_calls(calls: u32) -> Result<Self, InvalidTrigger> {
         let calls = NonZeroU32::new(calls).ok_or(InvalidTrigger::ZeroCalls)?;
         Ok(Self { every_n_calls: Some(calls), ..Self::default() })

@@ -165,7 +165,7 @@ pub enum TrajectoryPayload {
     ConfigApplied {
         /// The text of the configuration, or its digest or name.
         config: String,
-        /// The prompt that the run works on from here on. `None` means that the agent was launched
+        /// The prompt that the run uses from here on. `None` means that the agent was launched
         /// anew, possibly to continue an earlier run: budgets count from here on, and messages that
         /// earlier launches only recorded (shadow mode) are forgotten.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,8 +177,8 @@ pub enum TrajectoryPayload {
         path: String,
     },
     /// The host reported the tokens of one model response. No recorded message contains these
-    /// tokens: they come from a transcript, or belong to a request outside the conversation, for
-    /// example a request for a title.
+    /// tokens: they were read from the host's own log of the conversation (its transcript), or
+    /// belong to a request outside the conversation, for example a request for a title.
     UsageReported {
         /// Tokens of this one request and response.
         usage: Usage,

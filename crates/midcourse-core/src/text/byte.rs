@@ -1,7 +1,7 @@
-//! Classifies bytes for the scanners: digit, letter, slash and so on.
+//! Classifies bytes for the scanners in `scan` and `token`: digit, letter, slash and so on.
 //!
-//! The scanners classify every byte of every result, so the classes are a lookup table built at
-//! compile time.
+//! The scanners read every result, so a byte must be classified fast: by a lookup table, which is
+//! built at compile time.
 
 /// A set of kinds of bytes (digit, letter, slash and so on), as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// How the lines of a patch begin that name a changed file.
+/// In a patch, a line that names a changed file begins with one of these.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
 /// How many lines a call is assumed to show if it says only where to start.
@@ -44,8 +44,8 @@ fn write_entries(
         out.push(b':');
         write_value(value, out);
     };
-    // A `serde_json` map is sorted by key, unless another crate in the build turns on the feature
-    // `preserve_order`.
+    // With the feature `preserve_order`, which this workspace turns on, a `serde_json` map keeps
+    // the order of the JSON text. Keys that are in order already are not sorted again.
     if map.keys().is_sorted() {
         map.iter().for_each(|(key, value)| write(key, value));
     } else {

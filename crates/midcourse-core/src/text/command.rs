@@ -40,7 +40,8 @@ pub(crate) struct CommandView<'a> {
     pub(crate) lists_processes: bool,
     /// Exits with success even if an earlier part failed, as `make | tail` does.
     pub(crate) hides_failure: bool,
-    /// Runs a benchmark, so that durations in its output matter.
+    /// Runs a benchmark. The durations in its output are what the agent wants to know, so they are
+    /// not ignored when two outputs are compared.
     pub(crate) is_benchmark: bool,
     pub(crate) searches: bool,
     /// What the command searches for; `None` if it does not search or names no term.

@@ -20,8 +20,8 @@ const MIN_REPEATS: usize = 8;
 const MIN_PARAGRAPH_BYTES: usize = 80;
 const MIN_PARAGRAPH_REPEATS: usize = 4;
 
-/// Before the thorough search, a cheap one looks whether the last bytes of the message, this many,
-/// also occur earlier in it. If not, the message does not end in a repetition.
+/// A cheap test before the thorough search: if the last bytes of the message (this many) do not
+/// also occur earlier in it, the message does not end in a repetition.
 const ENDING_BYTES: usize = 20;
 
 /// A repeated piece with fewer letters than this, such as a row of dashes or digits, is layout and
@@ -29,7 +29,8 @@ const ENDING_BYTES: usize = 20;
 const MIN_LETTERS_IN_PIECE: usize = 3;
 
 /// A sentence of at least this many bytes is a repetition if it occurs at least
-/// `MIN_SENTENCE_REPEATS` times in one message and makes up three in five of its sentences.
+/// `MIN_SENTENCE_REPEATS` times in one message, and if at least three in five sentences of the
+/// message are this sentence.
 const MIN_SENTENCE_BYTES: usize = 16;
 const MIN_SENTENCE_REPEATS: usize = 6;
 

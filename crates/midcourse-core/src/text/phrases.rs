@@ -2,7 +2,8 @@
 //!
 //! A phrase matches only at the start of a word, so most bytes of the text are skipped. The phrases
 //! are sorted by their first byte at compile time. An Aho-Corasick automaton would be an
-//! alternative, but it would have to be built in every new hook process.
+//! alternative, but it has to be built at run time, and with hooks a new process handles every
+//! event.
 
 /// Flag of a phrase that matches only whole words: in the text, a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;
@@ -11,7 +12,8 @@ pub(super) const WHOLE: u16 = 1 << 15;
 pub(super) struct Phrases<const N: usize> {
     /// Sorted by first byte.
     list: [(&'static str, u16); N],
-    /// For each byte, the index in `list` of the first phrase that begins with it.
+    /// For each ASCII byte, the index in `list` of the first phrase that begins with this byte or a
+    /// higher one. The phrases that begin with `b` are `list[starts[b]..starts[b + 1]]`.
     starts: [u16; 129],
 }
 

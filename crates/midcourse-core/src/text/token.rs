@@ -101,7 +101,8 @@ pub(super) fn write_token(token: &[u8], kinds: ByteKinds, text_kind: TextKind, o
     }
 }
 
-/// Appends one component of a path: a name, possibly followed by a line number (`main.rs:10`).
+/// Appends one component: the text between two slashes of a path, or a whole token without slashes.
+/// A component can be a name, a name with a line number (`main.rs:10`), a number or a time.
 fn write_component(component: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<u8>) {
     // `+0x2c` in a stack trace is an offset in a function; its `+` is kept.
     let component = match component {
@@ -188,8 +189,8 @@ pub(super) fn is_file_name(part: &[u8]) -> bool {
         || part.ends_with(b"file")
 }
 
-/// Whether a word is an id, an address or a Unix time: hexadecimal letters with at least two
-/// digits, `0x…`, or ten or thirteen digits that begin with 1.
+/// Whether a word is an id (a hexadecimal number of at least 7 characters, with at least two
+/// decimal digits), an address (`0x…`) or a Unix time (ten or thirteen digits that begin with 1).
 fn is_generated(word: &[u8], kinds: ByteKinds) -> bool {
     if kinds == ByteKinds::DIGIT {
         return matches!(word.len(), 10 | 13) && word.first() == Some(&b'1');
@@ -225,8 +226,9 @@ fn is_date(token: &[u8]) -> bool {
         && token.get(10).is_none_or(|next| matches!(next, b'T' | b'_' | b'-' | b':'))
 }
 
-/// Whether a path component is a clock time such as `08:12:34`, with or without a fraction or time
-/// zone. In an error `12:34` counts too: it may be a line and column, which are also replaced.
+/// Whether a component (see `write_component`) is a clock time such as `08:12:34`, with or without
+/// a fraction or time zone. In an error `12:34` counts too: it may be a line and column, which are
+/// also replaced.
 fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     const CLOCK: ByteKinds = ByteKinds::DIGIT
         .union(ByteKinds::COLON)

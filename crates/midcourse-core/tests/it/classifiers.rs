@@ -10,7 +10,7 @@ use midcourse_core::{
 
 const POINT: DecisionPoint = DecisionPoint::PreToolSelection;
 
-/// The confidence with which a classifier applies after a trajectory; `None` if it does not apply.
+/// The confidence with which a classifier applies at the end of a run; `None` if it does not apply.
 fn classified(classifier: &dyn Classifier, notation: &str) -> Option<f64> {
     let template = PromptTemplate::new("a", "b").unwrap();
     let mut engine = Engine::new(Prompt::new(template), TrajectoryAnalysisConfig::shipped());
@@ -64,7 +64,8 @@ fn each_classifier_applies_at_its_threshold_and_not_below() {
     applies(&SensitiveContentClassifier, "assistant: the Secret is safe", "assistant: hello");
 }
 
-/// A classifier that always applies, with the given confidence; with confidence 0 it never applies.
+/// A classifier that always applies, with this confidence. If the confidence is 0, it never
+/// applies.
 struct Sure(f64);
 
 impl Classifier for Sure {

@@ -58,7 +58,7 @@ fn the_deadline_is_announced_before_the_work_and_not_again_after_the_first_call(
 #[test]
 fn a_deadline_announced_late_is_not_repeated_after_the_next_call() {
     let mut engine = Engine::shipped(Budget::default());
-    // Half of the time is over when the first prompt arrives.
+    // Half of the time is over when the first message of the user arrives.
     let set = TrajectoryRecord::new(0, Timestamp::from_unix_ms(0), deadline_at(6 * MINUTE));
     engine.step(&set, None);
     let announced = messages(&mut engine, 3 * MINUTE, prompt());

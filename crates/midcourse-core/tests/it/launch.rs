@@ -59,8 +59,8 @@ fn a_budget_of_calls_counts_from_the_latest_launch() {
     );
 }
 
-/// Feeds `payload` and then the end of a call to the engine. Returns the third line of each message
-/// after that, which is the line below the heading and an empty line.
+/// Feeds `payload` and then the end of a call to the engine. Returns the summary of each message
+/// that the engine then has: the third line, which follows the heading and an empty line.
 fn messages_after(engine: &mut Engine, seq: u64, payload: TrajectoryPayload) -> Vec<String> {
     let at = Timestamp::from_unix_ms(seq);
     engine.step(&TrajectoryRecord::new(seq, at, payload), None);

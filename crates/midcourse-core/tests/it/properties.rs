@@ -118,9 +118,10 @@ proptest! {
         run in random_run(30),
         next in random_run(30),
     ) {
-        // A call gets at most one feedback. At the end of `run`, `shadow` may have used it up for
-        // the latest call, but `silent` has not, so `silent` could deliver one more message than
-        // `live`. After `Resume` no engine delivers feedback about an earlier call.
+        // A call gets at most one feedback. For the latest call of `run`, `shadow` may have made
+        // that feedback already, and `live` continues from its checkpoint; `silent` has not, and
+        // could deliver it in `after`, so that the messages would differ. The `Resume` prevents
+        // this: after it, no engine delivers feedback about an earlier call.
         let run = [run, vec![(1, RandomEvent::Resume)]].concat();
         let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());
@@ -258,8 +259,8 @@ proptest! {
             if let (0, Some(seconds)) = (index, seconds) {
                 trigger = trigger.or(FeedbackTrigger::every_n_seconds(f64::from(seconds)).unwrap());
             }
-            // A message shows the name of the provider without brackets. That must not change when
-            // the provider is due.
+            // Messages show the name of the provider without its brackets. The engine must still
+            // know which provider a message is from, or the provider would be due too early.
             let fixed = StaticFeedback::new(&format!("[p {index}]"), "words").unwrap();
             template = template.with_feedback_provider(FeedbackProviderConfig::new(fixed, trigger)).unwrap();
         }
@@ -302,8 +303,8 @@ proptest! {
                     by_calls || by_time
                 });
                 if let Some(index) = expected {
-                    // If the clock was set back, the time of the latest delivery stays as it was.
                     awaits_feedback = false;
+                    // If the clock was set back, the time of the latest delivery stays as it was.
                     let before = latest.get(&index).map_or(record.at(), |(_, at)| *at);
                     latest.insert(index, (count, record.at().max(before)));
                 }
@@ -335,7 +336,7 @@ proptest! {
     fn the_session_of_a_run_is_bounded(run in random_run(80)) {
         let mut engine = all_providers();
         for mut record in records(&run) {
-            // Make every text as long as possible.
+            // Make names, paths and arguments very long.
             match &mut record.payload {
                 TrajectoryPayload::ToolStarted { tool_name, .. }
                 | TrajectoryPayload::ToolEnded { tool_name, .. }

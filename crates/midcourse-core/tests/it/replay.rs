@@ -1,5 +1,6 @@
 //! Replays a run and lists the messages of the engine, for other tests too. Also tests the messages
-//! of the engine in its default configuration, which is called "shipped".
+//! of the "shipped" engine: the one with the settings that the `midcourse` command uses unless its
+//! configuration file sets others.
 
 use midcourse_core::{
     Budget, DecisionPoint, Delivery, Engine, TrajectoryRecord, parse_notation, write_notation,

@@ -1,5 +1,5 @@
 //! Sessions (the engine's state of a run) in special cases: calls are dispatched without records,
-//! the host does not report turns, or the detectors change between two checkpoints.
+//! the host does not report turns, or a checkpoint is restored by an engine with other detectors.
 
 use midcourse_core::{
     Budget, CallId, Cause, Confidence, DecisionPoint, Detection, Engine, Feedback, FeedbackContext,
