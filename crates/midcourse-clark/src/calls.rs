@@ -4,8 +4,9 @@
 //! in each response, or give calls no id at all. So the second call with the id `x` is recorded as
 //! `x#2`, the third as `x#3`.
 //!
-//! The loop reports a call up to three times: it starts; it has returned (to the plugin's
-//! `after_tool_call`); it has ended (as an event). The last two become one record.
+//! clark-agent's loop reports a call up to three times: with an event when the call starts, to the
+//! plugin's `on_after_tool_call` when the call has returned, and with an event when the call has
+//! ended. The last two reports become one record.
 
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 //!
 //! Payload kinds that both crates have look the same in JSON, so stored files need no conversion.
 //! In memory the types are converted field by field and not through JSON: when clark-agent parses a
-//! message without a time, it sets the current time. The code names every variant of an enum, so
-//! the compiler reports a new variant that is not converted yet.
+//! message without a time, it adds the current time, so the message would change. The code names
+//! every variant of an enum, so the compiler reports a new variant that is not converted yet.
 
 mod event;
 mod from_clark;

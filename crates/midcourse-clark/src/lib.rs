@@ -31,7 +31,7 @@
 //! - **Give runs an identity.** A run without an identity gets a generated id. If the identity has
 //!   a deadline, messages tell the agent how much time is left.
 //! - **Give each child run its own plugin**: attach [`Midcourse::child`] to the builder that
-//!   `child_builder` returns. The loop does not tell a plugin which run a call belongs to, so one
+//!   `child_builder` returns. When the loop calls a plugin, it does not say for which run. So one
 //!   plugin cannot serve a parent and its child at the same time, and children do not inherit it.
 //! - **The plugin never disturbs the agent.** On an error or a panic, results and messages stay
 //!   unchanged. An event that cannot be stored is dropped and counted (see

@@ -1,6 +1,6 @@
 //! The plugin that clark-agent's loop calls, and how the plugin knows which run is the current one.
 //!
-//! The loop does not tell a plugin which run a call belongs to, so one plugin serves one run at a
+//! When the loop calls a plugin, it does not say for which run, so one plugin serves one run at a
 //! time. It can serve several runs one after the other; a child run, which runs at the same time as
 //! its parent, gets a plugin of its own ([`Midcourse::child`]). The plugin never returns an error
 //! to the loop: if something fails, results and messages stay as they were.

@@ -179,8 +179,8 @@ impl Run {
     }
 }
 
-/// The decision point (a moment at which the agent can get guidance) that comes with this payload;
-/// `None` if there is none.
+/// The decision point of a payload: the moment at which the agent can still get a message about
+/// it. `None` if it cannot get one.
 const fn decision_point(payload: &TrajectoryPayload) -> Option<DecisionPoint> {
     match payload {
         TrajectoryPayload::MessageAppended { message: AgentMessage::User { .. } } => {

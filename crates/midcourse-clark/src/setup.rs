@@ -16,7 +16,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn report(&self, trouble: &Trouble) {
-        // A panic of the callback is ignored: the callback is the only place for reports.
+        // A panic of the callback is ignored: it could only be reported to the callback itself.
         let _ = guard(|| (self.on_trouble)(trouble));
     }
 }

@@ -1,8 +1,9 @@
 //! A durable sink for programs that keep clark-agent's own recorder.
 //!
-//! clark-agent's recorder numbers its records itself, and continues with the next number when a
-//! sink fails. midcourse's store gives the records its own numbers (seqs). If records were lost,
-//! the sink stores a gap marker, a record with the number of lost ones, as soon as it can write.
+//! clark-agent's recorder numbers its records itself, and if a sink fails to store one, leaves out
+//! its number. midcourse's store gives the records its own numbers (seqs), without gaps. If records
+//! of a run were lost, this sink stores a gap marker, a record with the number of lost ones, before
+//! the next record of the run.
 
 use std::sync::Arc;
 

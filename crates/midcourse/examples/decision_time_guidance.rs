@@ -1,6 +1,6 @@
-//! The code examples of the specification decision-time-guidance, in Rust: the four built-in
-//! providers, a prompt template, a hook that injects guidance before a tool runs, and what is
-//! stored about the guidance.
+//! The code examples of decision-time-guidance, one of the four documents that specify midcourse
+//! ("seeds"), in Rust: the four built-in providers, a prompt template, a hook that injects guidance
+//! before a tool runs, and what is stored about the guidance.
 
 use std::error::Error;
 
@@ -78,7 +78,8 @@ impl GuidanceHookHandler {
     }
 }
 
-/// All guidance of one provider on a trajectory, which is written in midcourse's text notation.
+/// All guidance that one provider gives while an agent makes the tool calls of `trajectory`, which
+/// is in midcourse's text notation: a line per call.
 fn guidance_of(
     provider: impl GuidanceProvider + 'static,
     trajectory: &str,
@@ -158,8 +159,8 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Checks that guidance appears in one rendering of the prompt only, and that the text before it is
-/// unchanged.
+/// Checks that guidance is only in the rendering of the prompt that it is passed to, and that the
+/// text before the guidance is unchanged.
 fn guidance_is_ephemeral() -> Result<(), Box<dyn Error>> {
     let prompt = Prompt::new(template()?);
     let injection = GuidanceInjection::new("hint", "Run the tests first.")?;

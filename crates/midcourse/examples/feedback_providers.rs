@@ -1,5 +1,6 @@
-//! The code examples of the specification feedback-providers, in Rust: the built-in provider, a
-//! custom provider, what the session keeps, and one session with two prompts.
+//! The code examples of feedback-providers, one of the four documents that specify midcourse
+//! ("seeds"), in Rust: the built-in provider, a custom provider, what the session keeps, and one
+//! session with two prompts.
 
 use std::error::Error;
 

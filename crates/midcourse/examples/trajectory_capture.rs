@@ -1,5 +1,6 @@
-//! The code examples of the specification trajectory-capture, in Rust: the events of an agent loop
-//! become ordered records of its run, and the caller decides what happens when the sink fails.
+//! The code examples of trajectory-capture, one of the four documents that specify midcourse
+//! ("seeds"), in Rust: the events of an agent loop become ordered records of its run, and the
+//! caller decides what happens when the sink fails.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};

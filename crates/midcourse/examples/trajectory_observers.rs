@@ -1,5 +1,6 @@
-//! The code examples of the specification trajectory-observers, in Rust: an observer, a prompt with
-//! observers, and the two adapters that show assessments to the agent.
+//! The code examples of trajectory-observers, one of the four documents that specify midcourse
+//! ("seeds"), in Rust: an observer, a prompt with observers, and the two adapters that show
+//! assessments to the agent.
 
 use std::error::Error;
 

@@ -1,9 +1,9 @@
 //! The directory where midcourse keeps its data, and where it finds the user's configuration.
 //!
 //! If the environment variable `MIDCOURSE_HOME` is set, it names one directory for both. Otherwise
-//! they are in the platform's directories for data and configuration. A new data directory is
-//! readable by its owner only; an existing one keeps its permissions. File locks are unreliable on
-//! network filesystems, so `DataDir` can tell whether it is on one.
+//! the data and the configuration are in the platform's directories for them. A new data directory
+//! is readable by its owner only; an existing one keeps its permissions. File locks are unreliable
+//! on network filesystems, so `DataDir` can tell whether it is on one.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -36,8 +36,8 @@ impl DataDir {
 
     fn named_or_usual(named: Option<OsString>) -> Result<Self, NoDataDir> {
         match named {
-            // A relative path would name a different directory whenever the agent changes its
-            // working directory.
+            // The path is made absolute, because it is also written into the commands of hooks,
+            // which may run in another working directory.
             Some(folder) if !folder.is_empty() => {
                 Ok(Self::at(std::path::absolute(&folder).unwrap_or_else(|_| folder.into())))
             }
@@ -145,8 +145,7 @@ impl DataDir {
 
 /// Syncs a folder, so that the names of new or renamed files in it survive a power cut.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    // Only Unix systems need this sync.
-    // Other systems cannot open a folder, and store its names durably without a sync.
+    // Other systems need no sync for this, and cannot open a folder like a file.
     if cfg!(unix) {
         std::fs::File::open(folder)?.sync_all()?;
     }

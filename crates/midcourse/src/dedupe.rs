@@ -43,8 +43,8 @@ pub(crate) enum Comparison {
     Conflicts,
 }
 
-/// A tool call ends once, with a result or with a denial; if both are reported, the second is a
-/// duplicate. For a result, returns the payload kind of a denial; for a denial, that of a result.
+/// For a result of a tool call, the payload kind of a denial; for a denial, that of a result;
+/// otherwise `None`. A call ends once, so if both are reported, the second report is a duplicate.
 pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
     match payload {
         TrajectoryPayload::ToolEnded { .. } => Some("denied"),

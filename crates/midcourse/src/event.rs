@@ -2,9 +2,9 @@
 //!
 //! The same thing may be reported twice, for example by a hook and by the proxy. So an event has,
 //! where possible, a fact key: a text that identifies what happened. Events with the same key and
-//! payload kind are stored as one record. An event also says at which moment of the agent's turn a
-//! message about it can still be shown to the agent. When an event is stored, it gets its seq: its
-//! position in the run.
+//! payload kind are stored as one record. An event also has a decision point: the moment of the
+//! agent's turn at which a message about the event can still be shown to the agent. When an event
+//! is stored, it gets its seq: its position in the run.
 
 use std::fmt::Write as _;
 
@@ -29,8 +29,8 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<FactKey>,
     /// Whether this event is a duplicate if the run's latest event is equal and from the same
-    /// source. For events without a fact key: hooks that are installed twice report everything
-    /// twice.
+    /// source. Meant for events without a fact key: if a hook is installed twice, it reports each
+    /// of them twice in a row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dedupe_consecutive: bool,
     /// The id of a provisional run, which holds events that arrived before the real id of this run

@@ -28,7 +28,8 @@ use evaluating_sink::EvaluatingSink;
 
 type MakeEngine = dyn Fn(Option<&RunIdentity>) -> Engine + Send + Sync;
 
-/// Records the runs of a program and tells it which messages to give to its agents.
+/// Records the agent runs of a program, and returns the messages that the program should show to
+/// its agents.
 ///
 /// Cloning a monitor is cheap; clones share one sink.
 #[derive(Clone)]
@@ -61,8 +62,8 @@ impl Monitor {
         Self::with_sink(Arc::new(InMemoryTrajectorySink::new()))
     }
 
-    /// Creates a monitor that records into the caller's own sink. The engine cannot read earlier
-    /// records from this sink.
+    /// Creates a monitor that records into the caller's own sink. Records cannot be read back from
+    /// a sink, so a run that an earlier process began is analysed without its earlier records.
     pub fn with_sink(sink: Arc<dyn TrajectorySink>) -> Self {
         Self {
             sink,

@@ -62,8 +62,9 @@ impl RecordOutcome {
     }
 }
 
-/// While the sink fails, the recorder remembers for at most this many runs that their start or a
-/// gap marker is still to be stored. If there are more runs, it forgets this about the oldest run.
+/// The most runs for which the recorder remembers, while the sink fails, that their start or a gap
+/// marker is still to be stored. If there are more, it forgets the oldest one: its start and gap
+/// marker are then never stored.
 const MAX_OUTSTANDING_RUNS: usize = 64;
 
 /// Stores the events of an agent's loop in a sink, and counts the events that the sink fails to
@@ -95,8 +96,9 @@ struct Outstanding {
     rejected: u64,
     /// The number of events that were lost because the sink could not write.
     failed: u64,
-    /// Part of the gap markers' fact key, by which a sink recognises duplicates. If a marker is
-    /// written twice, it is stored only once.
+    /// Part of the gap markers' fact key, by which a sink recognises duplicates. A sink may return
+    /// an error although it has stored a marker; the marker is then written again, but is not
+    /// stored twice.
     key: Uuid,
 }
 

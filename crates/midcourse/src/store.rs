@@ -147,8 +147,9 @@ impl Store {
         let done = work(&transaction)?;
         self.log.before_commit()?;
         if let Err(error) = transaction.commit() {
-            // The write-ahead log may contain the transaction although it could not be synced, and
-            // the next process would take it for committed. A checkpoint removes it from the log.
+            // The write-ahead log may contain the transaction although the log could not be synced,
+            // and the next process would take the transaction for committed. A checkpoint empties
+            // the log without copying this transaction into the database.
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }

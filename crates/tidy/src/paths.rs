@@ -3,15 +3,15 @@
 
 use crate::tokens::{Token, tokens};
 
-/// A path that begins at the crate's root: its first name after `crate::` or the `super`s, and the
-/// line of that name.
+/// A path that begins at the crate's root: the first name after `crate::` or after the `super`s,
+/// and the line that it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath {
     pub(crate) name: String,
     pub(crate) line: usize,
 }
 
-/// A `name` that the crate's root file re-exports, and the module or crate that it comes `from`.
+/// A `name` that the crate's root file imports, and the module or crate that it comes `from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReExport {
     pub(crate) name: String,
@@ -80,7 +80,8 @@ fn is_test_attribute(tokens: &[Token<'_>], at: usize) -> bool {
         .all(|(offset, expected)| text_at(tokens, at + offset) == *expected)
 }
 
-/// Skips an item that is compiled for tests only, and returns the position after it.
+/// Skips an item that is compiled for tests only, and returns the position after it. If the item is
+/// `mod name;`, adds the name to `test_modules`.
 fn skip_test_item(tokens: &[Token<'_>], at: usize, test_modules: &mut Vec<String>) -> usize {
     let mut depth = 0_usize;
     let begin = at + 7;
@@ -139,7 +140,8 @@ fn group_items(tokens: &[Token<'_>], at: usize) -> Vec<usize> {
     items
 }
 
-/// The names that a root file re-exports, with the module or crate that each comes from.
+/// The names that a root file imports, with the module or crate that each comes from. Imports that
+/// are not `pub` count too: inside the crate, their names are also reachable as `crate::NAME`.
 pub(crate) fn read_re_exports(text: &str) -> Vec<ReExport> {
     let tokens = tokens(text);
     let mut found = Vec::new();

@@ -42,7 +42,7 @@ async fn a_truncated_response_is_retried_with_the_same_text() {
     assert!(kinds(&shelf.records("r")).contains(&"output_tokens_escalation"));
 }
 
-/// Makes a context that is too long shorter: drops the oldest response and its tool results.
+/// Shortens a context that is too long: drops the oldest response and its tool results.
 struct Shorten;
 
 #[async_trait]

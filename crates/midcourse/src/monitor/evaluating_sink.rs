@@ -72,8 +72,10 @@ impl EvaluatingSink {
 
 impl State {
     /// Shows a new record to the engine. Returns the records that the engine wants to add: messages
-    /// for the agent, and what followed earlier messages. A record that was stored before is not
-    /// evaluated again.
+    /// for the agent, and what followed earlier messages.
+    ///
+    /// A record that was stored before is not evaluated again. If it is the start of a run, the run
+    /// is being continued, and its deadlines are kept in `resumed`.
     fn evaluate(
         &mut self,
         record: &TrajectoryRecord,

@@ -84,8 +84,8 @@ impl MonitoredRun {
     }
 
     /// Reports a model request before it is sent. Add the returned text at the end of this request,
-    /// and leave it out of later requests. `message_count` is the number of messages in it, and
-    /// `tools` are the names of the tools that the model may call.
+    /// and leave it out of later requests. `message_count` is the number of messages in the
+    /// request, and `tools` are the names of the tools that the model may call.
     pub async fn model_request(
         &self,
         model: &str,

@@ -15,7 +15,7 @@ const MAX_LABEL_LEN: usize = 64;
 /// the quote that closes the label.
 const MAX_GAP_LEN: usize = 8;
 
-/// What a label says about its value.
+/// What kind of secret the value after a label may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelKind {
     Password,
@@ -164,7 +164,8 @@ impl<'a> Label<'a> {
     }
 }
 
-/// What a name says about its value; `None` if it is not the label of a secret.
+/// What kind of secret a value with this name may be; `None` if the name is not the label of a
+/// secret.
 pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
     // Most labels in a text are not for secrets. The last two bytes are a cheap test that rejects
     // most of these.

@@ -59,8 +59,8 @@ pub(super) struct Candidate {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     at: usize,
-    /// In `one_matched`, the rules for which the last byte read is the first byte of their trigram.
-    /// In `two_matched`, those for which the last two bytes read are the first two bytes of it.
+    /// In `one_matched`, the rules whose trigram begins with the last byte read. In `two_matched`,
+    /// those whose trigram begins with the last two bytes read.
     one_matched: u64,
     two_matched: u64,
 }

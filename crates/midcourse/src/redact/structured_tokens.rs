@@ -7,7 +7,8 @@ use super::bytes::{is_token_byte, last_bytes, prefix_len, suffix_len};
 use super::kind::SecretKind::{DiscordToken, Jwt, SendgridKey, TelegramToken};
 use super::view::{SecretSpan, View};
 
-/// The minimum length of a JWT's header and of its payload: the length of `{"alg":"…"}` in Base64.
+/// The minimum length of a JWT's header and of its payload, both in Base64. Even a header with
+/// nothing but its `alg` field is longer.
 const MIN_JWT_PART_LEN: usize = 12;
 
 /// How many bytes of each part of a Discord token are read. The first part has at most 28 bytes;

@@ -18,8 +18,8 @@ const MAX_SAMPLE_LEN: usize = 64;
 const MIN_SECRET_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// The most spaces before a value, and how many bytes are searched for its opening quote, which may
-/// have a prefix (`r#"…"#`) or backslashes before it.
+/// How many spaces before a value are skipped at most, and within how many bytes after them an
+/// opening quote has to come. A prefix (`r#"…"#`) or backslashes may be between spaces and quote.
 const MAX_GAP_LEN: usize = 8;
 
 /// How to read a value that is not in quotes.
@@ -174,8 +174,9 @@ impl<'a> Value<'a> {
             .then_some(self.start + text.len())
     }
 
-    /// Whether the value is a password made of words. What follows it must look like a shell
-    /// command; after `,` or `)` the value is probably an argument of a function.
+    /// Whether the value is a password made of words. The text after the value must be one that can
+    /// follow a value in a shell command: a value before `,` or `)` is probably an argument of a
+    /// function.
     pub(super) fn is_password_word(&self) -> bool {
         let sample = self.sample();
         let after = self.view.ahead(self.start + sample.len());

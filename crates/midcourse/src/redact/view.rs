@@ -47,7 +47,8 @@ impl<'a> View<'a> {
         self.bytes.get(self.floor..at).unwrap_or_default()
     }
 
-    /// Whether a token can start at `at`: the byte before it is not part of a token.
+    /// Whether a token can start at `at`: the byte before it cannot be part of a token, or is the
+    /// end of an escape sequence.
     pub(super) fn is_token_boundary(&self, at: usize) -> bool {
         match self.before(at) {
             // An escape sequence ends here: `\n` in a JSON string, `%3D` in a URL, or a terminal

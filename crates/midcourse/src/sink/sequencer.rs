@@ -2,7 +2,8 @@
 //!
 //! Several reports of the same event become one record. A parent run that has no record gets one
 //! before its child run does. Events that arrive before the id of their run is known are in a
-//! provisional run; its records move into the real run as soon as an event names both.
+//! provisional run; its records move into the real run as soon as an event of the real run names
+//! the provisional one.
 
 use std::collections::HashMap;
 
@@ -37,7 +38,8 @@ pub(super) struct Placed {
     /// in from a provisional run, and the record of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
     /// For taking the change back: the changed runs with their records before the change, `None`
-    /// for a new run. Empty if the event only added one record to its run.
+    /// for a new run. Empty if nothing changed, or if the only change is the event's own record at
+    /// the end of its run.
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
 
@@ -181,9 +183,9 @@ fn next_seq(entries: &[Entry]) -> u64 {
     u64::try_from(entries.len()).unwrap_or(u64::MAX)
 }
 
-/// Finds an earlier record that makes this event a duplicate although it does not have the same
-/// fact key and payload kind: the result or denial of the same tool call, or an equal event of the
-/// same source directly before this one.
+/// Finds an earlier record that makes this event a duplicate although their fact keys or payload
+/// kinds do not: for a result of a tool call, the denial of this call, and vice versa; or, if the
+/// event sets `dedupe_consecutive`, an equal event of the same source directly before this one.
 fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
         let is_end =

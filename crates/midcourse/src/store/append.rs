@@ -1,10 +1,11 @@
 //! Appending: the one place where a record gets its seq.
 //!
-//! Everything here runs inside the caller's write transaction, and never calls a provider or a rule
-//! of the user. A fact key identifies what an event is about: a second event with the same key and
-//! payload kind creates no record, but is compared with the stored one. If the parent of a run is
-//! not stored yet, the parent is stored first. Events that arrived before their run was known are
-//! in a provisional run, whose records move into the real run when an event names both.
+//! Everything here runs inside the caller's write transaction. Other processes cannot write
+//! meanwhile, so no provider or rule of the user is called here. A fact key identifies what an
+//! event is about: a second event with the same key and payload kind creates no record, but is
+//! compared with the stored one. If the parent of a run is not stored yet, the parent is stored
+//! first. Events that arrived before their run was known are in a provisional run, whose records
+//! move into the real run when an event of the real run names the provisional one.
 
 use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -116,9 +117,9 @@ pub(super) fn is_stored(
     Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// Finds an earlier record that makes this event a duplicate although it does not have the same
-/// fact key and payload kind: the result or denial of the same tool call, or an equal event of the
-/// same source directly before this one.
+/// Finds an earlier record that makes this event a duplicate although their fact keys or payload
+/// kinds do not: for a result of a tool call, the denial of this call, and vice versa; or, if the
+/// event sets `dedupe_consecutive`, an equal event of the same source directly before this one.
 fn earlier_record(
     connection: &Connection,
     run: i64,

@@ -49,14 +49,15 @@ enum Entry {
     Conclusion(Box<PreparedRecord>),
 }
 
-/// How many of the run's records, those of the batch included, the engine has seen.
+/// Whether the engine has seen all records of the run, including those that the batch will add.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// So far, the batch has no event that the engine has to see.
     NotNeeded,
     /// The engine has seen every record so far.
     Current,
-    /// The engine has seen only this many records of the run; later evaluations show it the rest.
+    /// The engine has seen only this many records of the run, because one evaluation shows it at
+    /// most [`MAX_RECORDS_PER_STEP`] stored records. Later evaluations show it the rest.
     Behind(i64),
     /// Not known, because an event of the batch moves records of another run into this run, and
     /// that happens only in the transaction.
@@ -281,8 +282,8 @@ impl Store {
     }
 
     /// Writes batches with one commit, and returns the records of each. If another process wrote to
-    /// the run of a batch after `evaluate`, the result of that batch is `None`:
-    /// nothing of it is written, and it has to be evaluated again.
+    /// the run of a batch after `evaluate`, the result of that batch is `None`: nothing of the
+    /// batch is written, and it has to be evaluated again.
     pub fn commit(
         &mut self,
         batches: &mut [(&mut Batch, &mut SyncedEngine)],

@@ -1,10 +1,10 @@
 //! Bodies: long texts, stored once and compressed, apart from the records that contain them.
 //!
-//! The same long text often occurs several times: in a tool's result, in the message with that
-//! result, and in the turn with that message. A text longer than [`BODY_MIN`] is taken out of the
-//! payload, which keeps an empty string, and is stored under its hash; the record keeps the text's
-//! position as a JSON pointer. If a text is longer than the store's limit, its middle is removed
-//! before it is stored.
+//! The same long text often occurs in several records: in that of a tool's result, of the message
+//! with the result, and of the turn with the message. A text longer than [`BODY_MIN`] is taken out
+//! of the payload, which keeps an empty string, and is stored under its hash; the record keeps the
+//! text's position as a JSON pointer. If a text is longer than the store's limit, its middle is
+//! removed before it is stored.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -1,11 +1,13 @@
-//! The hash chain of a run: the hash of each record covers all records before it.
+//! The hash chain of a run: the hash of each record covers everything before it in the run.
 //!
-//! A link of the chain is the BLAKE3 hash of the previous link and of the record's stored fields,
-//! each field preceded by its length (8 bytes, little endian). Numbers are hashed as decimal text;
-//! an absent optional field is hashed as an empty field. Anybody with the database and BLAKE3 can
-//! check the chain without midcourse.
+//! The chain also contains reports: an event that already has a record may be reported again, and
+//! what such a report adds or contradicts is stored. A link of the chain is the BLAKE3 hash of the
+//! previous link and of the stored fields of a record or report, each field preceded by its length
+//! (8 bytes, little endian). Numbers are hashed as decimal text; an absent optional field is hashed
+//! as an empty field. Anybody with the database and BLAKE3 can check the chain without midcourse.
 
-/// The hash of a stored record or report, and of everything before it in its run.
+/// The hash of a stored record, or of a further report of an event that already has a record, and
+/// of everything before it in its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link([u8; 32]);
 

@@ -23,8 +23,8 @@ const MAX_CHECKPOINT_BYTES: usize = 1024 * 1024;
 const PAGE: usize = 256;
 
 impl Store {
-    /// Shows the engine all stored records of a run that it has not seen; returns `false` if the
-    /// run is not stored.
+    /// Shows the engine all stored records of a run that the engine has not seen yet; returns
+    /// `false` if the run is not stored.
     pub fn fold(&self, run_id: &str, engine: &mut SyncedEngine) -> Result<bool, StoreError> {
         let run = run_id.into();
         loop {

@@ -1,9 +1,10 @@
 //! Importing records from another store or program. Importing them again changes nothing.
 //!
-//! An imported record is a duplicate if the run already has an equal record at the same seq, or a
-//! record with the same fact key (a text that identifies what happened). A new record is added at
-//! the end of the run. If its seq changes by that and it has no fact key, it gets a key that
-//! contains its old seq, so that the next import recognises it.
+//! An imported record is a duplicate if the run already has an equal record at the same seq. If the
+//! run has a record with the same fact key (a text that identifies what happened), the two are
+//! compared like two reports of one event. Any other record is added at the end of the run. If it
+//! gets another seq there and has no fact key, it gets a key that contains its old seq, so that the
+//! next import recognises it.
 
 use rusqlite::Connection;
 

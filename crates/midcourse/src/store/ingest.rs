@@ -75,8 +75,8 @@ struct Intake<'a> {
     data_dir: &'a DataDir,
     settings: &'a StoreSettings,
     start: Instant,
-    /// The open store, and a lock for which other short-lived processes wait before they write.
-    /// `None` before the first event.
+    /// The open store, and the lock that makes other short-lived processes wait until this one has
+    /// written. `None` before the first event.
     opened: Option<(Store, WriterLock)>,
     /// Why an event could not be stored. All later events are then spilled.
     failed: Option<StoreError>,

@@ -89,7 +89,7 @@ impl LossNote {
         Some(Self { slot })
     }
 
-    /// The gap marker with this number of lost events. It has a fact key, so that a second marker
+    /// The gap marker for the lost events of this note. It has a fact key, so that a second marker
     /// for the same lost events is recognised as a duplicate.
     pub(super) fn gap_marker(&self, run: &RunIdentity, at: Timestamp) -> Event {
         let gap = TrajectoryPayload::Gap { lost: self.slot.lost, reason: GapReason::Io };

@@ -1,4 +1,4 @@
-//! Keeps the row of a run up to date: with each record, the counts of tool calls, errors and
+//! Updates the row of a run whenever it gets a record: the counts of tool calls, errors and
 //! messages, and whether the run has ended.
 
 use midcourse_core::TrajectoryPayload;

@@ -1,7 +1,8 @@
 //! Full-text search over all records, with an index in a file of its own.
 //!
-//! Each search first adds the records that are not in the index yet. Hooks do not update the index,
-//! so that they stay fast. The index can be deleted at any time and is then built again.
+//! Hooks do not update the index, so that they stay fast. Instead, whoever wants to search first
+//! adds the records that are not in the index yet ([`SearchIndex::catch_up`]). The index can be
+//! deleted at any time and is then built again.
 
 use std::path::Path;
 

@@ -4,8 +4,9 @@
 //! Each event is one file. The file is written under a temporary name, synced and renamed, and then
 //! the folder is synced, so a file is complete or absent. The file names sort by the events' times.
 //! The next process that writes to the store first stores the events in this folder and removes
-//! their files. If a process dies before it removes a file, the next one stores the event again;
-//! its fact key, which identifies the event, then marks it as a duplicate.
+//! their files. If a process dies before it removes a file, the next process tries to store the
+//! event again, and the event's fact key, which identifies it, shows that it is a duplicate. An
+//! event without a fact key gets one that contains the file's name.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -112,8 +113,9 @@ pub fn has_spilled(data_dir: &DataDir) -> bool {
 
 impl Store {
     /// Stores up to 256 events from the spill folder, oldest first, and returns their number; 0
-    /// means that none is left. The engine sees these events when the next event of their run is
-    /// evaluated. A file that cannot be read or stored is renamed and kept.
+    /// means that none is left, except files that a newer release wrote. The engine sees these
+    /// events when the next event of their run is evaluated. A file that cannot be read or stored
+    /// is renamed and kept.
     pub fn ingest_spilled(&mut self) -> Result<usize, StoreError> {
         let (mut taken, mut events) = (Vec::new(), Vec::new());
         for file in waiting(self.data_dir(), DONE)? {

@@ -38,7 +38,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The row of a run when its verification began.
+/// The row of a run, and the id of its last report, when the verification of the run began.
 struct Snapshot {
     head: RunHead,
     summary: RunSummary,

@@ -1,11 +1,12 @@
 //! Keeps the database's write-ahead log short.
 //!
 //! SQLite writes each transaction to the log first; a checkpoint copies the log into the database
-//! file. SQLite's automatic checkpoints do not suit processes that live for one event: when the
-//! last process closes the database, SQLite forgets how much of the log it has copied. The log
-//! would grow without bound, and every event would copy all of it again. So this module copies and
-//! truncates the log when it is longer than [`CHECKPOINT_BYTES`]. If a reader is in the middle of a
-//! transaction, this is postponed.
+//! file. SQLite's own checkpoints do not suit processes that live for one event. The one at the
+//! close of the database is too slow for a hook and is turned off. The automatic ones do not
+//! shorten the log, and when the last process closes the database, SQLite forgets how much of the
+//! log it has copied: the log would grow without bound, and every event would copy all of it again.
+//! So this module copies and truncates the log when it is longer than [`CHECKPOINT_BYTES`]. If a
+//! reader is in the middle of a transaction, this is postponed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
