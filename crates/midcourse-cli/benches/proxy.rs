@@ -248,7 +248,8 @@ async fn memory(stub: &Stub) {
     }
 }
 
-/// Sends one conversation after the other until `left`, which all connections share, is 0.
+/// Sends one conversation after the other until no requests are left to send. `left` is their
+/// number, which all connections share.
 async fn converse(route: Route, api: Api, left: Arc<AtomicU64>) {
     let mut connection = Connection::open(&route).await;
     loop {

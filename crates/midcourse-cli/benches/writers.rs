@@ -60,8 +60,8 @@ fn payload(call: &str) -> TrajectoryPayload {
     }
 }
 
-/// All tasks append lines to one file. A task locks the file, writes a line and syncs; the other
-/// tasks wait for the lock. Returns the time for all events.
+/// All tasks (threads) append lines to one file. A task locks the file, writes a line and syncs;
+/// the other tasks wait for the lock. Returns the time for all events.
 fn raw_loop(path: &Path, tasks: usize, events: usize) -> Duration {
     let file = Mutex::new(OpenOptions::new().append(true).create(true).open(path).unwrap());
     spread(tasks, events, |call| {

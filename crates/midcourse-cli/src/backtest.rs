@@ -19,7 +19,7 @@ use crate::formats::events::ParsedRun;
 pub(crate) struct BacktestStep {
     /// Position in the run of the event that the record belongs to, counted from 1.
     pub(crate) event: usize,
-    /// How many of the run's tool calls had ended when the engine had applied the record.
+    /// How many tool calls of the run had ended once the engine had processed the record.
     pub(crate) call: u64,
     /// Sequence number of the record.
     pub(crate) seq: u64,
@@ -59,7 +59,7 @@ pub(crate) struct BacktestReport {
     pub(crate) run_id: String,
     /// The dataset or agent that the run comes from.
     pub(crate) source: String,
-    /// Whether the agent solved its task, if the file says so.
+    /// Whether the agent solved its task; `None` if the file does not say.
     pub(crate) success: Option<bool>,
     pub(crate) events: usize,
     /// Number of events that were left out because they could not be parsed.

@@ -94,8 +94,9 @@ enum Command {
     /// Record events from standard input.
     ///
     /// Reads trajectory records, one JSON object per line, and prints a JSON reply for each line
-    /// once it is on disk. The reply contains the messages for the agent. A line can name its
-    /// `decision_point`; the default is `pre_tool_selection`.
+    /// once it is on disk. The reply contains the messages for the agent. The field
+    /// `decision_point` of a line says at which point of its turn the agent would get such
+    /// messages; the default is `pre_tool_selection`.
     Record(record::Arguments),
     Hook(hook::Arguments),
     /// Replay finished runs: what midcourse would have said, and when.

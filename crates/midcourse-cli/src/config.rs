@@ -53,7 +53,7 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MessageLimits {
     /// Minimum number of tool calls between the first and the second message about the same
-    /// problem. Each later wait is twice as long.
+    /// problem. Each later wait is twice as long as the one before.
     pub(crate) cooldown_calls: Option<NonZeroU32>,
     /// Maximum number of guidance messages at one decision point (a moment at which the agent can
     /// get messages).
@@ -102,8 +102,8 @@ impl Config {
         wire::read(text).map_err(|error| InvalidConfig::new(text, &error))
     }
 
-    /// Creates an engine with this configuration, for a run that has no host with limits of its
-    /// own. Message limits that the configuration does not set have their default values.
+    /// Creates an engine with this configuration, for a run without a host. Message limits that the
+    /// configuration does not set have their default values.
     pub(crate) fn engine(&self) -> Engine {
         self.engine_for(DeliveryPolicy::default())
     }

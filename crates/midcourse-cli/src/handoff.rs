@@ -1,7 +1,7 @@
 //! Decides whether a hook or the proxy delivers messages to the agent. If hooks and a proxy observe
-//! the same run, both record it, but only the proxy delivers messages. A message from the proxy is
-//! part of one model request only, while the host repeats a message from a hook in every request
-//! for the rest of the session.
+//! the same run, both record it, but only the proxy delivers messages. The proxy can put a message
+//! about what to do next into one model request only, while the host repeats every message from a
+//! hook in all requests for the rest of the session.
 //!
 //! A hook leaves the messages to the proxy only if the run's model requests really go through the
 //! proxy. An agent that bypasses the proxy still gets messages from its hooks. At the start of a
@@ -30,6 +30,8 @@ pub(crate) fn is_handed_over(
     events: &[Event],
 ) -> bool {
     let mut points = events.iter().filter_map(|event| event.decision_point);
+    // Events at the start of a session and at a prompt have this decision point. There may be no
+    // model request yet, so the settings decide.
     if is_expected && points.next() == Some(DecisionPoint::PreRender) {
         return true;
     }

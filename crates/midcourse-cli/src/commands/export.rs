@@ -57,9 +57,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes one run and returns how many of its records are damaged and could not be read. Every
-/// `PAGE` records are read in a transaction of their own, so that no transaction stays open while a
-/// slow program reads the output.
+/// Writes one run and returns how many of its records are damaged and could not be read. The
+/// records are read in pages of `PAGE` records, each in its own transaction, so that no transaction
+/// stays open while a slow program reads the output.
 fn write_run(
     store: &Store,
     run_id: &str,

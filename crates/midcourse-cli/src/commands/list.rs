@@ -83,8 +83,8 @@ fn table(runs: &[RunSummary]) -> Table {
     table
 }
 
-/// How a run ended, for the table: the recorded outcome, `ended` if none was recorded, or `no end`
-/// if the end of the run was not recorded.
+/// How a run ended, for the table: `no end` if no end was recorded; otherwise the outcome, or
+/// `ended` if the end was recorded without an outcome.
 pub(super) fn outcome(run: &RunSummary) -> String {
     match (&run.ended, &run.outcome) {
         (Some(_), Some(outcome)) => one_line(outcome, 20),

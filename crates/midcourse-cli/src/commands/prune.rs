@@ -27,7 +27,8 @@ pub(super) struct Arguments {
     yes: bool,
     /// Shrink the database file afterwards.
     ///
-    /// The store is locked meanwhile; events of running agents are spilled and imported later.
+    /// The store is locked meanwhile. Hooks of running agents then write their events to the spill
+    /// folder, and a later `midcourse` process moves them into the store.
     #[arg(long, requires = "yes")]
     shrink: bool,
     /// Print JSON lines.

@@ -29,7 +29,9 @@ pub(super) struct Arguments {
     /// Record this name as the host.
     #[arg(long, value_name = "NAME", default_value = "custom")]
     host: String,
-    /// Spill an event if the store is locked this long.
+    /// Put an event into the spill folder if the store is locked this long.
+    ///
+    /// A later `midcourse` process moves the event into the store.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 500)]
     busy_timeout: u64,
 }
@@ -100,8 +102,8 @@ struct Recorder {
     /// The engine for runs of subagents. It has no budget, because budgets apply only to the agent
     /// that the user started.
     subagent_engine: SyncedEngine,
-    /// Runs for which this process has already checked whether they are new, so that the settings
-    /// must be recorded in them.
+    /// Runs for which this process has already checked whether they are new. In a new run the
+    /// settings are recorded even if no event reports its start.
     seen_runs: HashSet<RunId>,
 }
 
@@ -165,8 +167,8 @@ impl Recorder {
     }
 }
 
-/// Whether the store contains the run. Returns true if the store cannot be read now, because
-/// settings must not be recorded as those of a new run unless the run is known to be new.
+/// Whether the store contains the run. If the store cannot be read now, returns true, so that a run
+/// that may be old does not get the settings of a new run.
 fn is_stored(data_dir: &DataDir, run_id: &RunId) -> bool {
     match Store::open_read_only(data_dir) {
         Ok(Some(store)) => store.run(run_id.as_str()).map_or(true, |run| run.is_some()),

@@ -115,8 +115,9 @@ impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // The limits of a host apply to messages from hooks, which the host repeats in every later
-        // request. In a run with a proxy, the proxy delivered the messages, with default limits.
+        // A host has its own limits for messages from hooks, because it repeats each of them in
+        // every later model request. In a run with a proxy, the proxy delivered the messages, with
+        // default limits.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
         let engine = RunSettings::shipped().engine(host_policy(host), is_child);

@@ -31,7 +31,7 @@ pub(crate) struct ParsedRun {
     pub(crate) identity: RunIdentity,
     /// The dataset or agent that the run comes from.
     pub(crate) source: Option<String>,
-    /// Whether the agent solved its task, if the line says so.
+    /// Whether the agent solved its task; `None` if the line does not say.
     pub(crate) success: Option<bool>,
     pub(crate) started_at: Timestamp,
     pub(crate) events: Vec<ParsedEvent>,
@@ -130,8 +130,8 @@ fn into_string(text: Option<AnyText<'_>>) -> String {
     }
 }
 
-/// Parses one line. If the line contains no date, the run starts at `now`. If the line has no run
-/// id, the id is made from `line_number`.
+/// Parses one line. The run starts at the start time in the line, or else at the first date in its
+/// events, or else at `now`. If the line has no run id, the id is made from `line_number`.
 pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> ParsedRun {
     // Try the fast check first: nearly every line is valid UTF-8, and the lossy conversion is much
     // slower.

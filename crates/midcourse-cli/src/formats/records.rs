@@ -62,8 +62,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Decision
     Option::deserialize(value).map(Some)
 }
 
-/// Parses one line. The result contains the payload as an event, and then one event for each entry
-/// in `conflicts` (a report of the same event with other content).
+/// Parses one line. The result contains an event with the line's payload, and then an event with
+/// each payload in `conflicts`: these are other reports of the same thing that differ in content.
 pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignRecord, LineError> {
     let wire: LineWire = serde_json::from_str(line)?;
     let run_id = wire.run_id.or_else(|| defaults.run_id.clone()).ok_or(LineError::NoRunId)?;

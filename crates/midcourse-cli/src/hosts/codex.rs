@@ -1,7 +1,7 @@
 //! The host Codex: decodes its hook payloads and adds hooks to its command line.
 //!
 //! Codex's hooks do not report the exit code of a command. No hook reports the end of a call that
-//! was refused, a patch that failed, a tool that does not exist or a command that continues in the
+//! was refused, that named an unknown tool, whose patch failed, or whose command continues in the
 //! background. The rollout (Codex's transcript of the session) contains all of these and the token
 //! usage, so its last part is read ([`rollout`]). A subagent has its own rollout. Codex ignores a
 //! hook's reply if the reply has an unknown field or if the hook event is Stop.

@@ -19,9 +19,9 @@ pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> Trajec
     }
 }
 
-/// Converts a prompt to a message. Some prompts are written by the client, not by the user:
-/// `generated` lists the text with which such a prompt begins, and the kind of custom message that
-/// it becomes. Every other prompt becomes a user message.
+/// Converts a prompt to a message. Some prompts are written by the host, not by the user: each
+/// entry of `generated` is the text with which such a prompt begins, and the kind of custom message
+/// that it becomes. Every other prompt becomes a user message.
 pub(super) fn prompt(text: String, generated: &[(&str, &str)]) -> AgentMessage {
     let found = generated.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
     match found {
@@ -46,7 +46,7 @@ pub(super) fn assistant_message(text: Option<String>, error: Option<String>) -> 
     TrajectoryPayload::MessageAppended { message }
 }
 
-/// The outcome of a run, from the `reason` field of the hook event SessionEnd. Clients send `other`
+/// The outcome of a run, from the `reason` field of the hook event SessionEnd. Hosts send `other`
 /// if they do not know the reason.
 pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
     match reason.as_deref() {
@@ -59,9 +59,9 @@ pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
 }
 
-/// Creates an event with the token usage of each of the latest model responses in the transcript.
-/// The event's key contains the id of the response; the store drops a second event with the same
-/// key, so no response is counted twice.
+/// Creates one event for each of the latest model responses in the transcript, with its token usage
+/// and with the run, host and time of `event`. The key of the new event contains the id of the
+/// response; the store drops a second event with the same key, so no response is counted twice.
 pub(super) fn usage_events(event: &Event, responses: Vec<(String, Usage)>) -> Vec<Event> {
     let older = responses.len().saturating_sub(MAX_RESPONSES);
     let usage_event = |(response, usage): (String, Usage)| {

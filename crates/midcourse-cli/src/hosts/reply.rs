@@ -1,4 +1,4 @@
-//! The reply to a hook, in a form that all supported hosts accept.
+//! The reply that a hook prints, in a form that all supported hosts accept.
 
 use serde::Serialize;
 

@@ -47,8 +47,8 @@ fn at_once(scenario: &Scenario) -> Vec<Message> {
 }
 
 /// The records of a scenario, after a record for the start of the run. Each item is the number of
-/// the event that the record belongs to, the record, and the decision point: where in its turn the
-/// agent can get a message after this record, or `None` if it cannot.
+/// the event that the record belongs to, the record, and the point of the agent's turn at which a
+/// message can be delivered after this record; `None` if no message can be delivered.
 fn records(scenario: &Scenario) -> Vec<(usize, TrajectoryRecord, Option<DecisionPoint>)> {
     let identity = RunIdentity::root(scenario.name.as_str());
     let start = TrajectoryPayload::RunStarted { identity: identity.clone() };

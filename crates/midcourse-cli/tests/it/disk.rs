@@ -4,8 +4,8 @@
 //! Killing a process does not reveal a missing sync, because the kernel still writes the unsynced
 //! data. The recorded process therefore runs with the library `shim.c` preloaded. The shim logs, in
 //! one order for all threads and processes, every write, every change of a file name, every sync,
-//! and every acknowledgement (a line by which the process says that some data is safe). From this
-//! log [`model`] computes which data was durable at each point.
+//! and every acknowledgement (a line that the process writes when some data must survive a power
+//! cut). From this log [`model`] computes which data was durable at each point.
 //!
 //! The shim cannot see raw system calls (as rustix makes them), C's stdio and writable memory maps.
 //! So that no change goes unnoticed, [`Disk::log`] replays the log and fails if the result differs
@@ -101,7 +101,8 @@ impl Disk {
     }
 
     /// The file to which acknowledgements are written, one per line. A test can pass this file to a
-    /// recorded command as its standard output; each line the command prints is then one.
+    /// recorded command as its standard output; then each line that the command prints is an
+    /// acknowledgement.
     pub(crate) fn acks(&self) -> File {
         OpenOptions::new().append(true).open(self.path("acks")).unwrap()
     }

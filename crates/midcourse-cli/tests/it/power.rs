@@ -1,5 +1,6 @@
-//! After a power cut the store still has every event that was acknowledged: the writing process
-//! says so with one line (`ack`) as soon as the store or the spill folder has the event.
+//! After a power cut no acknowledged event is missing. The writing process acknowledges an event
+//! with a line (`ack`) as soon as the event is in the store, or in the spill folder from which the
+//! store takes it later.
 //!
 //! Killing the process would not test the syncs, because the kernel still writes the unsynced data
 //! of a killed process. So the process runs on the simulated disk of the module `disk`.

@@ -1,6 +1,6 @@
 //! The recorder, which passes an agent's events to a sink (the place that stores them): what it
-//! does when the sink fails, how a gap marker counts the lost events, and how events that came
-//! before their run had an id are moved into the run.
+//! does when the sink fails, how it counts lost events in a gap marker (a record in their place),
+//! and how events that came before their run had an id are moved into the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

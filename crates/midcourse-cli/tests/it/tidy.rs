@@ -45,7 +45,7 @@ fn hosts_apis_formats_and_configuration_do_not_use_each_other() {
 #[test]
 fn decoding_and_encoding_do_no_io() {
     for file in sources().iter().filter(|file| is_in(file, &["hosts", "apis"])) {
-        // `app_server.rs` may start a process: it installs hooks by running Codex's app server.
+        // `app_server.rs` may start a process: it asks `codex app-server` for the hashes of hooks.
         if file.path.contains("tests") || file.path == "hosts/codex/app_server.rs" {
             continue;
         }

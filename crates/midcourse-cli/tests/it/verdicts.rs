@@ -78,8 +78,8 @@ fn recorded_by_processes(
         for reply in String::from_utf8(output.stdout).unwrap().lines() {
             let reply: Value = serde_json::from_str(reply).unwrap();
             for delivery in reply["deliveries"].as_array().unwrap() {
-                // `eval` leaves out messages about a deadline or a budget. They come from other
-                // providers, so they are left out here too.
+                // `eval` leaves out messages about a deadline or a budget, so leave them out here
+                // too: they come from other providers than `course_correction`.
                 if delivery["provider"] == "course_correction" {
                     messages.push((event, delivery["text"].as_str().unwrap().to_owned()));
                 }

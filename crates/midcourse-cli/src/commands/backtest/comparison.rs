@@ -43,7 +43,7 @@ fn difference<'a>(a: &'a BacktestReport, b: &'a BacktestReport) -> Option<Differ
 pub(super) struct Comparison {
     /// The names of configurations A and B.
     names: (String, String),
-    /// The summary for configuration B.
+    /// The summary for configuration B. The caller keeps the summary for configuration A.
     against: Summary,
     /// Number of runs in which only configuration A delivers messages.
     only_a: usize,

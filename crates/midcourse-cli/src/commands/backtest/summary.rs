@@ -38,7 +38,8 @@ const HEADINGS: [&str; 10] = [
     "SUCCESS UNMESSAGED",
 ];
 
-/// A run to show below the table. Those with the most tool calls after the first message are shown.
+/// A run that may be shown below the table. The runs with the most tool calls after their first
+/// message are shown.
 struct Example {
     run_id: String,
     calls_after: u64,

@@ -28,8 +28,8 @@ struct Row {
     missed: usize,
     /// Number of scenarios whose first message came in time but was not about an expected pattern.
     other_cause: usize,
-    /// For each scenario whose first message did not come too early: how many events after the
-    /// earliest expected event it came.
+    /// How many events after the earliest expected event the first message came, for each scenario
+    /// in which it came in time or late.
     delays: Vec<usize>,
     /// Number of scenarios whose first message was about this row's pattern, whether or not they
     /// expect such a message.

@@ -69,9 +69,9 @@ pub(super) fn parse(words: Vec<OsString>) -> Result<Parsed, String> {
     }
 }
 
-/// The shell command that an agent started by `midcourse run` runs as its hook. `launch_id` says
-/// which use of `midcourse run` it was. The settings are passed as arguments, because arguments
-/// take precedence over environment variables, which a project could set.
+/// The shell command that an agent started by `midcourse run` runs as its hook. `launch_id` is the
+/// id of that use of `midcourse run`. The settings are passed as arguments, because arguments take
+/// precedence over environment variables, which a project could set.
 pub(in crate::commands) fn hook_command(
     host: Host,
     data_dir: &DataDir,
@@ -102,7 +102,8 @@ impl Arguments {
 
     pub(super) fn timeout(&self) -> Duration {
         let given = self.timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
-        // With `--home`, the variable is ignored: `midcourse run` passes a timeout as an argument.
+        // A command line with `--home` comes from `midcourse run`, which passes the timeout as an
+        // argument too. So ignore the variable then: a project could set it.
         let variable = || if self.home.is_some() { None } else { timeout_in_environment() };
         given.or_else(variable).unwrap_or(DEFAULT_TIMEOUT)
     }

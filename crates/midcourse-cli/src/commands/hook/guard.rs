@@ -12,8 +12,8 @@ use midcourse::{DataDir, Event, StoreSettings, spill_event};
 use super::Report;
 use crate::log::Log;
 
-/// The events that the other thread is storing. After a timeout or a panic, this thread writes them
-/// to the spill folder.
+/// The events that the thread with the hook's work is storing. If that thread is too slow or
+/// panics, the thread that waits for it writes the events to the spill folder.
 pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
 
 /// How long the hook may take. The time is limited because the agent waits for the hook's reply.

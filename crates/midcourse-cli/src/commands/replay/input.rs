@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use crate::commands::open;
 
-/// A record with its source (who reported it) and its decision point (where in its turn the agent
-/// could get a message then). Both are `None` if the input does not contain them.
+/// A record with its source (who reported it) and its decision point (the point of the agent's turn
+/// at which a message could be delivered after this record). Each is `None` if the input does not
+/// contain it.
 #[derive(Deserialize)]
 pub(super) struct InputRecord {
     #[serde(flatten)]

@@ -64,7 +64,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
     }
 }
 
-/// The raw JSON of those two fields of an event that may be any JSON value.
+/// The two fields of an event whose value may be any JSON, as raw JSON.
 #[derive(Deserialize)]
 pub(super) struct RawWire<'a> {
     #[serde(borrow, default)]

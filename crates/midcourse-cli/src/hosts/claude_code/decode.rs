@@ -89,7 +89,7 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
 
 /// Adds the token usage of model responses from the end of the transcript. These events come before
 /// the payload's own event, so that a message about the token budget, which may follow that event,
-/// includes this usage.
+/// includes this usage. Nothing is added before the start of a run, which must be its first event.
 pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
     let first = decoded.events.first();
     let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };

@@ -3,8 +3,8 @@
 //! Claude Code uses only the last `--settings`. If the user's arguments contain this option with
 //! JSON, midcourse's hooks are added to the JSON, after the user's own hooks. If they contain it
 //! with a file name, the file is neither read nor copied, because paths in it are relative to the
-//! file; instead, midcourse's hooks become a plugin for this process (`--plugin-dir`). The user's
-//! settings files are not changed and stay in effect.
+//! file; instead, midcourse's hooks become a plugin that only the started process loads
+//! (`--plugin-dir`). The user's settings files are not changed and stay in effect.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -13,7 +13,8 @@ impl ModelApi for Responses {
     const PATH: &'static str = "/v1/responses";
 
     /// Who sent the request. The subagent's conversation contains the subagent's task as a user
-    /// message. The main agent's contains that text only in the input of the call that starts it.
+    /// message. The main agent's conversation contains the task only in the input of the call that
+    /// starts the subagent.
     fn requester(body: &Value) -> Requester {
         let mut items = body["input"].as_array().into_iter().flatten();
         let is_agent = items.any(|item| item["role"] == "user" && times(item, AGENT_TASK) > 0);

@@ -1,5 +1,5 @@
-//! Claude Code with midcourse's proxy, with and without hooks. Both report the same events, but
-//! each event is recorded once, and only the proxy gives messages to the agent.
+//! Claude Code with midcourse's proxy, with and without hooks. Proxy and hooks report the same
+//! events, but each event is recorded once, and only the proxy gives messages to the agent.
 
 use std::fs;
 
@@ -81,8 +81,8 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     [main, subagent]
 }
 
-/// Checks that no request contains a message from a hook, and that all guidance is in one request
-/// only: a hook's message would stay in the conversation.
+/// Checks that no request contains a message from a hook, which would stay in the conversation, and
+/// that each guidance message is in one request only.
 fn assert_only_the_proxy_delivers(session: &Ended) {
     for request in &session.requests {
         assert_eq!(times(&request.body, HOOK_MARK), 0, "{}", request.body);

@@ -112,7 +112,8 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     assert_eq!(texts(subagent), [""; 0], "the subagent gets no message");
 
     // The model request that contains the result of the third equal call also contains midcourse's
-    // message about the loop. Each message of midcourse is once in every later request too.
+    // message about the loop. Every later request contains each earlier message of midcourse
+    // exactly once.
     let requests = session.requests_of(Requester::Main);
     let first_with = |text: &str| requests.iter().position(|body| times(body, text) > 0);
     let messages = texts(main);

@@ -1,8 +1,8 @@
 //! The bytes of one file: those that are durable, and the changes that a power cut may lose.
 //!
-//! A change (a write or a new length) becomes durable with the next sync of the file that succeeds.
-//! If that sync fails, the change never becomes durable: the kernel then treats the data as
-//! written, so later syncs do not write it again.
+//! A change (a write or a new length) becomes durable with the next sync of the file. If that sync
+//! fails, the change never becomes durable: the kernel then treats the data as written, so later
+//! syncs do not write it again.
 //!
 //! A power cut keeps each change that is not durable completely, in part or not at all. Because a
 //! later change can survive while an earlier one is lost, this also simulates disks that write in

@@ -1,5 +1,5 @@
 //! Replays a log of file operations, to know what is durable after each entry and what a power cut
-//! could leave there.
+//! at that moment could leave on the disk.
 //!
 //! [`FileHistory`] models the bytes of a file; this module models the names of files and folders. A
 //! change of a name (created, linked, renamed or removed) becomes durable when the folder that
@@ -43,7 +43,8 @@ pub(super) struct Model {
     changes: Vec<NameChange>,
     /// How many log entries were applied.
     entries: usize,
-    /// The text of all acknowledgements so far: lines with which the process says what is safe.
+    /// The text of all acknowledgements so far. In each line of it, the recorded process says that
+    /// some data must survive a power cut.
     acked: Vec<u8>,
 }
 
