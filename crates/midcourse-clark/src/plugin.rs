@@ -25,8 +25,9 @@ use crate::run::Run;
 use crate::setup::Setup;
 use crate::trouble::Trouble;
 
-/// The most earlier runs that the plugin keeps because it could not store their gap markers
-/// (records with the number of lost events) yet. If there are more, it gives up the oldest.
+/// The plugin keeps an earlier run until the run's gap markers (records with the number of lost
+/// events) are stored. It keeps at most this many such runs; if there are more, it gives up the
+/// oldest.
 const MAX_UNFLUSHED_RUNS: usize = 64;
 
 /// Records the runs of a loop and adds messages to its tool results and requests.

@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use crate::calls::Calls;
 use crate::convert;
 
-/// The most runs about which the sink remembers calls and losses. If there are more, it forgets the
-/// run whose latest record is the oldest.
+/// The sink remembers the calls and losses of at most this many runs. If there are more, it forgets
+/// the run whose latest record is the oldest.
 const MAX_RUNS: usize = 64;
 
 /// Stores the records of clark-agent's recorder in a sink of midcourse.

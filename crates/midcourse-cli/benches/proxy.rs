@@ -34,10 +34,11 @@ use conversation::{Api, Conversation};
 use routes::{Connection, Route, midcourse, routes};
 use stub::Stub;
 
-/// The length in bytes of a large conversation (which measures latency) before its first request.
+/// The length in bytes of the first request in a large conversation. Large conversations are used
+/// to measure latency.
 const LARGE_BYTES: usize = 100_000;
-/// The length in bytes of a small conversation (which measures throughput and memory) before its
-/// first request.
+/// The length in bytes of the first request in a small conversation. Small conversations are used
+/// to measure throughput and memory.
 const SMALL_BYTES: usize = 2_000;
 /// How many requests follow the first one in a large conversation.
 const LARGE_TURNS: u64 = 40;

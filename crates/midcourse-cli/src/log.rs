@@ -14,7 +14,7 @@ use midcourse::{DataDir, now};
 
 use crate::terminal::sanitized;
 
-/// Size in bytes at which the log is renamed.
+/// If the log file has more bytes than this, it is renamed to `….log.old`, and a new one is begun.
 const MAX_LOG_LEN: u64 = 1024 * 1024;
 
 const MAX_LINE_CHARS: usize = 500;

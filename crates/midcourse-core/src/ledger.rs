@@ -15,12 +15,12 @@ use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
 use crate::time::Timestamp;
 
-/// The maximum number of causes that are remembered; beyond that, the problem that was reported
-/// longest ago is forgotten.
+/// The maximum number of causes that are remembered. Beyond that, the problem that was reported
+/// longest ago is forgotten; limits such as a deadline are kept.
 pub const MAX_CAUSES: usize = 64;
 
-/// The maximum number of texts per cause that are remembered, so that none of them is delivered
-/// again.
+/// The maximum number of delivered texts that are remembered for each cause. A remembered text is
+/// not delivered again.
 pub const MAX_REMEMBERED_TEXTS: usize = 16;
 
 /// A run gets no message about a problem before it has made this many tool calls: with fewer calls

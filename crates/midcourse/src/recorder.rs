@@ -62,9 +62,9 @@ impl RecordOutcome {
     }
 }
 
-/// The most runs for which the recorder remembers, while the sink fails, that their start or a gap
-/// marker is still to be stored. If there are more, it forgets the oldest one: its start and gap
-/// marker are then never stored.
+/// While the sink fails, the recorder remembers for each run what is still to be stored: the start
+/// of the run and its gap markers. It remembers at most this many runs. If there are more, it
+/// forgets the oldest, whose start and gap markers are then never stored.
 const MAX_OUTSTANDING_RUNS: usize = 64;
 
 /// Stores the events of an agent's loop in a sink, and counts the events that the sink fails to

@@ -30,7 +30,8 @@ pub struct Recorded {
     pub status: RecordStatus,
 }
 
-/// Why an event was not stored. A failed event uses no seq: the next event of the run gets it.
+/// Why an event was not stored. The event got no seq (position in its run), so the next event of
+/// the run gets the seq that this one would have had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrajectoryError {
     /// The sink does not accept this event, for example because it is malformed.
@@ -49,8 +50,8 @@ pub type Recording<'a> =
 /// Stores the events of runs, in order. Every implementation promises:
 ///
 /// - The future of `record` completes only when the record is as durable as the sink can make it.
-/// - Events of one run become records in the order in which their futures were first polled. Seqs
-///   are 0, 1, 2, … in each run; an event that fails uses no seq.
+/// - Events of one run become records in the order in which their futures were first polled. The
+///   records of a run have the seqs 0, 1, 2, …; no seq is left out for an event that fails.
 /// - Reports of the same event become one record, whichever source they come from (see
 ///   [`RecordStatus`]).
 /// - If a run has a parent run, the parent gets its first record before the run does.

@@ -27,8 +27,9 @@ pub(super) struct Arguments {
     yes: bool,
     /// Shrink the database file afterwards.
     ///
-    /// The store is locked meanwhile. Hooks of running agents then write their events to the spill
-    /// folder, and a later `midcourse` process moves them into the store.
+    /// While the file is shrunk, no other process can write to the store. Hooks of running agents
+    /// write their events to the spill folder, from which a later `midcourse` process moves them
+    /// into the store.
     #[arg(long, requires = "yes")]
     shrink: bool,
     /// Print JSON lines.

@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Scenarios that get a message. The engine sends it after the third equal failure, which is event
-/// 4; each scenario expects it in another range of events, and the last expects another pattern.
+/// Scenarios in which the engine sends a message after the third equal failure, which is event 4.
+/// The range of events in which the message is expected differs between the scenarios. The last
+/// scenario expects a message about another pattern.
 const LOOPS: &str = "\
 # scenarios that expect a message
 === in-time
@@ -46,7 +47,8 @@ expect: quiet
 3x bash make !! error: no rule
 ";
 
-/// A folder with two scenario files, one of them in a subfolder, and a file that is none.
+/// A folder with two scenario files, one of them in a subfolder, and a file that contains no
+/// scenarios.
 fn scenarios() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("loops.txt"), LOOPS).unwrap();

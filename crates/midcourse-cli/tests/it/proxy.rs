@@ -28,7 +28,8 @@ pub(crate) struct Proxy {
     address: SocketAddr,
     /// The first part of every URL path. It contains the secret token that the proxy requires.
     prefix: String,
-    /// The proxy's home folder, in which it also records.
+    /// The proxy's home folder and working directory. The data directory, to which the proxy
+    /// records, is the folder `midcourse` in it.
     pub(crate) folder: TempDir,
 }
 

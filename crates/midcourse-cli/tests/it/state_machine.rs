@@ -65,8 +65,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 /// A record that the model expects in the store.
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
-    /// Identifies what the record reports, for example one tool call; a report with the same key
-    /// and kind is stored in this record. `None` if each report gets a record of its own.
+    /// Identifies what the record reports, for example one tool call. Further reports with the same
+    /// key and kind are stored in this record. `None` if each report gets a record of its own.
     key: Option<String>,
     source: Source,
     /// The payload of the first report, before other sources added missing fields.

@@ -21,8 +21,8 @@ const fn at_least_one(n: u32) -> NonZeroU32 {
 pub struct WindowSize(u8);
 
 impl WindowSize {
-    /// The largest window, in calls. All calls in the window are part of the saved session, which
-    /// this limit keeps small.
+    /// The largest window, in calls. The limit keeps the saved session small, because the session
+    /// contains every call in the window.
     pub const MAX: usize = 200;
 
     /// The number of calls, from 1 to 200.

@@ -23,8 +23,8 @@ use crate::time::Timestamp;
 /// If a result is at most this many bytes long, it is compared without the ids and times in it.
 const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
 
-/// In a longer result, ids and times are ignored only in its first 512 and last 512 bytes; the rest
-/// is compared exactly.
+/// In a result longer than `MAX_NORMALIZED_RESULT_BYTES`, ids and times are ignored only in the
+/// first 512 and the last 512 bytes; the rest is compared exactly.
 const RESULT_HEAD_BYTES: usize = 512;
 const RESULT_TAIL_BYTES: usize = 512;
 

@@ -14,6 +14,8 @@ const MAX_RECENT_RESPONSES: usize = 8;
 /// If the beginnings of two responses are at least this similar, they count as the same text.
 const MIN_SAME_TEXT_SIMILARITY: f64 = 0.9;
 
+/// What is remembered about the model's responses. After a tool call or a user message, all counts
+/// start again at 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Responses {
     /// Number of responses without a tool call.
@@ -22,13 +24,14 @@ pub(super) struct Responses {
     pub(super) same_text: u32,
     /// Number of consecutive responses that only announce an action.
     pub(super) announcements: u32,
-    /// Digests of the latest responses since the counts last started again.
+    /// Digests of the latest responses since the counts last started again, at most
+    /// `MAX_RECENT_RESPONSES`.
     recent: VecDeque<Digest>,
     /// Whether the latest response repeats one piece of text over and over.
     #[serde(skip)]
     pub(super) repeats_itself: bool,
-    /// Digest of the latest response of the run; `last_excerpt` is its beginning. A tool call or a
-    /// user message does not clear them.
+    /// Digest of the latest response of the run; `last_excerpt` is the beginning of that response.
+    /// Both fields keep their values when a tool call or a user message resets the counts.
     last_digest: Option<Digest>,
     last_excerpt: Excerpt,
     /// Whether a model request has offered tools.

@@ -25,13 +25,13 @@ fn confidence_above(count: u64, threshold: u64) -> Confidence {
 /// Applies if the agent is in a loop: it repeats a sequence of calls and gets the same results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoomLoopClassifier {
-    /// How often the agent must have made the sequence of calls, at least.
+    /// Minimum number of times that the agent has made the sequence of calls.
     pub repetitions: NonZeroU32,
-    /// How many calls the sequence must have, at least.
+    /// Minimum number of calls in the sequence.
     pub shortest_cycle: NonZeroU32,
-    /// How many calls the sequence may have, at most.
+    /// Maximum number of calls in the sequence.
     pub longest_cycle: NonZeroU32,
-    /// How similar the repetitions must be, at least, from 0 to 1 (equal).
+    /// Minimum similarity of the repetitions, from 0 to 1 (equal).
     pub similarity: Confidence,
 }
 
@@ -201,7 +201,7 @@ impl Classifier for HighToolCountClassifier {
 /// Applies if most of the latest calls use the same tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleToolRepeatedClassifier {
-    /// How many of the examined calls must use the same tool, at least.
+    /// Minimum number of the examined calls that use the same tool.
     pub calls: NonZeroU32,
     /// How many of the latest calls are examined. With fewer calls in the run, the classifier does
     /// not apply.
@@ -277,8 +277,7 @@ impl Classifier for SequentialWhenParallelClassifier {
 /// Applies if the result of the latest call is long and takes up much of the agent's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeOutputClassifier {
-    /// Minimum length of the result. It is compared with the number of bytes, which is the number
-    /// of characters only for ASCII text.
+    /// Minimum length of the result, in bytes. In ASCII text this is the number of characters.
     pub chars: NonZeroU32,
 }
 

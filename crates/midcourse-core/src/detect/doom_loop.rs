@@ -49,15 +49,15 @@ const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 /// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
-/// If an agent runs the same check after each step of its work, that is not a loop. So, for a loop
-/// of one call between other calls, at least this many of the intervals between the equal calls
-/// must be free of commands that may have changed something.
+/// A call that the agent makes again and again between other calls may be a check after each step
+/// of its work. It is a loop only if at least this many of the intervals between the equal calls
+/// contain no command that may have changed something.
 const MIN_INTERVALS_WITHOUT_CHANGE: usize = 3;
 
 /// Compares the latest calls with the calls that came n calls earlier, for one fixed n.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Lag {
-    /// How many of the latest calls in a row equal the call n calls earlier.
+    /// How many calls in a row, up to the latest one, equal the call that came n calls before them.
     matched: u32,
     /// The lowest similarity among these pairs of equal calls, from 0 to 1.
     similarity: f64,

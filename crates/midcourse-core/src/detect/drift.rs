@@ -10,8 +10,8 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// The home folders, where the run began, are the folders of the files that the first calls on
-/// files work on. This is the number of these first calls.
+/// The home folders are those where the run began: the folders of the files in its first
+/// `HOME_CALLS` calls on files.
 const HOME_CALLS: u32 = 10;
 
 /// If this many consecutive calls are on files outside the home folders, the run has drifted.
@@ -19,7 +19,7 @@ const MIN_AWAY_CALLS: u32 = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drift {
-    /// Digests of the folders of the files that the first calls worked on.
+    /// Digests of the home folders.
     home_folders: Vec<Digest>,
     calls_on_files: u32,
     /// Number of consecutive calls on files outside the home folders.

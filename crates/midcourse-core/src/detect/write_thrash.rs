@@ -17,7 +17,8 @@ use crate::record::TrajectoryRecord;
 /// If one file returns to an earlier state this often, the pattern is present.
 const MIN_RETURNS: u32 = 2;
 
-/// Returns are counted for this many files; the file that returned longest ago is dropped first.
+/// Returns are counted for at most this many files. If there are more, the file that returned
+/// longest ago is dropped.
 const MAX_COUNTED_FILES: usize = 8;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,8 +11,8 @@ use crate::confidence::{Confidence, InvalidConfidence};
 /// The maximum number of metadata entries in one classification. Further entries are ignored.
 pub const MAX_METADATA_ENTRIES: usize = 8;
 
-/// The maximum length of the reason, and of each key and value of the metadata, in bytes. Longer
-/// texts are cut.
+/// The maximum length in bytes of each text in a classification: of the reason, of each metadata
+/// key and of each metadata value. Longer texts are cut.
 const MAX_NOTE_BYTES: usize = 200;
 
 /// The result of a classifier: whether guidance applies now, and how sure the classifier is.

@@ -8,8 +8,8 @@ use crate::cause::Why;
 use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
 
-/// The maximum number of observations in one feedback, and also the maximum number of suggestions.
-/// Further observations and suggestions are ignored.
+/// One feedback has at most this many observations and at most this many suggestions. Further ones
+/// are ignored.
 pub const MAX_FEEDBACK_LINES: usize = 5;
 
 /// The maximum length of rendered feedback, in characters. Nothing is cut to this length: the

@@ -176,9 +176,10 @@ pub enum TrajectoryPayload {
         /// Path of the file, as the host reports it.
         path: String,
     },
-    /// The host reported the tokens of one model response. No recorded message contains these
-    /// tokens: they were read from the host's own log of the conversation (its transcript), or
-    /// belong to a request outside the conversation, for example a request for a title.
+    /// The host reported how many tokens one model response used. This is a record of its own
+    /// because no recorded message has these counts: they were read from the host's own log of the
+    /// conversation (its transcript), or the response is not part of the conversation, for example
+    /// because the host asked the model for a title.
     UsageReported {
         /// Tokens of this one request and response.
         usage: Usage,

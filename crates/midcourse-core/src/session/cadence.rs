@@ -12,8 +12,8 @@ use crate::digest::Digest;
 use crate::text::ProviderName;
 use crate::time::Timestamp;
 
-/// The maximum number of entries that are kept for feedback (one per provider and prompt), and also
-/// for guidance (one per provider). Beyond that, the entry with the oldest delivery is dropped.
+/// The maximum length of each of the two lists in `Cadence`. If a list gets longer, the entry with
+/// the oldest delivery is dropped.
 const MAX_PROVIDERS: usize = 64;
 
 /// How often a guidance provider has delivered.
@@ -29,11 +29,12 @@ pub struct Fired {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cadence {
-    /// The latest delivery of each provider on each prompt: the provider, the number of the prompt,
-    /// the time, and how many tool calls the run had made on that prompt by then. The most recent
-    /// is last.
+    /// The latest feedback of each provider on each prompt: the provider, the number of the prompt,
+    /// the time, and how many tool calls the run had made on that prompt by then. The entry with
+    /// the most recent feedback is last.
     feedback: VecDeque<(ProviderId, u8, Timestamp, u64)>,
-    /// One entry per provider, ordered by the latest delivery, the most recent last.
+    /// How often each provider has delivered guidance. The entry with the most recent guidance is
+    /// last.
     guidance: VecDeque<(ProviderId, Fired)>,
 }
 

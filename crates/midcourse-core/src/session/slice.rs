@@ -10,9 +10,9 @@ use crate::analysis::{ToolInvoked, TrajectoryPattern};
 use crate::message::{Assessment, Feedback, GuidanceDelivered};
 use crate::time::Deadline;
 
-/// The maximum number of items of one type, other than tool calls, that a session keeps. There are
-/// more only if the run has had more prompts than this, because the latest item of each prompt is
-/// always kept. The number is small, because a checkpoint contains every kept item.
+/// For each type of item except tool calls, a session keeps at most this many items. It keeps more
+/// only if the run has had more prompts than this, because the latest item of each prompt is always
+/// kept. The number is small, because a checkpoint contains every kept item.
 const MAX_RECENT: usize = 4;
 
 /// The latest items of one type, each with the number of its prompt, newest last.

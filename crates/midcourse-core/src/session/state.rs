@@ -23,9 +23,9 @@ pub const MAX_PROMPTS: usize = 16;
 pub const MAX_CREATED_FILES: usize = 16;
 
 /// A provider can have a file as its trigger: it is due from the creation of the file until it
-/// delivers feedback. For this, the session remembers for each created file which providers have
-/// delivered feedback since, at most this many. Once there are this many, the file triggers no
-/// provider any more.
+/// delivers feedback. So the session remembers, for each created file, which providers have
+/// delivered feedback since. It remembers at most this many providers per file; once there
+/// are so many, the file triggers no provider any more.
 const MAX_ANNOUNCERS: usize = 32;
 
 /// The maximum number of bytes that are kept of the path of a file or of the name of a prompt.

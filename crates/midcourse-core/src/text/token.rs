@@ -226,9 +226,9 @@ fn is_date(token: &[u8]) -> bool {
         && token.get(10).is_none_or(|next| matches!(next, b'T' | b'_' | b'-' | b':'))
 }
 
-/// Whether a component (see `write_component`) is a clock time such as `08:12:34`, with or without
-/// a fraction or time zone. In an error `12:34` counts too: it may be a line and column, which are
-/// also replaced.
+/// Whether a component (a word, or one name in a path) is a clock time such as `08:12:34`, with or
+/// without a fraction or time zone. In an error, `12:34` counts as a time: it may be a line and a
+/// column there, which are replaced just like a time.
 fn is_clock(component: &[u8], kinds: ByteKinds, text_kind: TextKind) -> bool {
     const CLOCK: ByteKinds = ByteKinds::DIGIT
         .union(ByteKinds::COLON)

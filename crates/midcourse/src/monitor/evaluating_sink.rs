@@ -28,7 +28,8 @@ struct State {
     engine: Option<Engine>,
     /// What the engine concluded since [`take_step`](EvaluatingSink::take_step) was last called.
     step: Step,
-    /// `Some` if a run was started that is already in the sink.
+    /// The deadlines of the started run if the sink already contains records of that run; otherwise
+    /// `None`.
     resumed: Option<DeadlineChange>,
 }
 

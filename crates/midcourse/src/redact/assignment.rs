@@ -12,7 +12,8 @@ use super::label::{Label, LabelKind, label_kind};
 use super::value::{Expected, Syntax, Value};
 use super::view::{SecretSpan, View};
 
-/// The longest type name that may stand between label and value: `password: Option<&str> = "…"`.
+/// The longest type name between label and value, in bytes: `Option<&str>` in
+/// `password: Option<&str> = "…"`.
 const MAX_TYPE_LEN: usize = 40;
 
 const MAX_FLAG_LEN: usize = 48;

@@ -18,8 +18,8 @@ const MAX_COMMAND_DISTANCE: usize = 256;
 /// How many bytes of a password are examined to see whether it is a placeholder.
 const SAMPLE_LEN: usize = 64;
 
-/// The longest password in quotes, in bytes. If its closing quote is further away, it is no
-/// password.
+/// The longest password in quotes, in bytes. If the closing quote is further away, the text is not
+/// a password.
 const MAX_QUOTED_LEN: usize = 256;
 
 /// The most spaces that may be between a flag and its value.

@@ -25,9 +25,9 @@ const MAX_KEPT_NAME_LEN: usize = 11;
 
 const MIN_LOGIN_LEN: usize = 16;
 
-/// The minimum length of a credential after a scheme such as `Bearer`, and of a credential without
-/// a scheme, in bytes.
+/// The minimum length of a credential after a scheme such as `Bearer`, in bytes.
 const MIN_CREDENTIAL_LEN: usize = 8;
+/// The minimum length of a credential without a scheme, in bytes.
 const MIN_BARE_CREDENTIAL_LEN: usize = 16;
 
 /// The credential in an `Authorization` header whose value starts at `start`: `Bearer …`.

@@ -11,8 +11,8 @@ use super::view::View;
 /// How many bytes at the end of a label are examined.
 const MAX_LABEL_LEN: usize = 64;
 
-/// The most spaces between a label and the operator after it, and the most backslashes before
-/// the quote that closes the label.
+/// A limit that is used twice: for the spaces between a label and the operator after it, and for
+/// the backslashes before the quote that closes the label.
 const MAX_GAP_LEN: usize = 8;
 
 /// What kind of secret the value after a label may be.
@@ -32,8 +32,8 @@ pub(super) enum LabelKind {
     EncodedLogin,
     /// A label such as `credentials`, whose value is often the name or path of a secret.
     Credentials,
-    /// A key of unknown purpose. Its value is usually a secret only if the label is an environment
-    /// variable.
+    /// A label that ends in `_KEY`, such as `STRIPE_KEY`. It does not say what the key is for, so
+    /// the value counts as a secret only in a shell assignment: `STRIPE_KEY=…`.
     OtherKey,
 }
 

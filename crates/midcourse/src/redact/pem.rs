@@ -10,7 +10,7 @@ use super::view::{SecretSpan, View};
 
 const DASHES: &[u8] = b"-----";
 
-/// The longest name in a line `-----BEGIN NAME-----`.
+/// The longest name in a line `-----BEGIN NAME-----`, in bytes.
 const MAX_NAME_LEN: usize = 48;
 
 /// The most text that may come between the `BEGIN` line and the first word of the key. Headers such
@@ -21,8 +21,9 @@ const HEADERS: Gap = Gap { bytes: 1024, words: 32 };
 /// indentation.
 const BETWEEN_WORDS: Gap = Gap { bytes: 160, words: 4 };
 
-/// The minimum length of the key's first word, which usually fills a line, and of every other word.
+/// The minimum length of the key's first word, in bytes. The first word usually fills a line.
 const MIN_FIRST_WORD_LEN: usize = 24;
+/// The minimum length of every other word of the key, in bytes.
 const MIN_WORD_LEN: usize = 16;
 
 /// How many bytes of a word are examined to see whether it is part of the key.

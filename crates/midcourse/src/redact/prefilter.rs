@@ -59,9 +59,9 @@ pub(super) struct Candidate {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     at: usize,
-    /// In `one_matched`, the rules whose trigram begins with the last byte read. In `two_matched`,
-    /// those whose trigram begins with the last two bytes read.
+    /// The rules whose trigram begins with the last byte read.
     one_matched: u64,
+    /// The rules whose trigram begins with the last two bytes read.
     two_matched: u64,
 }
 

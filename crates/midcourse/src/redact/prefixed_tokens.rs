@@ -61,10 +61,10 @@ pub(super) struct PrefixedToken {
     pub(super) prefix: &'static str,
     kind: SecretKind,
     alphabet: Alphabet,
-    /// The minimum length after the prefix.
+    /// The minimum number of bytes after the prefix.
     min_len: usize,
     required: Required,
-    /// Whether `min_len` is also the maximum.
+    /// Whether there must be exactly `min_len` bytes after the prefix.
     is_fixed_len: bool,
     /// Whether the prefix stays in the text, because it is not part of the secret.
     keeps_prefix: bool,

@@ -18,8 +18,9 @@ const MAX_SAMPLE_LEN: usize = 64;
 const MIN_SECRET_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
 
-/// How many spaces before a value are skipped at most, and within how many bytes after them an
-/// opening quote has to come. A prefix (`r#"…"#`) or backslashes may be between spaces and quote.
+/// A limit that is used twice. At most this many spaces before a value are skipped. The opening
+/// quote is then looked for in the next bytes, at most this many, because a prefix (`r#"…"#`) or
+/// backslashes may come before the quote.
 const MAX_GAP_LEN: usize = 8;
 
 /// How to read a value that is not in quotes.

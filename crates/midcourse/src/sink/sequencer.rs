@@ -37,9 +37,9 @@ pub(super) struct Placed {
     /// The new records in order: the start of a parent run that was missing, the records that moved
     /// in from a provisional run, and the record of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
-    /// For taking the change back: the changed runs with their records before the change, `None`
-    /// for a new run. Empty if nothing changed, or if the only change is the event's own record at
-    /// the end of its run.
+    /// What is needed to take the change back: each changed run with the records that it had
+    /// before, or with `None` if the run is new. Empty if nothing changed, or if the only change is
+    /// the event's own record at the end of its run.
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
 

@@ -78,7 +78,8 @@ struct Intake<'a> {
     /// The open store, and the lock that makes other short-lived processes wait until this one has
     /// written. `None` before the first event.
     opened: Option<(Store, WriterLock)>,
-    /// Why an event could not be stored. All later events are then spilled.
+    /// Why an event could not be stored; `None` as long as all events were stored. After a failure,
+    /// all later events are written to the spill folder.
     failed: Option<StoreError>,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct PreparedEvent {
     pub(super) dedupe_consecutive: bool,
     pub(super) adopts: Option<RunId>,
     /// The moment at which the host can still show the agent a message about this event. A batch
-    /// stores it with the record only if the engine was asked for a message.
+    /// stores this decision point with the record only if the engine was asked for a message.
     pub(super) decision_point: Option<DecisionPoint>,
     pub(super) prepared: PreparedRecord,
 }

@@ -56,7 +56,8 @@ impl Store {
         Ok(super::search::remove(&self.data_dir().search_file())?)
     }
 
-    /// Makes the database file smaller after runs were removed. The store is locked meanwhile.
+    /// Makes the database file smaller after runs were removed. Meanwhile no other process can
+    /// write to the store.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         self.connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
         Ok(())

@@ -36,12 +36,13 @@ impl SyncedEngine {
         &mut self.engine
     }
 
-    /// Whether the engine has seen exactly the records of this run up to the one with this hash.
+    /// Whether the engine has seen exactly the records of this run up to the one whose hash is
+    /// `link`.
     pub(super) fn is_at(&self, run: &RunId, link: &Link) -> bool {
         self.position.as_ref().is_some_and(|(at, head)| at == run && head == link)
     }
 
-    /// Notes that the engine has seen the records of the run up to the one with this hash.
+    /// Notes that the engine has seen the records of the run up to the one whose hash is `link`.
     pub(super) fn set_position(&mut self, run: &RunId, link: Link) {
         self.position = Some((run.clone(), link));
     }

@@ -19,7 +19,7 @@ use crate::data_dir::sync_folder;
 
 /// The length in bytes from which the log is copied into the database. A new process reads the log,
 /// so a higher limit slows down every hook. Copying needs three disk syncs, so with a lower limit
-/// more hooks have to wait for them.
+/// hooks have to wait for syncs more often.
 pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
 
 /// The write-ahead log of one database.

@@ -23,7 +23,8 @@ use crate::commands::input_line::read_line;
 /// Maximum number of lines that are passed to another thread together, as one batch.
 const BATCH_LINES: usize = 32;
 
-/// A batch with fewer lines is passed on too, once its lines have this many bytes in total.
+/// If the lines of a batch have this many bytes in total, the batch is passed on at once, even if
+/// it has fewer than `BATCH_LINES` lines.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The configuration with which every run is replayed and, if two are compared, the second one.

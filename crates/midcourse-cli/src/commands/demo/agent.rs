@@ -19,7 +19,7 @@ use uuid::Uuid;
 const MAX_BUILDS: usize = 20;
 
 /// Timeout of the agent's hooks, in milliseconds. It is longer than the default of 500, so that the
-/// demo also works on a slow machine.
+/// demo works even on a slow machine.
 const HOOK_TIMEOUT_MS: &str = "10000";
 
 pub(super) fn run(directory: &Path) -> Result<ExitCode> {

@@ -28,8 +28,8 @@ struct Row {
     missed: usize,
     /// Number of scenarios whose first message came in time but was not about an expected pattern.
     other_cause: usize,
-    /// How many events after the earliest expected event the first message came, for each scenario
-    /// in which it came in time or late.
+    /// One number for each scenario whose first message came in time or late: how many events after
+    /// the earliest expected event the message came.
     delays: Vec<usize>,
     /// Number of scenarios whose first message was about this row's pattern, whether or not they
     /// expect such a message.

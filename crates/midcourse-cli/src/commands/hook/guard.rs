@@ -21,8 +21,9 @@ pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
 pub(super) struct Timeout {
     started: Instant,
     limit: Duration,
-    /// Additional time after `limit`, to write events to the spill folder, or to wait for a payload
-    /// that has not arrived within `limit`.
+    /// Additional time after `limit`. It is used to write the events to the spill folder. If the
+    /// payload has not been decoded yet, there are no events, and the time is used to wait for
+    /// them.
     extra: Duration,
 }
 

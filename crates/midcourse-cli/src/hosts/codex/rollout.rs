@@ -43,7 +43,7 @@ struct ItemWire {
 struct UsageWire {
     #[serde(default)]
     input_tokens: i64,
-    /// Tokens read from the cache. `input_tokens` includes them.
+    /// Tokens read from the prompt cache. They are part of `input_tokens`.
     #[serde(default)]
     cached_input_tokens: i64,
     #[serde(default)]

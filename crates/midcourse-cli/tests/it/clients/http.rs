@@ -4,7 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// The most bytes that a request body, or one chunk of it, may have.
+/// A request body must have fewer bytes than this. If the body is sent in chunks, the same limit
+/// applies to each chunk.
 const MAX_BODY_LEN: u64 = 64 * 1024 * 1024;
 
 pub(crate) struct Request {

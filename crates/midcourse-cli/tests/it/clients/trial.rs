@@ -48,7 +48,8 @@ pub(crate) struct Trial {
     program: PathBuf,
     folder: TempDir,
     model: Model,
-    /// The URL at which Claude Code reaches the model server; a test may set the URL of a proxy.
+    /// The URL to which Claude Code sends its model requests: that of the model server, unless a
+    /// test sets the URL of a proxy.
     address: String,
     data_dir: PathBuf,
     /// Additional arguments for the client.

@@ -18,9 +18,9 @@ pub(crate) struct Fault {
     /// The error number that the operation reports. With zero the operation reports success, but a
     /// write stores only half of the data, and a sync does nothing.
     errno: u32,
-    /// The number of the first matching operation that fails; 1 is the first of all.
+    /// Which of the matching operations is the first that fails, counted from 1.
     first: u64,
-    /// How many matching operations fail.
+    /// How many matching operations fail, from `first` on.
     times: u64,
     glob: String,
 }

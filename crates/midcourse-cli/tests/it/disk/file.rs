@@ -17,8 +17,8 @@ const SECTOR_LEN: usize = 512;
 pub(super) struct FileHistory {
     /// The bytes that the file has without the changes in `changes`.
     durable: Vec<u8>,
-    /// All changes since the oldest one that is not durable, in order. Some of the later ones may
-    /// be durable; they have to be applied after the older ones, so they wait here too.
+    /// The oldest change that is not durable and all changes after it, in order. A later change
+    /// stays in this list even if it is durable, because it must be applied after the older ones.
     changes: Vec<Change>,
 }
 

@@ -38,13 +38,14 @@ pub(super) struct Model {
     current: Names,
     /// The names without the changes in `changes`.
     durable: Names,
-    /// All changes since the oldest one that is not durable, in order. Some of the later ones may
-    /// be durable; they have to be applied after the older ones, so they wait here too.
+    /// The oldest change that is not durable and all changes after it, in order. A later change
+    /// stays in this list even if it is durable, because it must be applied after the older ones.
     changes: Vec<NameChange>,
     /// How many log entries were applied.
     entries: usize,
-    /// The text of all acknowledgements so far. In each line of it, the recorded process says that
-    /// some data must survive a power cut.
+    /// What the recorded processes have written to the file of acknowledgements so far. Each line
+    /// of it is one acknowledgement: the data that the line names must survive every later power
+    /// cut.
     acked: Vec<u8>,
 }
 

@@ -30,8 +30,8 @@ fn escaped(text: &str) -> String {
     quoted.trim_start_matches('"').strip_suffix('"').unwrap().to_owned()
 }
 
-/// A request body without the bytes that the proxy inserted for these messages. Each is a pair of
-/// "is guidance" and text.
+/// A request body without the bytes that the proxy inserted for these messages. Each message is a
+/// pair: whether it is guidance, and its text.
 fn cut(body: &str, deliveries: &[(bool, String)]) -> String {
     let mut body = body.to_owned();
     for (is_guidance, text) in deliveries {
