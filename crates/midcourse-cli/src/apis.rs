@@ -47,6 +47,14 @@ impl Api {
         Self::ALL.into_iter().any(|api| api.name() == name)
     }
 
+    /// The name of this API in messages to the user.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Messages => "Messages",
+            Self::ChatCompletions => "Chat Completions",
+        }
+    }
+
     /// The API that serves this URL path; `None` if it is not the path of a model request.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
@@ -54,6 +62,21 @@ impl Api {
             Some(Self::Messages)
         } else if path.ends_with("/chat/completions") {
             Some(Self::ChatCompletions)
+        } else {
+            None
+        }
+    }
+
+    /// Why requests to this path of a model host are not read; `None` if they are not requests to a
+    /// model.
+    pub(crate) fn why_unread(path: &str) -> Option<&'static str> {
+        let path = path.trim_end_matches('/');
+        if path.ends_with("/responses") {
+            Some("midcourse does not read the Responses API")
+        } else if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
+            Some("midcourse does not read Gemini's API")
+        } else if path.ends_with("/completions") || path.ends_with("/complete") {
+            Some("midcourse does not read the text completion API")
         } else {
             None
         }

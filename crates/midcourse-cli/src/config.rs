@@ -46,6 +46,16 @@ pub(crate) struct Config {
     pub(crate) analysis: TrajectoryAnalysisConfig,
     pub(crate) messages: MessageLimits,
     pub(crate) providers: ProviderSettings,
+    /// Hosts of model APIs in addition to those that midcourse knows.
+    pub(crate) model_hosts: Vec<ModelHost>,
+}
+
+/// A host whose TLS connections `midcourse run` may open, because it offers a model API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelHost {
+    /// In lower case.
+    pub(crate) name: String,
+    pub(crate) port: u16,
 }
 
 /// Limits on messages to the agent, as far as the configuration sets them. If a limit is `None`,
@@ -90,6 +100,7 @@ impl Config {
             analysis: TrajectoryAnalysisConfig::shipped(),
             messages: MessageLimits::default(),
             providers: ProviderSettings::default(),
+            model_hosts: Vec::new(),
         }
     }
 

@@ -18,9 +18,9 @@ pub(crate) const PROXY_ATTACHED: (&str, &str) = ("proxy_attached", "run");
 /// proxy's URLs.
 pub(crate) const PATH_PREFIX: &str = "midcourse-";
 
-/// The environment variable in which a hook looks for the proxy's URL. Claude Code reads the
-/// address of its model API from this variable. No other host can have hooks and a proxy at once.
-const ADDRESS_VARIABLE: &str = "ANTHROPIC_BASE_URL";
+/// The environment variables in which a hook looks for the proxy's URL. The first is Claude Code's,
+/// because only Claude Code can have hooks and a proxy at once.
+const ADDRESS_VARIABLES: [&str; 2] = ["ANTHROPIC_BASE_URL", "HTTPS_PROXY"];
 
 /// Whether the proxy, and not the hook that reports `events`, delivers the messages. `is_expected`
 /// is true if `midcourse run` started the agent with a proxy that is meant to deliver messages.
@@ -35,12 +35,11 @@ pub(crate) fn is_handed_over(
     if is_expected && points.next() == Some(DecisionPoint::PreRender) {
         return true;
     }
-    // Without a proxy's URL in the variable, the store need not be opened. With one, the event that
-    // the proxy stored in the run decides, because a project can set the variable to anything.
-    let address = std::env::var(ADDRESS_VARIABLE).unwrap_or_default();
-    let (Some(data_dir), Some(first), true) =
-        (data_dir, events.first(), address.contains(PATH_PREFIX))
-    else {
+    // Without a proxy's URL in a variable, the store need not be opened. With one, the event that
+    // the proxy stored in the run decides, because a project can set the variables to anything.
+    let is_proxy = |name| std::env::var(name).is_ok_and(|url| url.contains(PATH_PREFIX));
+    let has_proxy = ADDRESS_VARIABLES.into_iter().any(is_proxy);
+    let (Some(data_dir), Some(first), true) = (data_dir, events.first(), has_proxy) else {
         return false;
     };
     let (kind, key) = PROXY_ATTACHED;

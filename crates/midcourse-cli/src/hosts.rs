@@ -15,7 +15,7 @@ mod tool_result;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use midcourse::{
@@ -91,27 +91,12 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// The host whose program has this file name.
-    pub(crate) fn of_program(program: &Path) -> Option<Self> {
-        let name = program.file_stem()?.to_str()?;
-        Self::ALL.into_iter().find(|host| host.program() == Some(name))
-    }
-
     /// The host's name in records and in `midcourse hook HOST`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Demo => "demo",
-        }
-    }
-
-    /// The file name of the host's program; `None` if users cannot start it themselves.
-    pub(crate) const fn program(self) -> Option<&'static str> {
-        match self {
-            Self::ClaudeCode => Some("claude"),
-            Self::Codex => Some("codex"),
-            Self::Demo => None,
         }
     }
 
@@ -174,7 +159,7 @@ impl Host {
     /// returned files into `folder` before it starts the host.
     pub(crate) fn install_hooks(
         self,
-        program: &OsStr,
+        starter: &[OsString],
         arguments: &[OsString],
         hook_command: &str,
         folder: &Path,
@@ -183,18 +168,7 @@ impl Host {
             Self::ClaudeCode | Self::Demo => {
                 claude_code::install_hooks(arguments, hook_command, folder)
             }
-            Self::Codex => codex::install_hooks(program, arguments, hook_command),
-        }
-    }
-
-    /// Whether `midcourse run` starts a proxy for this host by default. `is_set` returns whether an
-    /// environment variable has a value.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn uses_proxy(self, is_set: impl Fn(&str) -> bool) -> bool {
-        match self {
-            Self::ClaudeCode => claude_code::uses_proxy(is_set),
-            // The proxy cannot parse Codex's API, and the demo has no model.
-            Self::Codex | Self::Demo => false,
+            Self::Codex => codex::install_hooks(starter, arguments, hook_command),
         }
     }
 

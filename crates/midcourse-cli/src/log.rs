@@ -34,6 +34,14 @@ impl Log {
         Self { files: main.into_iter().chain(cache).collect(), writer: writer.to_owned() }
     }
 
+    /// The log of what `midcourse run` tells the user while the command runs: `run.log`, beside
+    /// `hook.log`. Its lines are no problems.
+    #[cfg_attr(not(all(unix, feature = "proxy")), expect(dead_code, reason = "for the proxy"))]
+    pub(crate) fn of_notices(data_dir: &DataDir) -> Self {
+        let files = vec![data_dir.log_file().with_file_name("run.log")];
+        Self { files, writer: "run".to_owned() }
+    }
+
     /// The path of the log file, if any process wrote to the file within the last `time`.
     pub(crate) fn written_within(&self, time: Duration) -> Option<&Path> {
         let is_recent = |file: &&PathBuf| {

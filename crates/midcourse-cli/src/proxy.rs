@@ -7,16 +7,32 @@
 //! network side waits for these messages only a few milliseconds, then forwards the request without
 //! them.
 
+mod authority;
+#[cfg(unix)]
+mod channel;
 mod compressed;
+mod connect;
 mod feedback_cache;
+#[cfg(unix)]
+mod front;
+mod http;
+#[cfg(unix)]
+mod inherited;
+mod intercept;
 mod jobs;
+mod model_hosts;
 mod model_traffic;
+mod notices;
+#[cfg(unix)]
+mod processes;
 mod proxied_run;
 mod proxied_runs;
 mod recorder;
 mod response_copy;
 mod server;
 mod store_writer;
+mod trust;
+mod tunnel;
 mod upstream;
 mod worker;
 
@@ -34,13 +50,30 @@ use crate::handoff;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 use crate::terminal::warn;
+pub(crate) use authority::Authority;
+#[cfg(unix)]
+pub(crate) use channel::{Channel, Message};
+pub(crate) use connect::url as connect_url;
+#[cfg(unix)]
+pub(crate) use front::Front;
+pub(crate) use model_hosts::ModelHosts;
+pub(crate) use notices::Notice;
+use notices::Notices;
+#[cfg(unix)]
+pub(crate) use processes::{Found, find as find_processes};
 use recorder::Recorder;
 use server::Server;
-pub(crate) use upstream::{BASE_URL_ALIAS, BASE_URLS, Upstreams, is_proxy};
+pub(crate) use trust::write as write_trust_files;
+pub(crate) use upstream::{Redirect, check_interception, is_proxy};
+use upstream::{Upstreams, variables};
 
 /// The environment variable in which `midcourse run` passes the access token to the proxy that it
-/// starts. The proxy rejects requests whose URL does not contain the token.
+/// starts. The proxy rejects requests that do not contain the token.
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
+
+/// The environment variable in which `midcourse run` passes the key of the certificate authority to
+/// its proxy. Without it, the proxy opens no connections.
+pub(crate) const AUTHORITY_VARIABLE: &str = "MIDCOURSE_PROXY_AUTHORITY";
 
 /// How long a model request waits for messages from the recorder before it is forwarded without
 /// them.
@@ -72,31 +105,102 @@ pub(crate) struct Arguments {
     /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID", hide = true)]
     launch: Option<String>,
-    /// Take over the listening socket on standard input.
+    /// Receive connections from `midcourse run` through the socket on standard input.
     #[arg(long, hide = true)]
     inherited: bool,
 }
 
 /// Runs the proxy until it is interrupted or terminated.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.inherited { run_inherited(arguments) } else { run_alone(arguments) }
+}
+
+fn run_alone(arguments: &Arguments) -> Result<()> {
     let upstreams = Upstreams::find(&arguments.upstream, |name| std::env::var(name).ok())?;
-    let listener = if arguments.inherited { inherited()? } else { bind(arguments.listen)? };
-    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-    let token = token.unwrap_or_else(new_token);
+    let listener = bind(arguments.listen)?;
+    let token = token_in_environment().unwrap_or_else(new_token);
     let address = listener.local_addr()?;
-    if !arguments.inherited {
-        if !address.ip().is_loopback() {
-            warn(&format!(
-                "other machines can reach {address}; only the token in the URL protects it"
-            ));
-        }
-        // The values contain no characters that are special in a shell, so they need no quotes.
-        let line = |(variable, value)| format!("export {variable}={value}\n");
-        let lines: String = variables(address, &token).into_iter().map(line).collect();
-        // Ignore errors: the reader may close the pipe after the first line.
-        let mut out = io::stdout().lock();
-        let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+    if !address.ip().is_loopback() {
+        warn(&format!("other machines can reach {address}; only the token in the URL protects it"));
     }
+    // The values contain no characters that are special in a shell, so they need no quotes.
+    let line = |(variable, value)| format!("export {variable}={value}\n");
+    let lines: String = variables(address, &token).into_iter().map(line).collect();
+    // Ignore errors: the reader may close the pipe after the first line.
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+    drop(out);
+    let (server, recorder) = prepare(arguments, &token, &upstreams)?;
+    listener.set_nonblocking(true)?;
+    serve(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::select! {
+            () = Arc::new(server).accept(listener) => {}
+            () = stop_signal() => {}
+        }
+        Ok(())
+    })?;
+    finish(recorder);
+    Ok(())
+}
+
+/// Runs the proxy of `midcourse run`, which accepts connections and passes them on.
+#[cfg(unix)]
+fn run_inherited(arguments: &Arguments) -> Result<()> {
+    let token = token_in_environment().context("only `midcourse run` uses --inherited")?;
+    let redirects = Redirect::all(|name| std::env::var(name).ok()).unwrap_or_default();
+    let (server, recorder) = prepare(arguments, &token, &Upstreams::of_redirects(&redirects))?;
+    let mut server = server.with_notices(Notices::to_stdout()).with_tunnels();
+    if let Ok(key) = std::env::var(AUTHORITY_VARIABLE) {
+        let launch_id = arguments.launch.as_deref().unwrap_or_default();
+        let data_dir = DataDir::of_user().ok();
+        let settings = RunSettings::for_event(data_dir.as_ref(), Some(launch_id), None);
+        let hosts = ModelHosts::with(&settings.config.model_hosts);
+        server = server.with_interception(Authority::from_key_pem(launch_id, &key)?, hosts)?;
+    }
+    let launch_id = arguments.launch.clone().unwrap_or_default();
+    let channel = Channel::inherited()?;
+    serve(inherited::serve(Arc::new(server), channel, launch_id, true))?;
+    finish(recorder);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn run_inherited(_: &Arguments) -> Result<()> {
+    anyhow::bail!("--inherited is not supported on this system")
+}
+
+/// Forwards all connections without recording, in the process of `midcourse run`, which uses this if
+/// its proxy process keeps crashing. Returns when the sending end of the channel is closed.
+#[cfg(unix)]
+pub(crate) fn forward_only(
+    channel: Channel,
+    token: &str,
+    redirects: &[Redirect],
+    data_dir: &DataDir,
+) {
+    let log = Arc::new(Log::new(Some(data_dir), "proxy"));
+    let upstreams = Upstreams::of_redirects(redirects);
+    let server = Server::new(token, &upstreams, None, Duration::ZERO, Arc::clone(&log));
+    let served = server.map_err(Into::into).and_then(|server| {
+        let server = Arc::new(server.with_tunnels());
+        serve(inherited::serve(server, channel, String::new(), false))
+    });
+    if let Err(error) = served {
+        log.write(&format!("the proxy stopped forwarding requests: {error:#}"));
+    }
+}
+
+fn token_in_environment() -> Option<String> {
+    std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
+}
+
+/// The server and its recorder, which is `None` if there is no data directory.
+fn prepare(
+    arguments: &Arguments,
+    token: &str,
+    upstreams: &Upstreams,
+) -> Result<(Server, Option<Recorder>)> {
     let data_dir = DataDir::of_user().ok();
     let log = Arc::new(Log::new(data_dir.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
@@ -110,55 +214,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let max_wait = arguments.max_wait_ms.or_else(max_wait_in_environment);
     let max_wait = max_wait.map_or(MAX_WAIT, |wait| Duration::from_millis(wait.get()));
     let server = Server::new(token, upstreams, recorder.clone(), max_wait, log)?;
-    serve(server, listener, arguments.inherited)?;
-    if let Some(recorder) = recorder {
-        recorder.finish(FINISH_TIMEOUT);
-    }
-    Ok(())
+    Ok((server, recorder))
 }
 
 fn max_wait_in_environment() -> Option<NonZeroU64> {
     std::env::var(MAX_WAIT_VARIABLE).ok()?.parse().ok()
 }
 
-/// Forwards all traffic without recording. `midcourse run` uses this if its proxy process keeps
-/// crashing.
-pub(crate) fn forward_only(
-    listener: TcpListener,
-    token: String,
-    upstreams: Upstreams,
-    data_dir: &DataDir,
-) {
-    let log = Arc::new(Log::new(Some(data_dir), "proxy"));
-    let server = Server::new(token, upstreams, None, Duration::ZERO, Arc::clone(&log));
-    let served = server.map_err(Into::into).and_then(|server| serve(server, listener, false));
-    if let Err(error) = served {
-        log.write(&format!("the proxy stopped forwarding requests: {error:#}"));
+fn finish(recorder: Option<Recorder>) {
+    if let Some(recorder) = recorder {
+        recorder.finish(FINISH_TIMEOUT);
     }
 }
 
-/// Serves requests until a signal to stop arrives. With `ends_when_orphaned`, also stops if the
-/// process that started the proxy has ended and no request has arrived for a day.
-fn serve(server: Server, listener: TcpListener, ends_when_orphaned: bool) -> Result<()> {
-    // One thread is enough for the requests of a few agents, and passing work to other threads
-    // would delay each request.
+/// Runs the network side until `served` ends.
+fn serve(served: impl Future<Output = Result<()>>) -> Result<()> {
+    // One thread is enough for the traffic of agents, and avoids waking other threads.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("could not start the async runtime")?;
-    listener.set_nonblocking(true)?;
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let server = Arc::new(server);
-        tokio::select! {
-            () = Arc::clone(&server).accept(listener) => {}
-            () = stop_signal() => {}
-            () = orphaned(&server), if ends_when_orphaned => {}
-        }
-        anyhow::Ok(())
-    })?;
-    // This drops requests that have no complete response yet. The recorder then records that the
-    // response was cut off.
+    runtime.block_on(served)?;
+    // This drops requests that are still open; each is then recorded as cut off.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
@@ -183,55 +260,14 @@ async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Returns once the parent process, `midcourse run`, has ended and no request has arrived for a
-/// day. The proxy does not stop at once, because the agent may still be running and reaches its
-/// model only through the proxy.
-#[cfg(unix)]
-async fn orphaned(server: &Server) {
-    const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-    const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
-    let parent = rustix::process::getppid();
-    loop {
-        tokio::time::sleep(CHECK_INTERVAL).await;
-        if rustix::process::getppid() != parent && server.idle_for() > MAX_IDLE {
-            return;
-        }
-    }
-}
-
-#[cfg(not(unix))]
-async fn orphaned(_: &Server) {
-    std::future::pending().await
-}
-
 fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| {
         format!("could not listen on {address}; choose another address with --listen")
     })
 }
 
-#[cfg(unix)]
-fn inherited() -> Result<TcpListener> {
-    use std::os::fd::AsFd as _;
-    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
-}
-
-#[cfg(not(unix))]
-fn inherited() -> Result<TcpListener> {
-    anyhow::bail!("--inherited is not supported on this system")
-}
-
 /// A random access token, which is the first path segment of the proxy's URLs. It consists of two
 /// UUIDs with 122 random bits each, so that nobody can guess it.
 pub(crate) fn new_token() -> String {
     format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
-}
-
-/// The environment variables, with their values, that make an agent send its model requests to the
-/// proxy.
-pub(crate) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
-    let variable = |(variable, api, _): (&'static str, &str, &str)| {
-        (variable, format!("http://{address}/{token}/{api}"))
-    };
-    BASE_URLS.into_iter().map(variable).collect()
 }

@@ -64,7 +64,7 @@ fn run_agent(directory: &Path) -> Result<ExitCode> {
     command.env(LAUNCH_VARIABLE, settings.launch_id.as_deref().unwrap_or_default());
     let ended = child::run(&mut command).context("cannot start the agent of the demo")?;
     let observed = summary::Observed { hooks: true, proxy: false };
-    summary::print(&data_dir, &settings, started, &ended, observed);
+    summary::print(&data_dir, &settings, started, &ended, observed, None);
     ensure!(
         ended == child::Ended::Code(0),
         "the agent did not recover; see {}",

@@ -1,14 +1,13 @@
-//! `midcourse run`: starts a command, usually a coding agent, and records what it does. To observe
-//! the command, it adds hooks, starts a proxy between the command and its model, or both. Hooks and
-//! proxy exist only for this one use of `midcourse run`, which is called a launch.
+//! `midcourse run`: starts a command with hooks, or with a proxy between it and its model, or both,
+//! for this process only.
 //!
-//! The command gets the terminal and the signals, and `midcourse run` exits with the command's exit
-//! code. If hooks or the proxy cannot be set up, the command runs without them and a warning says
-//! what is missing.
+//! The command keeps its terminal, its signals and its exit code. If hooks or the proxy cannot be
+//! set up, the command runs without them and a warning says what is missing.
 
 pub(super) mod child;
 mod end;
-#[cfg_attr(not(feature = "proxy"), path = "run/without_proxy.rs")]
+mod program;
+#[cfg_attr(not(all(unix, feature = "proxy")), path = "run/without_proxy.rs")]
 mod proxied;
 pub(super) mod summary;
 mod time;
@@ -25,15 +24,18 @@ use super::hook::hook_command;
 use crate::config::Overrides;
 use crate::hosts::Host;
 use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, RunSettings};
+use crate::shell::shell_quote;
 use crate::terminal::warn;
-use proxied::Proxied;
+use program::Found;
+use proxied::{Plan, Proxied};
 use summary::Observed;
 
 /// Run an agent with recording, deadlines and guidance.
 ///
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to `claude`
-/// and `codex`, for this process only. Other commands get the address of a local proxy in
-/// OPENAI_BASE_URL and ANTHROPIC_BASE_URL.
+/// and `codex`, for this process only. For other agents that it was tested with, it reads the
+/// requests to model APIs on their way; a command with a base URL such as OPENAI_BASE_URL in its
+/// environment sends them through a local proxy to that same server.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.
@@ -54,18 +56,31 @@ pub(super) struct Arguments {
     /// Record messages without delivering them.
     #[arg(long)]
     shadow: bool,
-    /// Send model requests through the proxy, whatever the command is.
-    #[arg(long, conflicts_with = "no_proxy")]
-    proxy: bool,
-    /// Do not use the proxy.
-    #[arg(long)]
-    no_proxy: bool,
+    /// Choose how model requests reach midcourse, or `off`.
+    ///
+    /// `intercept`: for the command only, HTTPS connections to model APIs go through midcourse, which
+    /// opens them with a certificate authority of its own; all other connections pass unread.
+    /// `redirect`: base URLs in the environment, such as OPENAI_BASE_URL, lead to a local proxy.
+    /// Without this option, midcourse chooses the least invasive way that is known to work.
+    #[arg(long, value_name = "HOW", require_equals = true, value_enum)]
+    proxy: Option<ProxyChoice>,
     /// Read this configuration file and no other.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Run this command.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How model requests reach midcourse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ProxyChoice {
+    /// Open HTTPS connections to model APIs.
+    Intercept,
+    /// Redirect base URLs that are in the environment.
+    Redirect,
+    /// Read no model requests.
+    Off,
 }
 
 /// What is needed to record a launch.
@@ -82,64 +97,73 @@ struct Recording {
 
 /// Runs the command and returns its exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Some((program, program_arguments)) = arguments.command.split_first() else {
+    let Some(program) = arguments.command.first() else {
         anyhow::bail!("no command to run");
     };
-    let host = Host::of_program(Path::new(program));
-    let wants_proxy = arguments.proxy || (!arguments.no_proxy && proxied::is_default(host));
-    if host.is_none() && !wants_proxy && arguments.max_tokens.is_some() {
-        anyhow::bail!(
-            "--max-tokens cannot be counted: without the proxy only {} report tokens; leave out \
-             --max-tokens or --no-proxy",
-            known_programs()
-        );
-    }
     let started = now();
-    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let found = program::find(&arguments.command);
+    let agent = found.as_ref().map(Found::agent);
+    let host = agent.and_then(|agent| agent.host);
+    let name = agent.map_or_else(|| file_name(program), |agent| agent.name.to_owned());
     let not_recorded = |error: &anyhow::Error| warn(&format!("{name} is not recorded: {error:#}"));
     let without_proxy =
         |error: &anyhow::Error| warn(&format!("{name} runs without the proxy: {error:#}"));
 
-    let proxy = wants_proxy.then(prepare_proxy).transpose();
-    let proxy = proxy.map_err(|error| without_proxy(&error)).ok().flatten();
-    // Tells the hooks that the proxy delivers the messages. This concerns only Claude Code: no
-    // other host can have both hooks and a proxy.
-    let proxy_delivers = proxy.is_some() && host == Some(Host::ClaudeCode);
-    let recording = prepare_recording(arguments, proxy_delivers, started)?;
+    let mut plan = Plan::default();
+    let recording = match DataDir::of_user() {
+        Err(error) => Err(error.into()),
+        Ok(data_dir) => {
+            let settings = settings(arguments, &data_dir)?;
+            let decided = Plan::decide(arguments.proxy, agent, &name, &data_dir, &settings);
+            plan = decided.map_err(|error| without_proxy(&error)).unwrap_or_default();
+            // Tells the hooks that the proxy delivers the messages. This concerns only Claude Code:
+            // no other host can have both hooks and a proxy.
+            let proxy_delivers = !plan.is_empty() && host == Some(Host::ClaudeCode);
+            Recording::prepare(arguments, data_dir, settings, proxy_delivers, started)
+        }
+    };
     let recording = recording.map_err(|error| not_recorded(&error)).ok();
 
-    let mut command = Command::new(program);
-    command.args(program_arguments);
+    let mut words = arguments.command.clone();
     let mut observed = Observed::default();
-    let mut running_proxy = None;
+    let mut proxy = None;
     if let Some(recording) = &recording {
-        match add_hooks(host, program, program_arguments, recording) {
-            Ok(with_hooks) => {
-                observed.hooks = true;
-                command = Command::new(program);
-                command.args(with_hooks);
-            }
-            // The command is not a coding agent with hooks that midcourse knows. This needs no
-            // warning, because the proxy records the command.
-            Err(_) if host.is_none() && proxy.is_some() => {}
-            Err(error) => not_recorded(&error),
-        }
-        if let Some(proxy) = proxy {
-            match proxy.start(recording.launch_id()) {
-                Ok(()) => {
-                    observed.proxy = true;
-                    proxy.set_variables(&mut command);
-                    running_proxy = Some(proxy);
+        if let Some(found) = found.filter(|_| host.is_some()) {
+            match add_hooks(found, &words, recording) {
+                Ok(with_hooks) => {
+                    observed.hooks = true;
+                    words = with_hooks;
                 }
+                Err(error) => not_recorded(&error),
+            }
+        }
+        if let Some(note) = &plan.note {
+            warn(note);
+        }
+        if !plan.is_empty() {
+            let is_full_screen = agent.is_some_and(|agent| agent.is_full_screen);
+            match Proxied::start(plan, recording, &name, is_full_screen) {
+                Ok(started) => proxy = Some(started),
                 Err(error) => without_proxy(&error),
             }
         }
+        observed.proxy = proxy.is_some();
+        if recording.settings.counts_tokens() && !observed.hooks && !observed.proxy {
+            warn("the token budget cannot be counted, because midcourse sees no model requests");
+        }
+    }
+    let mut command = Command::new(program);
+    command.args(words.get(1..).unwrap_or_default());
+    if let Some(recording) = &recording {
         // Hooks that the user installed permanently learn the id of the launch from this variable.
         command.env(LAUNCH_VARIABLE, recording.launch_id());
     }
+    if let Some(proxy) = &proxy {
+        proxy.set_variables(&mut command);
+    }
 
     let ended = child::run(&mut command);
-    if running_proxy.is_some_and(|proxy| !proxy.stop()) {
+    if proxy.as_ref().is_some_and(|proxy| !proxy.stop()) {
         warn("the proxy stopped early; later model requests were passed on and not recorded");
     }
     let ended = match ended {
@@ -151,51 +175,41 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             // An error is ignored: the only consequence is that these runs have no recorded end.
             let _ = end::record(data_dir, settings, started, &ended);
         }
-        summary::print(data_dir, settings, started, &ended, observed);
+        let unread = proxy.as_ref().and_then(Proxied::report);
+        summary::print(data_dir, settings, started, &ended, observed, unread.as_deref());
     }
     drop(recording);
     Ok(ended.exit_like())
 }
 
-fn prepare_proxy() -> Result<Proxied> {
-    Proxied::prepare(&DataDir::of_user()?)
-}
-
 impl Recording {
+    /// Saves the settings of a new launch.
+    fn prepare(
+        arguments: &Arguments,
+        data_dir: DataDir,
+        settings: RunSettings,
+        proxy_delivers: bool,
+        started: Timestamp,
+    ) -> Result<Self> {
+        let length = arguments.deadline.or(settings.config.deadline);
+        let deadline = arguments.until.or_else(|| length.map(|length| started.after(length)));
+        let settings = settings.for_new_launch(deadline, proxy_delivers);
+        let folder = settings
+            .save(&data_dir)
+            .with_context(|| format!("cannot write to {}", data_dir.path().display()))?;
+        let _store = Store::open(&data_dir, StoreSettings::default()).ok();
+        Ok(Self { data_dir, settings, folder, _store })
+    }
+
     fn launch_id(&self) -> &str {
         self.settings.launch_id.as_deref().unwrap_or_default()
     }
 }
 
-/// Prepares the recording. The outer `Result` is an error if the configuration file that the user
-/// named is wrong; the command must then not be started. The inner `Result` is an error if the
-/// command can run, but cannot be recorded.
-fn prepare_recording(
-    arguments: &Arguments,
-    proxy_delivers: bool,
-    started: Timestamp,
-) -> Result<Result<Recording>> {
-    let data_dir = match DataDir::of_user() {
-        Ok(data_dir) => data_dir,
-        Err(error) => return Ok(Err(error.into())),
-    };
-    let settings = settings(arguments, &data_dir, proxy_delivers, started)?;
-    let folder = settings
-        .save(&data_dir)
-        .with_context(|| format!("cannot write to {}", data_dir.path().display()));
-    Ok(folder.map(|folder| {
-        let _store = Store::open(&data_dir, StoreSettings::default()).ok();
-        Recording { data_dir, settings, folder, _store }
-    }))
-}
-
-/// The settings for a new launch. Command-line options take precedence over configuration files.
-fn settings(
-    arguments: &Arguments,
-    data_dir: &DataDir,
-    proxy_delivers: bool,
-    started: Timestamp,
-) -> Result<RunSettings> {
+/// The settings of this command. Command-line options take precedence over configuration files.
+/// Fails if the configuration file that the user named is wrong; the command must then not be
+/// started.
+fn settings(arguments: &Arguments, data_dir: &DataDir) -> Result<RunSettings> {
     let overrides = Overrides {
         mode: arguments.shadow.then_some(Mode::Shadow),
         calls: arguments.max_calls.and_then(NonZeroU64::new),
@@ -209,33 +223,43 @@ fn settings(
     for warning in &settings.warnings {
         warn(warning);
     }
-    let length = arguments.deadline.or(settings.config.deadline);
-    let deadline = arguments.until.or_else(|| length.map(|length| started.after(length)));
-    Ok(settings.for_new_launch(deadline, proxy_delivers))
+    Ok(settings)
 }
 
-/// Returns the command's arguments, changed so that the command runs midcourse's hooks. Writes the
-/// files that these arguments refer to. Fails if the command is not a host that midcourse knows.
-fn add_hooks(
-    host: Option<Host>,
-    program: &OsStr,
-    arguments: &[OsString],
-    recording: &Recording,
-) -> Result<Vec<OsString>> {
-    let host =
-        host.with_context(|| format!("midcourse knows the hooks of {} only", known_programs()))?;
+/// Returns the command, changed so that its agent runs midcourse's hooks. Writes the files that the
+/// new arguments refer to.
+fn add_hooks(found: Found, command: &[OsString], recording: &Recording) -> Result<Vec<OsString>> {
+    let (words, at) = match &found {
+        Found::Argument { at, .. } => (command, *at),
+        Found::Script { words, word, .. } => (words.as_slice(), *word),
+        Found::InsideScript { agent } => anyhow::bail!(
+            "it is started by a shell script; start `{}` directly, or put its hooks into its own \
+             settings",
+            agent.name
+        ),
+    };
+    let Some(host) = found.agent().host else { anyhow::bail!("midcourse knows no hooks for it") };
+    let (starter, arguments) = words.split_at_checked(at.saturating_add(1)).unwrap_or((words, &[]));
     let Recording { data_dir, folder, .. } = recording;
     let hook = hook_command(host, data_dir, recording.launch_id())?;
-    let hooked = host.install_hooks(program, arguments, &hook, folder.path())?;
+    let hooked = host.install_hooks(starter, arguments, &hook, folder.path())?;
     for (name, text) in hooked.files {
         folder.write(name, text.as_bytes()).context("cannot write the hooks")?;
     }
-    Ok(hooked.arguments)
+    let changed: Vec<OsString> = starter.iter().cloned().chain(hooked.arguments).collect();
+    let Found::Script { at, .. } = found else { return Ok(changed) };
+    let script: Option<Vec<String>> =
+        changed.iter().map(|word| Some(shell_quote(word.to_str()?))).collect();
+    let script = script.context("its arguments are not text")?.join(" ");
+    let mut command = command.to_vec();
+    if let Some(word) = command.get_mut(at) {
+        *word = script.into();
+    }
+    Ok(command)
 }
 
-fn known_programs() -> String {
-    let names: Vec<_> = Host::ALL.into_iter().filter_map(Host::program).collect();
-    names.join(" and ")
+fn file_name(program: &OsStr) -> String {
+    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
 /// Prints why the command cannot be started. Returns the exit code that a shell uses in this case.

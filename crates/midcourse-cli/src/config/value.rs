@@ -11,6 +11,7 @@ use midcourse::{
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::ModelHost;
 use crate::duration::parse_duration;
 
 /// The largest number allowed in a setting that counts something, such as tool calls or errors. No
@@ -217,3 +218,30 @@ optional!(Probability(Confidence) = probability);
 optional!(DurationText(Duration) = duration);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);
+/// A model host, written as `HOST` or `HOST:PORT`. The port is 443 if it is left out.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct ModelHostText(pub(super) ModelHost);
+
+impl TryFrom<String> for ModelHostText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        const HTTPS_PORT: u16 = 443;
+        let (name, port) = match text.split_once(':') {
+            None => (text.as_str(), Some(HTTPS_PORT)),
+            Some((name, port)) => (name, port.parse().ok()),
+        };
+        let is_label = |label: &str| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            !label.is_empty() && label.len() < 64 && label.bytes().all(is_plain)
+        };
+        let is_name = name.split('.').all(is_label) && name.len() < 254;
+        let is_address = name.parse::<std::net::Ipv4Addr>().is_ok();
+        let port = port.filter(|port| *port > 0 && is_name && !is_address);
+        let port = port.ok_or_else(|| {
+            format!("invalid host `{text}`; write a host name such as gateway.example.com")
+        })?;
+        Ok(Self(ModelHost { name: name.to_ascii_lowercase(), port }))
+    }
+}

@@ -14,7 +14,8 @@ use serde::de::Error as _;
 
 use super::providers::ProvidersWire;
 use super::value::{
-    Amount, Count, DurationText, count, cycle_len, duration, mode, probability, window,
+    Amount, Count, DurationText, ModelHostText, count, cycle_len, duration, mode, probability,
+    window,
 };
 use super::{Config, MessageLimits};
 
@@ -33,6 +34,8 @@ struct ConfigWire {
     messages: MessagesWire,
     #[serde(default)]
     providers: ProvidersWire,
+    #[serde(default)]
+    proxy: ProxyWire,
 }
 
 #[derive(Deserialize)]
@@ -124,8 +127,14 @@ struct MessagesWire {
     max_chars: Option<Count>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct ProxyWire {
+    model_hosts: Vec<ModelHostText>,
+}
+
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
-    let ConfigWire { mode, budget, mut analysis, tools, messages, providers } =
+    let ConfigWire { mode, budget, mut analysis, tools, messages, providers, proxy } =
         toml::from_str(text)?;
     analysis.tools = tools
         .into_iter()
@@ -140,5 +149,6 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
     };
     let (budget, deadline) = budget.read()?;
     let providers = providers.over_shipped();
-    Ok(Config { mode, budget, deadline, analysis, messages, providers })
+    let model_hosts = proxy.model_hosts.into_iter().map(|text| text.0).collect();
+    Ok(Config { mode, budget, deadline, analysis, messages, providers, model_hosts })
 }

@@ -28,14 +28,3 @@ pub(super) const HOOK_EVENTS: [&str; 12] = [
     "SubagentStop",
     "SessionEnd",
 ];
-
-/// Whether to put a proxy between Claude Code and its model. This is done only if the environment
-/// contains an API key or a base URL: not if Claude Code uses its own login, and not if it reaches
-/// the model through a cloud platform.
-#[cfg(feature = "proxy")]
-pub(super) fn uses_proxy(is_set: impl Fn(&str) -> bool) -> bool {
-    let platforms =
-        ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
-    ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"].into_iter().any(&is_set)
-        && !platforms.into_iter().any(&is_set)
-}

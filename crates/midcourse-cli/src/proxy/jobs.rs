@@ -13,6 +13,8 @@ use super::model_traffic::{ModelRequest, ModelResponse};
 pub(super) enum Job {
     Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
     Response { number: u64, at: Timestamp, response: ModelResponse },
+    /// Commit everything before this job, then reply.
+    Flush(oneshot::Sender<()>),
     Stop,
 }
 

@@ -123,6 +123,14 @@ impl Recorder {
         sent.is_ok()
     }
 
+    /// Waits until everything that was sent before is recorded.
+    pub(super) async fn flush(&self) {
+        let (sender, done) = oneshot::channel();
+        if self.send(Job::Flush(sender), 0) {
+            let _ = done.await;
+        }
+    }
+
     /// Waits until all queued jobs are recorded, or until the timeout.
     pub(super) fn finish(self, timeout: Duration) {
         self.send(Job::Stop, 0);

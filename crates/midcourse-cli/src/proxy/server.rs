@@ -4,91 +4,133 @@
 //! Only model requests are read completely and held, for at most a few milliseconds, until the
 //! recorder replies with the text to insert. Everything else streams through. If the client or the
 //! upstream disconnects, the proxy disconnects the other one too. The proxy sends no responses of
-//! its own, except to a request without the right access token.
+//! its own, except to CONNECT requests and to a request without the right access token.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::apis::{Api, insert};
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
+use super::authority::Authority;
+use super::connect::{Target, is_authorized};
+use super::http::{
+    RequestBody, client_response, empty, error_chain, forbidden, full, is_websocket, model_request,
+    read, strip_hop_by_hop, text,
+};
+use super::intercept::{self, Interception, Opened};
+use super::model_hosts::ModelHosts;
 use super::model_traffic::ModelRequest;
+use super::notices::{Notice, Notices};
 use super::recorder::{Exchange, Recorder};
-use super::response_copy::{CopiedBody, PartlyRead};
 use super::upstream::{self, Body, Failure, Upstream, Upstreams};
+use crate::apis::{Api, insert};
 use crate::log::Log;
-
-/// Maximum length of a model request that is recorded, in bytes. A longer request is forwarded and
-/// not recorded.
-const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long to wait before accepting connections again when the system has no free sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-
-/// The header in which Claude Code sends its session id.
-const SESSION_HEADER: &str = "x-claude-code-session-id";
-/// The header in which Claude Code sends the id of the subagent that makes the request.
-const AGENT_HEADER: &str = "x-claude-code-agent-id";
-
-const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHORIZATION,
-    header::TRANSFER_ENCODING,
-    header::TRAILER,
-    header::UPGRADE,
-];
 
 pub(super) struct Server {
     /// Hash of the access token. Comparing two hashes always takes the same time, so an attacker
     /// cannot guess the token by measuring the time.
     token: blake3::Hash,
     upstreams: Vec<Upstream>,
+    /// Whether CONNECT requests are served.
+    has_tunnels: bool,
+    interception: Option<Interception>,
     recorder: Option<Recorder>,
     max_wait: Duration,
     log: Arc<Log>,
+    notices: Notices,
     started: Instant,
     /// When the latest request arrived, in seconds since `started`.
     latest_request: AtomicU64,
 }
 
-/// The body of a model request.
-enum RequestBody {
-    Whole(Bytes),
-    /// A body longer than [`MAX_REQUEST_BYTES`], which is streamed.
-    TooLong(Body),
-}
-
 impl Server {
     pub(super) fn new(
-        token: String,
-        upstreams: Upstreams,
+        token: &str,
+        upstreams: &Upstreams,
         recorder: Option<Recorder>,
         max_wait: Duration,
         log: Arc<Log>,
     ) -> io::Result<Self> {
         let tls = upstream::tls()?;
-        let upstreams = upstreams.iter().map(|(api, base)| Upstream::new(api, base, &tls));
+        let upstreams = upstreams.iter().map(|(name, base)| Upstream::new(name, base, &tls));
         Ok(Self {
             token: blake3::hash(token.as_bytes()),
             upstreams: upstreams.collect(),
+            has_tunnels: false,
+            interception: None,
             recorder,
             max_wait,
             log,
+            notices: Notices::default(),
             started: Instant::now(),
             latest_request: AtomicU64::new(0),
         })
+    }
+
+    /// Serves CONNECT requests.
+    #[must_use]
+    pub(super) fn with_tunnels(self) -> Self {
+        Self { has_tunnels: true, ..self }
+    }
+
+    /// After the command has ended: opens no connection any more, and reports when everything until
+    /// now is recorded.
+    pub(super) async fn command_ended(&self) {
+        if let Some(interception) = &self.interception {
+            interception.switch_off();
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.flush().await;
+        }
+        self.notices.send_once(Notice::Recorded);
+    }
+
+    /// Counts a request on an opened connection.
+    pub(super) fn count_request(&self, host: &str) {
+        if let Some(interception) = &self.interception {
+            interception.count_request(host);
+        }
+    }
+
+    /// Opens connections to model hosts with certificates of this authority.
+    pub(super) fn with_interception(
+        mut self,
+        authority: Authority,
+        hosts: ModelHosts,
+    ) -> io::Result<Self> {
+        self.interception = Some(Interception::new(authority, hosts, upstream::tls()?));
+        Ok(self)
+    }
+
+    #[must_use]
+    pub(super) fn with_notices(self, notices: Notices) -> Self {
+        Self { notices, ..self }
+    }
+
+    pub(super) const fn interception(&self) -> Option<&Interception> {
+        self.interception.as_ref()
+    }
+
+    pub(super) const fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    pub(super) fn log(&self, message: &str) {
+        self.log.write(message);
     }
 
     /// Time since the latest request.
@@ -104,53 +146,155 @@ impl Server {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let server = Arc::clone(&self);
-            tokio::spawn(async move {
-                let service = service_fn(|request| server.forward(request));
-                // Ignore connection errors: the client and the upstream notice them themselves.
-                let _ = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(None)
-                    .preserve_header_case(true)
-                    .auto_date_header(false)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .with_upgrades()
-                    .await;
-            });
+            self.serve(stream, Vec::new());
         }
     }
 
-    /// Forwards a request. On an error, the connection is closed without a response, so that the
-    /// client reacts as if the model's server were unreachable.
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+    /// Serves a connection in the background. Its first bytes, `read`, have already been read.
+    pub(super) fn serve(self: &Arc<Self>, stream: TcpStream, read: Vec<u8>) {
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            let service = service_fn(|request| Arc::clone(&server).handle(request));
+            let (reader, writer) = stream.into_split();
+            let stream = tokio::io::join(io::Cursor::new(read).chain(reader), writer);
+            // Ignore connection errors: the client and the upstream notice them themselves.
+            let _ = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(None)
+                .preserve_header_case(true)
+                .auto_date_header(false)
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades()
+                .await;
+        });
+    }
+
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Failure> {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
+        if request.method() == Method::CONNECT {
+            return Ok(self.connect(request).await);
+        }
+        self.forward(request).await
+    }
+
+    /// Connects the client with a host, as an HTTP proxy does.
+    async fn connect(self: Arc<Self>, mut request: Request<Incoming>) -> Response<Body> {
+        if !self.has_tunnels {
+            return empty(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let credentials = text(request.headers(), header::PROXY_AUTHORIZATION.as_str());
+        if !is_authorized(credentials.as_deref(), &self.token) {
+            let mut response = empty(StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+            let basic = HeaderValue::from_static("Basic realm=\"midcourse\"");
+            response.headers_mut().insert(header::PROXY_AUTHENTICATE, basic);
+            return response;
+        }
+        let target = request.uri().authority().and_then(|it| Target::parse(it.as_str()));
+        let Some(target) = target else { return empty(StatusCode::BAD_REQUEST) };
+        let upstream = match target.dial().await {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                self.log(&format!("cannot connect to {target}: {}", error_chain(&*error)));
+                return empty(StatusCode::BAD_GATEWAY);
+            }
+        };
+        let client = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            if let Ok(client) = client.await {
+                intercept::serve(self, client, upstream, target).await;
+            }
+        });
+        empty(StatusCode::OK)
+    }
+
+    /// Forwards a request that was redirected here. On an error, the connection is closed without a
+    /// response, so that the client reacts as if the model's server were unreachable.
+    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         let Some((upstream, path)) = self.route(target) else { return Ok(forbidden()) };
         let url = upstream.url(path)?;
-        let api = Api::of_path(path.split('?').next().unwrap_or_default());
+        let host = upstream.server();
         if request.method() == Method::GET && is_websocket(request.headers()) {
-            return self.upgrade(upstream, url, request).await;
+            let send = |mut request: Request<Body>| {
+                // Remove the proxy's own host name; the HTTP client sets the upstream's.
+                request.headers_mut().remove(header::HOST);
+                request.headers_mut().remove(header::PROXY_AUTHORIZATION);
+                *request.uri_mut() = url;
+                let response = upstream.http1_client.request(request);
+                async { Ok(response.await?) }
+            };
+            return self.upgrade(host, request, send).await;
         }
         let (mut parts, body) = request.into_parts();
-        let (body, exchange) = match (api, &self.recorder) {
-            (Some(api), Some(recorder)) if parts.method == Method::POST => {
-                match read(&parts.headers, body).await? {
-                    RequestBody::TooLong(body) => (body, None),
-                    RequestBody::Whole(bytes) => {
-                        let request = model_request(api, &parts.headers, bytes.clone());
-                        let (bytes, exchange) = self.record(recorder, request, bytes).await;
-                        let length = HeaderValue::from(bytes.len());
-                        parts.headers.insert(header::CONTENT_LENGTH, length);
-                        (full(bytes), exchange)
-                    }
-                }
+        let (body, exchange) = self.prepare(&mut parts, body, url.path(), host).await?;
+        strip_hop_by_hop(&mut parts.headers);
+        parts.headers.remove(header::HOST);
+        parts.uri = url;
+        parts.version = Version::HTTP_11;
+        match upstream.client.request(Request::from_parts(parts, body)).await {
+            Ok(response) => {
+                let mut response = client_response(response, exchange);
+                strip_hop_by_hop(response.headers_mut());
+                *response.version_mut() = Version::HTTP_11;
+                Ok(response)
             }
-            _ => (body.map_err(Into::into).boxed(), None),
-        };
-        match upstream.client.request(upstream_request(parts, url, body)).await {
-            Ok(response) => Ok(client_response(response, exchange)),
-            Err(error) => Err(self.fail(upstream, exchange, error.into())),
+            Err(error) => Err(self.fail(host, exchange, error.into())),
         }
+    }
+
+    /// Forwards a request on an opened connection. Its headers stay as they are: each client
+    /// connection has its own connection to the model host.
+    pub(super) async fn forward_opened(
+        &self,
+        opened: &Opened,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Failure> {
+        self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
+        let host = opened.target.host.as_str();
+        if request.method() == Method::GET && is_websocket(request.headers()) {
+            return self.upgrade(host, request, |request| opened.send(request)).await;
+        }
+        let (mut parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        let (body, exchange) = self.prepare(&mut parts, body, &path, host).await?;
+        match opened.send(Request::from_parts(parts, body)).await {
+            Ok(response) => Ok(client_response(response, exchange)),
+            Err(error) => Err(self.fail(host, exchange, error)),
+        }
+    }
+
+    /// Records a request if it is a model request, and returns the body to send. `path` is the path
+    /// on the model's server, which decides which API it is.
+    async fn prepare(
+        &self,
+        parts: &mut hyper::http::request::Parts,
+        body: Incoming,
+        path: &str,
+        host: &str,
+    ) -> Result<(Body, Option<Exchange>), Failure> {
+        let recorder = self.recorder.as_ref().filter(|_| parts.method == Method::POST);
+        let Some(recorder) = recorder else { return Ok((body.map_err(Into::into).boxed(), None)) };
+        let Some(api) = Api::of_path(path) else {
+            self.notices.unread(host, path, Api::why_unread(path).unwrap_or_default());
+            return Ok((body.map_err(Into::into).boxed(), None));
+        };
+        let bytes = match read(&parts.headers, body).await? {
+            RequestBody::Whole(bytes) => bytes,
+            RequestBody::TooLong(body) => {
+                self.notices.unread(host, path, "a request is longer than 32 MB");
+                return Ok((body, None));
+            }
+        };
+        let (api_name, host) = (api.title().to_owned(), host.to_owned());
+        self.notices.send_once(Notice::Watching { api: api_name, host });
+        let request = model_request(api, &parts.headers, bytes.clone());
+        let (bytes, exchange) = self.record(recorder, request, bytes).await;
+        parts.headers.remove(header::TRANSFER_ENCODING);
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+        Ok((full(bytes), exchange))
     }
 
     /// Sends a model request to the recorder. Returns the request body with the text that the
@@ -169,20 +313,20 @@ impl Server {
     }
 
     /// Finds the model server for a request, and the path on that server. `target` has the form
-    /// `/TOKEN/API/PATH`. Returns `None` if the access token is wrong or the API is unknown.
+    /// `/TOKEN/NAME/PATH`. Returns `None` if the access token is wrong or no server has this name.
     fn route<'a>(&self, target: &'a str) -> Option<(&Upstream, &'a str)> {
         let (token, rest) = target.strip_prefix('/')?.split_once('/')?;
         (blake3::hash(token.as_bytes()) == self.token).then_some(())?;
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (api, path) = rest.split_at_checked(end)?;
-        let upstream = self.upstreams.iter().find(|upstream| upstream.api == api)?;
+        let (name, path) = rest.split_at_checked(end)?;
+        let upstream = self.upstreams.iter().find(|upstream| upstream.name == name)?;
         Some((upstream, path))
     }
 
     /// Logs and records that the model server sent no response.
-    fn fail(&self, upstream: &Upstream, exchange: Option<Exchange>, error: Failure) -> Failure {
+    fn fail(&self, host: &str, exchange: Option<Exchange>, error: Failure) -> Failure {
         let why = error_chain(&*error);
-        self.log.write(&format!("no response from {}: {why}", upstream.server()));
+        self.log.write(&format!("no response from {host}: {why}"));
         if let Some(exchange) = exchange {
             exchange.failed(why);
         }
@@ -191,26 +335,26 @@ impl Server {
 
     /// Forwards a request for a websocket. If the model server accepts it, all bytes are then
     /// copied between the client and the server in both directions, and nothing is recorded.
-    async fn upgrade(
+    async fn upgrade<F>(
         &self,
-        upstream: &Upstream,
-        url: hyper::Uri,
+        host: &str,
         mut request: Request<Incoming>,
-    ) -> Result<Response<Body>, Failure> {
+        send: impl FnOnce(Request<Body>) -> F,
+    ) -> Result<Response<Body>, Failure>
+    where
+        F: Future<Output = Result<Response<Incoming>, Failure>>,
+    {
+        let path = request.uri().path().to_owned();
         let client = hyper::upgrade::on(&mut request);
-        let (mut parts, body) = request.into_parts();
-        parts.headers.remove(header::HOST);
-        parts.headers.remove(header::PROXY_AUTHORIZATION);
-        parts.uri = url;
-        parts.version = Version::HTTP_11;
-        let request = Request::from_parts(parts, body.map_err(Into::into).boxed());
-        let mut response = match upstream.http1_client.request(request).await {
+        let request = request.map(|body| body.map_err(Into::into).boxed());
+        let mut response = match send(request).await {
             Ok(response) => response,
-            Err(error) => return Err(self.fail(upstream, None, error.into())),
+            Err(error) => return Err(self.fail(host, None, error)),
         };
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(client_response(response, None));
         }
+        self.notices.unread(host, &path, "websockets are not read");
         let server = hyper::upgrade::on(&mut response);
         tokio::spawn(async move {
             if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
@@ -221,128 +365,4 @@ impl Server {
         });
         Ok(response.map(|body| body.map_err(Into::into).boxed()))
     }
-}
-
-/// Prepares the model server's response for the client. If the request was recorded, the body of
-/// the response is also copied for the recorder.
-fn client_response(response: Response<Incoming>, exchange: Option<Exchange>) -> Response<Body> {
-    let (mut parts, body) = response.into_parts();
-    strip_hop_by_hop(&mut parts.headers);
-    parts.version = Version::HTTP_11;
-    let body = match exchange {
-        None => body.map_err(Into::into).boxed(),
-        Some(exchange) => {
-            let status = parts.status.as_u16();
-            let encoding = text(&parts.headers, header::CONTENT_ENCODING.as_str());
-            CopiedBody::new(body, move |copy| exchange.received(status, encoding, copy))
-                .map_err(Into::into)
-                .boxed()
-        }
-    };
-    Response::from_parts(parts, body)
-}
-
-fn upstream_request(
-    mut parts: hyper::http::request::Parts,
-    url: hyper::Uri,
-    body: Body,
-) -> Request<Body> {
-    strip_hop_by_hop(&mut parts.headers);
-    // Remove the proxy's own host name; the HTTP client sets the upstream's.
-    parts.headers.remove(header::HOST);
-    parts.uri = url;
-    parts.version = Version::HTTP_11;
-    Request::from_parts(parts, body)
-}
-
-/// Reads the body of a model request, unless it is too long to be recorded.
-async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<RequestBody, Failure> {
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let length: Option<usize> = length.and_then(|length| length.parse().ok());
-    if length.is_some_and(|length| length > MAX_REQUEST_BYTES) {
-        return Ok(RequestBody::TooLong(body.map_err(Into::into).boxed()));
-    }
-    let mut bytes = BytesMut::with_capacity(length.unwrap_or(0));
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        bytes.extend_from_slice(&data);
-        if bytes.len() > MAX_REQUEST_BYTES {
-            let body = PartlyRead { start: Some(bytes.freeze()), rest: body };
-            return Ok(RequestBody::TooLong(body.map_err(Into::into).boxed()));
-        }
-    }
-    Ok(RequestBody::Whole(bytes.freeze()))
-}
-
-fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
-    ModelRequest {
-        api,
-        session: text(headers, SESSION_HEADER),
-        agent: text(headers, AGENT_HEADER),
-        encoding: text(headers, header::CONTENT_ENCODING.as_str()),
-        is_signed: is_signed(headers),
-        body,
-    }
-}
-
-/// Whether a header contains a signature or a digest of the body. Such a header would be wrong if
-/// text were inserted into the body.
-fn is_signed(headers: &HeaderMap) -> bool {
-    let is_aws_signed = text(headers, header::AUTHORIZATION.as_str())
-        .is_some_and(|credentials| credentials.starts_with("AWS4-"));
-    let names = ["content-md5", "digest", "content-digest", "x-amz-content-sha256", "signature"];
-    is_aws_signed || names.iter().any(|name| headers.contains_key(*name))
-}
-
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-fn full(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed()
-}
-
-/// Whether a request asks for a websocket. The header `Upgrade` can also ask for another protocol,
-/// such as HTTP/2; that concerns only the client's connection to the proxy and is ignored.
-fn is_websocket(headers: &HeaderMap) -> bool {
-    let has_token = |name: HeaderName, token: &str| {
-        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
-    };
-    has_token(header::CONNECTION, "upgrade") && has_token(header::UPGRADE, "websocket")
-}
-
-/// Removes headers that concern a single connection and must not be forwarded, including the
-/// headers whose names are listed in the header `Connection`.
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named = headers.get_all(header::CONNECTION).into_iter();
-    let named: Vec<String> =
-        named.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-    for name in named.iter().flat_map(|value| value.split(',')).map(str::trim) {
-        headers.remove(name);
-    }
-    for name in HOP_BY_HOP_HEADERS {
-        headers.remove(name);
-    }
-}
-
-fn forbidden() -> Response<Body> {
-    const BODY: &str = r#"{"error":{"type":"midcourse_proxy","message":"unknown address; use the base URL that midcourse printed, including its token"}}"#;
-    let mut response = Response::new(full(Bytes::from_static(BODY.as_bytes())));
-    *response.status_mut() = StatusCode::FORBIDDEN;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
-}
-
-/// The messages of an error and of all its sources.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,21 +28,32 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 
+use super::model_hosts::ModelHosts;
 use crate::handoff;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = BoxBody<Bytes, Failure>;
 type Connector = HttpsConnector<TcpConnector>;
 
-/// For each API: the environment variable with its base URL, its name in the proxy's URLs, and its
-/// default base URL.
-pub(crate) const BASE_URLS: [(&str, &str, &str); 2] = [
+/// For each API that `midcourse proxy` offers: the environment variable with its base URL, its name
+/// in the proxy's URLs, and its default base URL.
+const BASE_URLS: [(&str, &str, &str); 2] = [
     ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
 ];
 
 /// The variable with the base URL of OpenAI's API, and its older name, which some clients prefer.
-pub(crate) const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
+const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
+
+/// Environment variables in which agents find the base URL of their model API.
+const BASE_URL_VARIABLES: [&str; 6] = [
+    "ANTHROPIC_API_BASE",
+    "ANTHROPIC_BASE_URL",
+    "COPILOT_PROVIDER_BASE_URL",
+    "LLM_BASE_URL",
+    "OPENAI_API_BASE",
+    "OPENAI_BASE_URL",
+];
 
 /// The environment variable with additional certificate authorities for Node programs.
 const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
@@ -53,13 +65,56 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long a TCP connection may be idle before keep-alive probes are sent.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 
-/// The base URL of each API's server.
+/// The servers that the proxy forwards to, each with its name in the proxy's URLs.
 #[derive(Debug, Clone)]
 pub(crate) struct Upstreams(Vec<(&'static str, Uri)>);
 
+/// A base URL in the environment that is replaced by the proxy's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    pub(crate) variable: &'static str,
+    /// The server, without a path.
+    origin: Uri,
+    /// The path of the base URL as it was written, which the proxy's base URL repeats.
+    path: String,
+}
+
+impl Redirect {
+    /// The base URLs in the environment. The error says why one of them cannot be redirected.
+    pub(crate) fn all(environment: impl Fn(&str) -> Option<String>) -> Result<Vec<Self>> {
+        let set = BASE_URL_VARIABLES.into_iter().filter_map(|variable| {
+            environment(variable).filter(|url| !url.is_empty()).map(|url| (variable, url))
+        });
+        let redirects = set.map(|(variable, text)| {
+            let url = parse_url(&text).with_context(|| format!("cannot redirect {variable}"))?;
+            check(&url)?;
+            let mut parts = url.into_parts();
+            parts.path_and_query = Some("/".parse()?);
+            let origin = Uri::from_parts(parts)?;
+            let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+            let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default().to_owned();
+            Ok(Self { variable, origin, path })
+        });
+        redirects.collect()
+    }
+
+    /// Whether the server is one whose connections can be opened instead.
+    pub(crate) fn is_covered_by(&self, hosts: &ModelHosts) -> bool {
+        let host = self.origin.host().unwrap_or_default();
+        let port = self.origin.port_u16().unwrap_or(443);
+        self.origin.scheme_str() == Some("https") && hosts.contain(host, port)
+    }
+
+    /// The base URL that sends requests to the proxy, with the path of the original one, because
+    /// clients derive the paths of their requests from it.
+    pub(crate) fn url(&self, address: SocketAddr, token: &str) -> String {
+        format!("http://{address}/{token}/{}{}", self.variable, self.path)
+    }
+}
+
 impl Upstreams {
-    /// Finds the base URL of each API: from the command-line options, else from the environment,
-    /// else the URL of the vendor's own server.
+    /// Finds the URL of each API: from the options, else from the environment, else the vendor's
+    /// own.
     pub(crate) fn find(
         options: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -84,14 +139,32 @@ impl Upstreams {
         Ok(Self(found))
     }
 
+    /// The servers of redirected base URLs.
+    pub(super) fn of_redirects(redirects: &[Redirect]) -> Self {
+        Self(redirects.iter().map(|it| (it.variable, it.origin.clone())).collect())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Uri)> {
-        self.0.iter().map(|(api, url)| (*api, url))
+        self.0.iter().map(|(name, url)| (*name, url))
     }
 }
 
 /// Whether a URL is the URL of a midcourse proxy.
 pub(crate) fn is_proxy(url: &str) -> bool {
-    url.contains(&format!("/{}", handoff::PATH_PREFIX))
+    url.contains(handoff::PATH_PREFIX)
+}
+
+/// The environment variables, with their values, that make clients use the proxy.
+pub(super) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
+    let variable = |(variable, api, _): (&'static str, &str, &str)| {
+        (variable, format!("http://{address}/{token}/{api}"))
+    };
+    BASE_URLS.into_iter().map(variable).collect()
+}
+
+/// Checks that model hosts can be reached from here, so that their connections can be opened.
+pub(crate) fn check_interception() -> Result<()> {
+    check(&Uri::from_static("https://api.openai.com"))
 }
 
 fn parse_url(text: &str) -> Result<Uri> {
@@ -130,7 +203,8 @@ fn api_root(server: &str, api: &str) -> String {
 }
 
 pub(super) struct Upstream {
-    pub(super) api: &'static str,
+    /// The first path segment, after the token, of requests to this server.
+    pub(super) name: &'static str,
     base: Uri,
     pub(super) client: Client<Connector, Body>,
     /// For upgrades to another protocol (websockets), which work with HTTP/1.1 only.
@@ -138,7 +212,7 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
-    pub(super) fn new(api: &'static str, base: &Uri, tls: &Arc<ClientConfig>) -> Self {
+    pub(super) fn new(name: &'static str, base: &Uri, tls: &Arc<ClientConfig>) -> Self {
         let tcp = TcpConnector::new(base);
         let tls = ClientConfig::clone(tls);
         let http1 = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
@@ -156,12 +230,12 @@ impl Upstream {
                 .http2_keep_alive_while_idle(true)
                 .build(connector)
         };
-        Self { api, base: base.clone(), client: client(any), http1_client: client(http1) }
+        Self { name, base: base.clone(), client: client(any), http1_client: client(http1) }
     }
 
     /// The server's name and port, for log lines.
     pub(super) fn server(&self) -> &str {
-        self.base.authority().map_or(self.api, |authority| authority.as_str())
+        self.base.authority().map_or(self.name, |authority| authority.as_str())
     }
 
     /// The URL of a path on this server, below its base URL.
@@ -202,7 +276,7 @@ pub(super) enum TcpConnector {
 }
 
 impl TcpConnector {
-    fn new(base: &Uri) -> Self {
+    pub(super) fn new(base: &Uri) -> Self {
         let mut direct = HttpConnector::new();
         // Accept https URLs too: the TLS layer on top of this connector handles them.
         direct.enforce_http(false);
@@ -249,7 +323,46 @@ impl tower_service::Service<Uri> for TcpConnector {
 
 #[cfg(test)]
 mod tests {
-    use super::Upstreams;
+    use super::{ModelHosts, Redirect, Upstreams};
+
+    fn redirects(environment: &[(&str, &str)]) -> anyhow::Result<Vec<Redirect>> {
+        Redirect::all(|name: &str| {
+            let value = environment.iter().find(|(known, _)| *known == name);
+            value.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn only_a_base_url_in_the_environment_is_redirected_and_keeps_its_path() {
+        assert_eq!(redirects(&[("OPENAI_BASE_URL", "")]).unwrap(), []);
+        let address = "127.0.0.1:9".parse().unwrap();
+        for (url, path, upstream) in [
+            ("http://gate:4000/v1", "/v1", "http://gate:4000/"),
+            ("http://gate:4000/v1/", "/v1/", "http://gate:4000/"),
+            ("http://gate:4000", "", "http://gate:4000/"),
+            ("https://gate.example/a/b", "/a/b", "https://gate.example/"),
+        ] {
+            let found = redirects(&[("OPENAI_API_BASE", url)]).unwrap();
+            assert_eq!(found.len(), 1);
+            let ours = found[0].url(address, "token");
+            assert_eq!(ours, format!("http://127.0.0.1:9/token/OPENAI_API_BASE{path}"));
+            let upstreams = Upstreams::of_redirects(&found);
+            let upstreams: Vec<_> = upstreams.iter().map(|(_, url)| url.to_string()).collect();
+            assert_eq!(upstreams, [upstream]);
+        }
+        // Two variables with different servers stay two servers.
+        let two = [("OPENAI_BASE_URL", "http://a/v1"), ("OPENAI_API_BASE", "http://b/v1")];
+        let upstreams = Upstreams::of_redirects(&redirects(&two).unwrap());
+        let upstreams: Vec<_> =
+            upstreams.iter().map(|(name, url)| format!("{name} {url}")).collect();
+        assert_eq!(upstreams, ["OPENAI_API_BASE http://b/", "OPENAI_BASE_URL http://a/"]);
+        assert!(redirects(&[("OPENAI_BASE_URL", "gate")]).is_err());
+        let covered = |url| redirects(&[("OPENAI_BASE_URL", url)]).unwrap()[0].clone();
+        let hosts = ModelHosts::default();
+        assert!(covered("https://api.openai.com/v1").is_covered_by(&hosts));
+        assert!(!covered("http://api.openai.com/v1").is_covered_by(&hosts));
+        assert!(!covered("https://gate.example/v1").is_covered_by(&hosts));
+    }
 
     fn found(options: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Vec<String>> {
         let options: Vec<String> = options.iter().map(|it| (*it).to_owned()).collect();

@@ -94,6 +94,11 @@ impl Worker {
                     Job::Response { number, at, response } => {
                         self.handle_response(number, at, response);
                     }
+                    Job::Flush(done) => {
+                        self.commit();
+                        // This fails if nobody waits any more.
+                        let _ = done.send(());
+                    }
                     Job::Stop => return self.commit(),
                 }
                 drop(queued);

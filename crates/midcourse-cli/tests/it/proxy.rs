@@ -6,9 +6,11 @@ mod conversations;
 mod deliveries;
 mod forwarding;
 mod hooks;
+mod intercepted;
 mod server;
 mod supervised;
 mod tls;
+mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -148,6 +150,12 @@ pub(crate) fn command(folder: &TempDir) -> Command {
         .env_remove("no_proxy")
         .env_remove("OPENAI_BASE_URL")
         .env_remove("ANTHROPIC_BASE_URL")
+        .env_remove("SSL_CERT_FILE")
+        .env_remove("REQUESTS_CA_BUNDLE")
+        .env_remove("CURL_CA_BUNDLE")
+        .env_remove("NODE_EXTRA_CA_CERTS")
+        .env_remove("PIP_CERT")
+        .env_remove("AWS_CA_BUNDLE")
         .current_dir(folder.path())
         .stdin(Stdio::null());
     command

@@ -233,50 +233,74 @@ fn an_interrupt_from_the_terminal_reaches_the_program_once() {
 }
 
 #[test]
-fn an_unknown_program_gets_the_proxy_and_a_warning_if_it_made_no_request() {
-    let script = "echo \"$# $1\"; echo \"$OPENAI_BASE_URL $ANTHROPIC_BASE_URL $NO_PROXY\"; exit 2";
+fn an_unknown_program_is_left_alone_and_the_user_is_told() {
+    let script = "echo \"$# $1$OPENAI_BASE_URL$HTTPS_PROXY\"; exit 2";
+    for options in [&[][..], &["--max-tokens", "9"], &["--proxy=off", "--max-tokens", "9"]] {
+        let programs = Programs::new(&[("agent", script)]);
+        let (status, out, err) = programs.run(&[options, &["--", "agent", "x"]].concat());
+        assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
+        let is_off = options.contains(&"--proxy=off");
+        let names_option =
+            err.contains("agent is not recorded") && err.contains("--proxy=intercept");
+        assert_eq!(names_option, !is_off, "{err}");
+        let warns = err.contains("the token budget cannot be counted");
+        assert_eq!(warns, options.contains(&"--max-tokens"), "{err}");
+    }
+}
+
+#[test]
+fn a_base_url_in_the_environment_leads_to_the_proxy_and_no_other_is_set() {
+    let script = "echo \"$OPENAI_BASE_URL,$OPENAI_API_BASE,$ANTHROPIC_BASE_URL,$HTTPS_PROXY\"";
+    for program in ["agent", "aider"] {
+        let programs = Programs::new(&[(program, script)]);
+        let mut command = programs.command(&[], &["--", program]);
+        command.env("OPENAI_API_BASE", "http://127.0.0.1:9/v1/");
+        let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let fields: Vec<&str> = out.trim_end().split(',').collect();
+        let [openai, older, anthropic, proxy] = fields.as_slice() else { panic!("{out}") };
+        assert_eq!((*openai, *anthropic, *proxy), ("", "", ""));
+        assert!(older.starts_with("http://127.0.0.1:") && older.ends_with("/v1/"), "{out}");
+        assert!(older.contains("/midcourse-"), "{out}");
+    }
+}
+
+#[test]
+fn a_known_program_is_intercepted_and_keeps_its_addresses() {
+    let script = "echo \"$OPENAI_BASE_URL,$HTTPS_PROXY,$NODE_USE_ENV_PROXY\"";
     let programs = Programs::new(&[("aider", script)]);
-    let (status, out, err) = programs.run(&["--deadline", "2h", "--", "aider", "x"]);
-    assert_eq!(status.code(), Some(2));
-    let (first, second) = out.trim_end().split_once('\n').unwrap();
-    assert_eq!(first, "1 x");
-    let addresses: Vec<&str> = second.split_whitespace().collect();
-    let [openai, anthropic] = addresses.as_slice() else { panic!("{out}") };
-    assert!(openai.starts_with("http://127.0.0.1:") && openai.ends_with("/openai"), "{out}");
-    assert!(anthropic.ends_with("/anthropic"), "{out}");
-    assert!(err.starts_with("midcourse: nothing was recorded"), "{err}");
-    assert_eq!(err.lines().count(), 1, "{err}");
+    for command in [&["aider"][..], &["sh", "-c", "aider"], &["env", "aider"]] {
+        let (_, out, err) = programs.run(&[&["--"], command].concat());
+        let proxy = out.strip_prefix(',').unwrap().strip_suffix(",\n").unwrap();
+        assert!(proxy.starts_with("http://midcourse:midcourse-"), "{out}");
+        assert!(err.starts_with("midcourse: nothing was recorded"), "{err}");
+    }
+    let (_, out, _) = programs.run(&["--proxy=off", "--", "aider"]);
+    assert_eq!(out, ",,\n");
 }
 
 #[test]
-fn an_unknown_program_without_the_proxy_runs_with_a_warning() {
-    let programs = Programs::new(&[("aider", "echo \"$# $1$OPENAI_BASE_URL\"; exit 2")]);
-    let (status, out, err) = programs.run(&["--no-proxy", "--", "aider", "x"]);
-    assert_eq!((status.code(), out.as_str()), (Some(2), "1 x\n"));
-    assert!(
-        err.starts_with("midcourse: aider is not recorded: midcourse knows the hooks of"),
-        "{err}"
-    );
-    assert_eq!(err.lines().count(), 1, "{err}");
-}
-
-#[test]
-fn requests_to_our_proxy_do_not_go_through_the_users_proxy() {
+fn servers_on_this_machine_are_reached_directly() {
     let programs = Programs::new(&[("aider", "echo \"$NO_PROXY $no_proxy\"")]);
     let mut command = programs.command(&[], &["--", "aider"]);
     command.env("HTTP_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "example.org");
     let out = command.output().unwrap().stdout;
-    assert_eq!(String::from_utf8(out).unwrap(), "example.org,127.0.0.1 example.org,127.0.0.1\n");
+    let expected = "example.org,localhost,127.0.0.1,::1";
+    assert_eq!(String::from_utf8(out).unwrap(), format!("{expected} {expected}\n"));
 }
 
 #[test]
 fn a_second_proxy_is_not_started() {
-    let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"")]);
+    let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL$HTTPS_PROXY\"")]);
+    for (name, outer) in [
+        ("OPENAI_BASE_URL", "http://127.0.0.1:9/midcourse-0/openai"),
+        ("HTTPS_PROXY", "http://midcourse:midcourse-0@127.0.0.1:9"),
+    ] {
+        let mut command = programs.command(&[], &["--", "aider"]);
+        let output = command.env(name, outer).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{outer}\n"));
+    }
     let outer = "http://127.0.0.1:9/midcourse-0/openai";
-    let mut command = programs.command(&[], &["--", "aider"]);
-    let output = command.env("OPENAI_BASE_URL", outer).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{outer}\n"));
-    let mut command = programs.command(&[], &["--proxy", "--", "aider"]);
+    let mut command = programs.command(&[], &["--proxy=redirect", "--", "aider"]);
     let output = command.env("OPENAI_BASE_URL", outer).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{outer}\n"));
     let err = String::from_utf8(output.stderr).unwrap();
@@ -285,20 +309,21 @@ fn a_second_proxy_is_not_started() {
 
 #[test]
 fn an_unsupported_proxy_of_the_user_disables_ours_with_a_warning() {
-    let programs = Programs::new(&[("aider", "echo \"$OPENAI_BASE_URL\"; exit 3")]);
+    let programs = Programs::new(&[("aider", "echo \"$HTTPS_PROXY\"; exit 3")]);
     let mut command = programs.command(&[], &["--", "aider"]);
     let output = command.env("HTTPS_PROXY", "socks5://127.0.0.1:9").output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), b"\n".as_slice()));
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, b"socks5://127.0.0.1:9\n");
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("runs without the proxy") && err.contains("socks5"), "{err}");
 }
 
 #[test]
-fn a_token_budget_that_cannot_be_counted_is_an_error() {
+fn there_must_be_something_to_redirect() {
     let programs = Programs::new(&[("aider", "echo ran")]);
-    let (status, out, err) = programs.run(&["--no-proxy", "--max-tokens", "9", "--", "aider"]);
-    assert_eq!((status.code(), out.as_str()), (Some(1), ""));
-    assert!(err.contains("only claude and codex report tokens; leave out"), "{err}");
+    let (status, out, err) = programs.run(&["--proxy=redirect", "--", "aider"]);
+    assert_eq!((status.code(), out.as_str()), (Some(0), "ran\n"));
+    assert!(err.contains("no base URL to redirect") && err.contains("--proxy=intercept"), "{err}");
 }
 
 #[test]

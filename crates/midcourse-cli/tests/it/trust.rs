@@ -61,7 +61,7 @@ impl User {
     /// What `midcourse run` prints to standard error when it is started in the project folder.
     fn run_warnings(&self) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-        command.args(["run", "--no-proxy", "--", "true"]).current_dir(self.project());
+        command.args(["run", "--proxy=off", "--", "true"]).current_dir(self.project());
         command.env("HOME", self.folder.path()).env("MIDCOURSE_HOME", self.data_dir().path());
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stderr).unwrap()
     }

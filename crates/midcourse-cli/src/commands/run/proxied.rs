@@ -1,10 +1,14 @@
-//! The proxy that `midcourse run` starts: a separate process that runs as long as the command.
+//! The proxy of a launch: a thread of `midcourse run` that accepts connections, and a separate
+//! process that reads model traffic.
 //!
-//! `midcourse run` opens the listening socket and passes it to the proxy. So if the proxy dies and
-//! is restarted, its address stays the same and no connection is refused. If the proxy cannot be
-//! restarted, `midcourse run` forwards the requests itself, without recording. The proxy has a
-//! process group of its own, so that signals from the terminal, which are meant for the command, do
-//! not reach the proxy.
+//! The thread tunnels what midcourse does not read, so that a crash of the process breaks no
+//! download. If the process dies, it is started again; connections wait for it meanwhile. If it
+//! cannot be started again, `midcourse run` forwards everything itself, without recording. The
+//! process has its own process group, because signals from the terminal are meant for the command.
+
+mod plan;
+mod refusals;
+mod watch;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -18,131 +22,181 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use midcourse::{DATA_DIR_VARIABLE, DataDir};
 
-use crate::hosts::Host;
-use crate::proxy::{self, Upstreams};
+use super::Recording;
+use crate::proxy::{self, Authority, Channel, Found, Front, Message, ModelHosts, Redirect};
+pub(super) use plan::Plan;
+use watch::Watch;
 
-/// If the proxy ends within this time after its start, the start counts as failed.
+/// A proxy that ends sooner than this counts as a failed start.
 const MIN_UPTIME: Duration = Duration::from_secs(2);
 
-/// After this many failed starts in a row, the proxy is not restarted again.
+/// After this many failed starts in a row, `midcourse run` stops restarting the proxy.
 const MAX_FAILED_STARTS: usize = 3;
 
-/// How long the proxy may take to record the last requests when it is stopped. After that it is
-/// killed.
+/// How long the proxy may take to record the last requests when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Environment variables that contain the address of the user's own HTTP proxy, if there is one.
-const PROXY_VARIABLES: [&str; 6] =
-    ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"];
+/// How long processes of the command may linger before they count as left behind.
+const LINGER: Duration = Duration::from_millis(300);
 
-/// Environment variables that list the servers to reach without the user's HTTP proxy.
+/// Environment variables that list the servers to reach without an HTTP proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// The proxy for one command. `start` starts its process, which is then restarted whenever it ends,
-/// until `stop` is called.
+/// A running proxy.
 pub(super) struct Proxied {
     address: SocketAddr,
     supervisor: Arc<Supervisor>,
+    front: Arc<Mutex<Option<Front>>>,
+    /// Certificate files for the command, each with its environment variable.
+    trust: Vec<(&'static str, PathBuf)>,
+    tells_node: bool,
 }
 
 struct Supervisor {
     program: PathBuf,
     data_dir: DataDir,
+    launch_id: String,
     token: String,
+    authority: Option<Authority>,
+    redirects: Vec<Redirect>,
     listener: TcpListener,
-    upstreams: Upstreams,
+    to_proxy: Channel,
+    /// The proxy's end of the channel, kept open for a restarted proxy.
+    at_proxy: Channel,
+    watch: Arc<Watch>,
     child: Mutex<Option<Child>>,
     is_stopping: AtomicBool,
     has_given_up: AtomicBool,
 }
 
-/// Whether a command gets a proxy if the user gives neither `--proxy` nor `--no-proxy`.
-pub(super) fn is_default(host: Option<Host>) -> bool {
-    // If the variables already contain the address of a midcourse proxy, this process was started
-    // by another `midcourse run`, whose proxy is enough.
-    let has_proxy = |(name, _, _): &(&str, &str, &str)| {
-        std::env::var(name).is_ok_and(|url| proxy::is_proxy(&url))
-    };
-    if proxy::BASE_URLS.iter().any(has_proxy) {
-        return false;
-    }
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    host.is_none_or(|host| host.uses_proxy(is_set))
-}
-
 impl Proxied {
-    /// Opens the socket for the proxy, but does not start the proxy yet. Fails if an environment
-    /// variable such as `OPENAI_BASE_URL` contains an address that the proxy cannot forward to.
-    pub(super) fn prepare(data_dir: &DataDir) -> Result<Self> {
-        let upstreams = Upstreams::find(&[], |name| std::env::var(name).ok())?;
+    /// Opens the port, starts the proxy process and begins to accept connections. `name` is the
+    /// file name of the command's program.
+    pub(super) fn start(
+        plan: Plan,
+        recording: &Recording,
+        name: &str,
+        is_full_screen: bool,
+    ) -> Result<Self> {
+        let Recording { data_dir, settings, folder, .. } = recording;
+        let watch = Watch::new(data_dir, name, is_full_screen);
+        let launch_id = settings.launch_id.clone().unwrap_or_default();
+        let hosts = ModelHosts::with(&settings.config.model_hosts);
         let listener =
             TcpListener::bind("127.0.0.1:0").context("cannot open a port on 127.0.0.1")?;
-        as_stdin(&listener)?;
         let address = listener.local_addr()?;
+        let authority = if plan.intercepts { Some(Authority::new(&launch_id)?) } else { None };
+        let trust = match &authority {
+            None => Vec::new(),
+            Some(authority) => {
+                let certificate = authority.certificate_pem(&launch_id, &hosts)?;
+                let environment = |name: &str| std::env::var_os(name).map(PathBuf::from);
+                proxy::write_trust_files(folder, &certificate, environment)?
+            }
+        };
+        let (to_proxy, at_proxy) = Channel::pair()?;
+        let token = proxy::new_token();
+        let front_channel = Channel::from(to_proxy.try_clone()?);
         let supervisor = Arc::new(Supervisor {
             program: std::env::current_exe()?,
             data_dir: data_dir.clone(),
-            token: proxy::new_token(),
+            launch_id,
+            token,
+            authority,
+            redirects: plan.redirects,
             listener,
-            upstreams,
+            to_proxy,
+            at_proxy,
+            watch,
             child: Mutex::new(None),
             is_stopping: AtomicBool::new(false),
             has_given_up: AtomicBool::new(false),
         });
-        Ok(Self { address, supervisor })
+        supervisor.spawn()?;
+        let listener = supervisor.listener.try_clone()?;
+        let front = Front::start(listener, &supervisor.token, hosts, front_channel)?;
+        let front = Arc::new(Mutex::new(Some(front)));
+        let (supervisor_too, front_too) = (Arc::clone(&supervisor), Arc::clone(&front));
+        thread::Builder::new().spawn(move || supervisor_too.supervise(&front_too))?;
+        Ok(Self { address, supervisor, front, trust, tells_node: plan.tells_node })
     }
 
-    /// Starts the proxy process, and a thread that restarts it whenever it ends.
-    pub(super) fn start(&self, launch_id: &str) -> Result<()> {
-        self.supervisor.spawn(launch_id)?;
-        let (supervisor, launch_id) = (Arc::clone(&self.supervisor), launch_id.to_owned());
-        thread::Builder::new().spawn(move || supervisor.supervise(&launch_id))?;
-        Ok(())
-    }
-
-    /// Sets the environment variables that send a command's model requests to the proxy.
+    /// Sets the environment variables that make a command use the proxy.
     pub(super) fn set_variables(&self, command: &mut Command) {
-        let (newer, older) = proxy::BASE_URL_ALIAS;
-        let is_set = |name| std::env::var_os(name).is_some();
-        for (variable, value) in proxy::variables(self.address, &self.supervisor.token) {
-            // Clients for Azure fail if AZURE_OPENAI_ENDPOINT and OPENAI_BASE_URL are both set. So
-            // if only the first is set, do not set the second.
-            if variable == newer && is_set("AZURE_OPENAI_ENDPOINT") && !is_set(newer) {
-                continue;
-            }
-            command.env(variable, &value);
-            if variable == newer && is_set(older) {
-                command.env(older, value);
-            }
+        let Supervisor { token, redirects, authority, .. } = &*self.supervisor;
+        for redirect in redirects {
+            command.env(redirect.variable, redirect.url(self.address, token));
         }
-        // If the user has an HTTP proxy, requests to midcourse's proxy must not go through it.
-        if PROXY_VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
-            let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
-            // Some clients read NO_PROXY and others no_proxy, so set both to the same value.
-            let value =
-                values.into_iter().flatten().find(|value| !value.is_empty()).unwrap_or_default();
-            for name in NO_PROXY_VARIABLES {
-                let comma = if value.is_empty() { "" } else { "," };
-                command.env(name, format!("{value}{comma}{}", self.address.ip()));
+        if authority.is_some() {
+            let url = proxy::connect_url(self.address, token);
+            command.env("HTTPS_PROXY", &url).env("https_proxy", url);
+            if self.tells_node {
+                command.env("NODE_USE_ENV_PROXY", "1");
             }
+            command.envs(self.trust.iter().map(|(variable, file)| (variable, file)));
+        }
+        // Servers on this machine are reached directly: midcourse's own port, and the agent's.
+        let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
+        let value = values.into_iter().flatten().find(|it| !it.is_empty()).unwrap_or_default();
+        // Clients differ in which of the two variables they read, so both get the same value.
+        for name in NO_PROXY_VARIABLES {
+            let comma = if value.is_empty() { "" } else { "," };
+            command.env(name, format!("{value}{comma}localhost,127.0.0.1,::1"));
         }
     }
 
-    /// Stops the proxy, which first records the last requests. Returns false if the proxy had ended
-    /// before and could not be restarted, so that later requests were not recorded.
-    pub(super) fn stop(self) -> bool {
-        self.supervisor.is_stopping.store(true, Ordering::SeqCst);
-        self.supervisor.terminate();
+    /// What passed unread, if nothing could be read.
+    pub(super) fn report(&self) -> Option<String> {
+        self.supervisor.watch.report()
+    }
+
+    /// Ends the proxy after it has recorded the last requests, or leaves it to the processes of the
+    /// command that are still running. Returns false if the proxy had failed before and could not
+    /// be restarted.
+    pub(super) fn stop(&self) -> bool {
+        let supervisor = &self.supervisor;
+        supervisor.is_stopping.store(true, Ordering::SeqCst);
+        let front = self.front.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(front) = &front {
+            supervisor.watch.add_tunnels(front.blind_hosts());
+        }
+        let is_in_use = is_in_use(&supervisor.launch_id);
+        let has_given_up = supervisor.has_given_up.load(Ordering::SeqCst);
+        if is_in_use && !has_given_up && supervisor.child().is_some() {
+            let tunnels = front.map(Front::stop).unwrap_or_default();
+            let tunnels =
+                tunnels.into_iter().map(|(client, server)| Message::Tunnel(client, server));
+            for message in tunnels.chain([Message::CommandEnded]) {
+                // If this fails, the proxy is gone, and nothing is left to be done.
+                let _ = supervisor.to_proxy.send(&message);
+            }
+            supervisor.watch.wait_until_recorded(STOP_TIMEOUT);
+            return true;
+        }
+        supervisor.terminate();
         let begun = Instant::now();
         // The supervisor thread waits for the process to end and then clears `child`.
-        while self.supervisor.child().is_some() && begun.elapsed() < STOP_TIMEOUT {
+        while supervisor.child().is_some() && begun.elapsed() < STOP_TIMEOUT {
             thread::sleep(Duration::from_millis(2));
         }
-        if let Some(child) = self.supervisor.child().as_mut() {
+        if let Some(child) = supervisor.child().as_mut() {
             let _ = child.kill();
         }
-        !self.supervisor.has_given_up.load(Ordering::SeqCst)
+        !has_given_up
     }
+}
+
+/// Whether processes of the command are still running. Gives those that are about to end, such as
+/// the other commands of a pipeline, a moment.
+fn is_in_use(launch_id: &str) -> bool {
+    let begun = Instant::now();
+    while proxy::find_processes(launch_id) == Found::Some {
+        if begun.elapsed() > LINGER {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 impl Supervisor {
@@ -150,30 +204,37 @@ impl Supervisor {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(&self, launch_id: &str) -> io::Result<()> {
-        // Hold the lock until the process is started. Otherwise `stop` could run in between, find
-        // no process to stop, and leave the new process running.
+    fn spawn(self: &Arc<Self>) -> io::Result<()> {
+        // Hold the lock until the process is started, so that `stop` cannot overlook it.
         let mut child = self.child();
         if self.is_stopping.load(Ordering::SeqCst) {
             return Ok(());
         }
         let mut command = Command::new(&self.program);
         command
-            .args(["proxy", "--inherited", "--launch", launch_id])
+            .args(["proxy", "--inherited", "--launch", &self.launch_id])
             .env(proxy::TOKEN_VARIABLE, &self.token)
             .env(DATA_DIR_VARIABLE, self.data_dir.path())
-            .stdin(as_stdin(&self.listener)?)
-            .stdout(Stdio::null())
+            .stdin(self.at_proxy.try_clone()?)
+            .stdout(Stdio::piped())
             .stderr(Stdio::null());
+        match &self.authority {
+            Some(authority) => command.env(proxy::AUTHORITY_VARIABLE, authority.key_pem()),
+            None => command.env_remove(proxy::AUTHORITY_VARIABLE),
+        };
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        *child = Some(command.spawn()?);
-        Ok(())
+        let mut started = command.spawn()?;
+        if let Some(notices) = started.stdout.take() {
+            self.watch.follow(notices)?;
+        }
+        *child = Some(started);
+        drop(child);
+        self.to_proxy.send(&Message::Listener(self.listener.try_clone()?))
     }
 
-    /// Restarts the proxy whenever it ends. After too many failed starts, forwards the requests in
-    /// this process instead, without recording them.
-    fn supervise(&self, launch_id: &str) {
+    /// Restarts the proxy whenever it ends.
+    fn supervise(self: &Arc<Self>, front: &Mutex<Option<Front>>) {
         let mut failed_starts = 0;
         loop {
             let begun = Instant::now();
@@ -182,23 +243,21 @@ impl Supervisor {
                 return;
             }
             failed_starts = if begun.elapsed() < MIN_UPTIME { failed_starts + 1 } else { 0 };
-            if failed_starts >= MAX_FAILED_STARTS || self.spawn(launch_id).is_err() {
+            if failed_starts >= MAX_FAILED_STARTS || self.spawn().is_err() {
                 break;
             }
         }
         self.has_given_up.store(true, Ordering::SeqCst);
-        if let Ok(listener) = self.listener.try_clone() {
-            proxy::forward_only(
-                listener,
-                self.token.clone(),
-                self.upstreams.clone(),
-                &self.data_dir,
-            );
+        if let Some(front) = &*front.lock().unwrap_or_else(PoisonError::into_inner) {
+            front.open_nothing();
+        }
+        if let Ok(channel) = self.at_proxy.try_clone() {
+            let channel = Channel::from(channel);
+            proxy::forward_only(channel, &self.token, &self.redirects, &self.data_dir);
         }
     }
 
-    /// Waits until the proxy has ended. Checks this every 20 ms instead of blocking, because a
-    /// blocking wait would hold the lock that `stop` needs.
+    /// Waits until the proxy has ended. Polls, so that the lock is free for `stop` in between.
     fn wait(&self) {
         loop {
             match self.child().as_mut().map(Child::try_wait) {
@@ -210,7 +269,6 @@ impl Supervisor {
         *self.child() = None;
     }
 
-    #[cfg(unix)]
     fn terminate(&self) {
         use rustix::process::{Pid, Signal, kill_process};
         let pid = self.child().as_ref().and_then(|child| i32::try_from(child.id()).ok());
@@ -218,22 +276,4 @@ impl Supervisor {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
-
-    #[cfg(not(unix))]
-    fn terminate(&self) {
-        if let Some(child) = self.child().as_mut() {
-            let _ = child.kill();
-        }
-    }
-}
-
-/// A copy of the listening socket, to pass to the proxy as its standard input.
-#[cfg(unix)]
-fn as_stdin(listener: &TcpListener) -> io::Result<Stdio> {
-    Ok(std::os::fd::OwnedFd::from(listener.try_clone()?).into())
-}
-
-#[cfg(not(unix))]
-fn as_stdin(_: &TcpListener) -> io::Result<Stdio> {
-    Err(io::Error::other("a socket cannot be passed to a process on this system"))
 }

@@ -52,7 +52,7 @@ pub(crate) struct Observed {
     pub(crate) proxy: bool,
 }
 
-/// Prints the summary to standard error. An error is printed too and not returned, because
+/// Prints the summary to standard error. `unread` says what passed that midcourse could not read. An error is printed too and not returned, because
 /// `midcourse run` must exit with the exit code of the command.
 pub(crate) fn print(
     data_dir: &DataDir,
@@ -60,6 +60,7 @@ pub(crate) fn print(
     started: Timestamp,
     ended: &Ended,
     observed: Observed,
+    unread: Option<&str>,
 ) {
     let elapsed = now().since(started);
     let log = Log::new(Some(data_dir), "run");
@@ -73,9 +74,10 @@ pub(crate) fn print(
                 "no hook ran. The command did not start working, continues in the background, or \
                  has its hooks switched off"
             } else {
-                "no model request reached the proxy. The command made none, or ignores \
-                 OPENAI_BASE_URL and ANTHROPIC_BASE_URL"
+                "no model request came through midcourse. The command made none, or connects in a \
+                 way of its own"
             };
+            let why = unread.unwrap_or(why);
             warn(&format!("nothing was recorded in {}: {why}{more}", duration(elapsed)));
         }
         Ok(runs) => {

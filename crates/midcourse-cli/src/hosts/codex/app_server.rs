@@ -2,7 +2,7 @@
 //! `hooks/list`; both sides write one JSON message per line. This is the only code in `hosts` that
 //! starts a process; `midcourse run` calls it before it starts the agent.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -50,8 +50,13 @@ struct FolderWire {
 
 /// Lists the hooks that Codex would run if it were started with these command-line options. The
 /// error is a message for the user.
-pub(super) fn list_hooks(program: &OsStr, options: &[String]) -> Result<Vec<ListedHook>, String> {
+pub(super) fn list_hooks(
+    starter: &[OsString],
+    options: &[String],
+) -> Result<Vec<ListedHook>, String> {
+    let (program, wrapped) = starter.split_first().ok_or("there is no program")?;
     let mut server = Command::new(program)
+        .args(wrapped)
         .arg("app-server")
         .args(options)
         .stdin(Stdio::piped())

@@ -6,7 +6,7 @@
 //! another `-c`. The approval ends with the process; nothing is written to Codex's folder.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use super::app_server::{self, ListedHook};
 const TIMEOUT_SECONDS: u64 = 3;
 
 pub(in crate::hosts) fn install_hooks(
-    program: &OsStr,
+    starter: &[OsString],
     arguments: &[OsString],
     hook_command: &str,
 ) -> Result<HookedArguments, InstallError> {
@@ -27,7 +27,7 @@ pub(in crate::hosts) fn install_hooks(
         return Err(InstallError::HooksOnCommandLine);
     }
     let hooks = hook_options(hook_command);
-    let listed = app_server::list_hooks(program, &hooks).map_err(InstallError::AppServer)?;
+    let listed = app_server::list_hooks(starter, &hooks).map_err(InstallError::AppServer)?;
     let approval = approval_option(&listed, hook_command)?;
     let ours = hooks.into_iter().chain(["-c".to_owned(), approval]).map(OsString::from);
     let arguments = ours.chain(arguments.iter().cloned()).collect();

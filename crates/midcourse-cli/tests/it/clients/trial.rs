@@ -181,11 +181,11 @@ impl Trial {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
                 command.arg("run");
                 // With the proxy, messages reach the agent at other places than with hooks alone,
-                // so only the trials that expect the proxy (`Proxied`) leave it on.
+                // so only the trials that expect the proxy (`Proxied`) use it.
                 match hooks {
-                    Hooks::Proxied(options) => command.args(*options),
-                    Hooks::Run(options) => command.arg("--no-proxy").args(*options),
-                    _ => command.arg("--no-proxy"),
+                    Hooks::Proxied(options) => command.arg("--proxy=redirect").args(*options),
+                    Hooks::Run(options) => command.arg("--proxy=off").args(*options),
+                    _ => command.arg("--proxy=off"),
                 };
                 command.arg("--").arg(&self.program);
                 command

@@ -1,0 +1,106 @@
+//! Decides how a command's model traffic reaches the proxy: the least invasive way that works.
+
+use anyhow::Result;
+use midcourse::DataDir;
+
+use super::refusals;
+use crate::commands::run::ProxyChoice;
+use crate::commands::run::program::Agent;
+use crate::proxy::{self, ModelHosts, Redirect};
+use crate::run_settings::RunSettings;
+
+/// What the proxy of a launch does.
+#[derive(Default)]
+pub(in crate::commands::run) struct Plan {
+    /// Base URLs in the environment that are replaced by the proxy's.
+    pub(super) redirects: Vec<Redirect>,
+    /// Whether connections to model hosts are opened.
+    pub(super) intercepts: bool,
+    /// Whether Node programs have to be told to use the proxy. Node 22 warns about this, also in
+    /// the programs that an agent runs, so it is done only where it is needed.
+    pub(super) tells_node: bool,
+    /// What the user should know about this decision.
+    pub(in crate::commands::run) note: Option<String>,
+}
+
+impl Plan {
+    /// Decides for a command that starts `agent`, or an unknown program if it is `None`. `name` is
+    /// the file name of the program. Fails if the proxy cannot do what is needed.
+    pub(in crate::commands::run) fn decide(
+        choice: Option<ProxyChoice>,
+        agent: Option<Agent>,
+        name: &str,
+        data_dir: &DataDir,
+        settings: &RunSettings,
+    ) -> Result<Self> {
+        let hosts = ModelHosts::with(&settings.config.model_hosts);
+        match choice {
+            Some(ProxyChoice::Off) => Ok(Self::default()),
+            Some(ProxyChoice::Intercept) => {
+                Ok(Self { tells_node: true, ..Self::intercept(&hosts)? })
+            }
+            Some(ProxyChoice::Redirect) => {
+                let plan = Self::redirect()?;
+                if plan.is_empty() {
+                    anyhow::bail!(
+                        "there is no base URL to redirect in the environment; set OPENAI_BASE_URL \
+                         or ANTHROPIC_BASE_URL, or use --proxy=intercept"
+                    );
+                }
+                Ok(plan)
+            }
+            // Inside another `midcourse run`, the proxy of that run is enough. Hooks need no proxy.
+            None if is_nested() || agent.is_some_and(|agent| agent.host.is_some()) => {
+                Ok(Self::default())
+            }
+            None => {
+                let plan = Self::redirect()?;
+                if !plan.is_empty() {
+                    return Ok(plan);
+                }
+                let is_refused = refusals::contain(data_dir, name);
+                if let Some(agent) = agent.filter(|_| !is_refused) {
+                    let tells_node = agent.needs_node_proxy;
+                    return Ok(Self { tells_node, ..Self::intercept(&hosts)? });
+                }
+                let why = if is_refused {
+                    "it refused midcourse's certificate before"
+                } else {
+                    "midcourse was not tested with it"
+                };
+                let note = format!(
+                    "{name} is not recorded: {why}. To record its model requests, add \
+                     --proxy=intercept"
+                );
+                Ok(Self { note: Some(note), ..Self::default() })
+            }
+        }
+    }
+
+    /// Redirects the base URLs in the environment.
+    fn redirect() -> Result<Self> {
+        let redirects = Redirect::all(|name| std::env::var(name).ok())?;
+        Ok(Self { redirects, ..Self::default() })
+    }
+
+    /// Opens connections to model hosts, and redirects the base URLs that this does not cover, such
+    /// as that of a local model.
+    fn intercept(hosts: &ModelHosts) -> Result<Self> {
+        proxy::check_interception()?;
+        let mut plan = Self::redirect()?;
+        plan.redirects.retain(|redirect| !redirect.is_covered_by(hosts));
+        Ok(Self { intercepts: true, ..plan })
+    }
+
+    pub(in crate::commands::run) fn is_empty(&self) -> bool {
+        self.redirects.is_empty() && !self.intercepts
+    }
+}
+
+/// Whether a variable names the proxy of another `midcourse run`.
+fn is_nested() -> bool {
+    let is_ours = |(_, value): (_, std::ffi::OsString)| {
+        value.to_str().is_some_and(|value| value.contains("://") && proxy::is_proxy(value))
+    };
+    std::env::vars_os().any(is_ours)
+}
