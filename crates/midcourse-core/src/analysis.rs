@@ -9,6 +9,7 @@
 //! A *host* is the program that runs the agent and reports what happens in the run.
 
 mod call;
+mod call_failure;
 mod config;
 mod detected;
 mod fold;
@@ -20,6 +21,7 @@ mod responses;
 mod tools;
 
 pub use call::{CallStatus, ToolInvoked};
+pub use call_failure::call_failed;
 pub use config::{InvalidWindow, TrajectoryAnalysisConfig, WindowSize};
 pub use frequency::{ErrorCount, Frequency, MAX_COUNTED_NAMES};
 pub(crate) use open_call::OpenCall;

@@ -39,6 +39,7 @@ pub use analysis::{
     CallStatus, ErrorCount, Frequency, InvalidWindow, MAX_COUNTED_NAMES, MAX_OPEN_CALLS,
     MAX_REMEMBERED_CALL_IDS, PatternDetail, PatternType, PendingToolCall, ToolInvoked, ToolSetting,
     ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, WindowSize,
+    call_failed,
 };
 pub use cause::{Cause, MAX_EVIDENCE_SEQS, Rung, Why};
 pub use classifiers::Classifier;

@@ -148,6 +148,7 @@ pub(crate) fn tool_result(result: &clark_agent::ToolResult) -> ToolResult {
     ToolResult {
         content: result_blocks(&result.content),
         is_error: result.is_error,
+        is_error_unknown: false,
         details: result.details.clone(),
         terminate: result.terminate,
         narration: result.narration.clone(),

@@ -71,12 +71,18 @@ impl CallFlags {
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
     pub(super) const ONLY_READS: Self = Self(1 << 21);
     pub(super) const REMOTE: Self = Self(1 << 22);
+    pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
+    pub(super) const SEARCHES: Self = Self(1 << 24);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
 
     pub(super) const fn any(self, of: Self) -> bool {
         self.0 & of.0 != 0
+    }
+
+    pub(super) const fn clear(&mut self, flag: Self) {
+        self.0 &= !flag.0;
     }
 
     /// Sets the flag if `on` is true; otherwise leaves it as it is.
@@ -150,7 +156,7 @@ impl ToolInvoked {
         let config = TrajectoryAnalysisConfig::default();
         let mut scratch = Scratch::default();
         let open = OpenCall::new(call_id, tool, args, at, &config, &mut scratch);
-        open.end(result, is_error, 0, at, &mut scratch)
+        open.end(result, Some(is_error), 0, at, &mut scratch)
     }
 
     /// The number of this call in the run, counted from 1; 0 before the call is added to a session.

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::call_failure::error_flag;
 use super::{
     MAX_CALL_ID_BYTES, MAX_OPEN_CALLS, MAX_REMEMBERED_CALL_IDS, OpenCall, ToolInvoked,
     TrajectoryAnalysis,
@@ -32,8 +33,8 @@ impl TrajectoryAnalysis {
                     return;
                 };
                 let text = result.comparable_text();
-                let failed = *is_error || result.is_error;
-                let call = open.end(&text, failed, record.seq, record.at(), &mut self.scratch);
+                let flag = error_flag(result, *is_error);
+                let call = open.end(&text, flag, record.seq, record.at(), &mut self.scratch);
                 self.push_call(call.in_prompt(prompt));
                 self.last_call = bounded(tool_call_id);
             }

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::Scratch;
 use super::call::{Act, CallFlags, CallStatus, Edit, ToolInvoked};
+use super::call_failure::{CallEnd, add_result_flags};
 use super::config::TrajectoryAnalysisConfig;
 use super::tools::NameTraits;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
     ArgsView, CommandView, ErrorClass, ErrorSignature, Excerpt, MAX_EXCERPT_BYTES, SafeName,
-    ShortResult, looks_failed, reports_failing_exit, strip_volatile, write_canonical,
-    write_without_layout,
+    ShortResult, strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -79,7 +79,7 @@ impl OpenCall {
         let command = command.as_ref();
         flags.set(CallFlags::WRITES, tools.writes(tool, name_traits, &view, command));
         flags.set(CallFlags::WAITS, tools.waits(tool, name_traits, &view, command));
-        flags.set(CallFlags::SHELL, command.is_some());
+        add_result_flags(&mut flags, tool, name_traits, &view, command);
         flags.set(
             CallFlags::IDLE,
             name_traits.has(NameTraits::PLANS) || command.is_some_and(|c| c.only_prints),
@@ -93,8 +93,6 @@ impl OpenCall {
         flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
         let is_url = view.target.is_some_and(|target| target.contains("://"));
         flags.set(CallFlags::REMOTE, is_url || command.is_some_and(|c| c.is_remote));
-        flags.set(CallFlags::ONLY_READS, command.is_some_and(|c| c.only_reads));
-        flags.set(CallFlags::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
         let target = view.target.or(command.and_then(|command| command.file));
 
         scratch.text.clear();
@@ -162,26 +160,23 @@ impl OpenCall {
         }
     }
 
+    /// Ends the call. `error_flag` is what the host reports; `None` if it reports nothing.
     pub(super) fn end(
         mut self,
-        result: &str,
-        is_error: bool,
+        text: &str,
+        error_flag: Option<bool>,
         seq: u64,
         at: Timestamp,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
         let is_search = matches!(self.act, Some(Act::Search(_)));
+        let CallEnd { failed: is_error, output, found_no_match } =
+            CallEnd::of(self.flags, text, error_flag);
+        // Needed only to read the result. Without them, a checkpoint is smaller.
+        self.flags.clear(CallFlags::SHOWS_CONTENT);
+        self.flags.clear(CallFlags::SEARCHES);
+        let result = &*output;
         let short = ShortResult::of(result, is_search);
-        // A search such as `grep` exits with 1 if it finds nothing, which is not a failure. A
-        // command such as `make | tail` exits with 0 even if `make` failed, so its output is
-        // searched for signs of a failure.
-        let found_no_match = is_search && self.flags.any(CallFlags::SHELL) && is_bare_exit(result);
-        let may_hide_failure = self.flags.any(CallFlags::HIDES_FAILURE) && self.shows_no_content();
-        let reports_failure = self.flags.any(CallFlags::SHELL)
-            && self.shows_no_content()
-            && reports_failing_exit(result);
-        let is_error = (is_error || reports_failure || (may_hide_failure && looks_failed(result)))
-            && !found_no_match;
         let status = if is_error && short.refused {
             CallStatus::Denied(refusal_of(&self.tool, ErrorClass::Permission))
         } else if is_error {
@@ -190,7 +185,7 @@ impl OpenCall {
         } else {
             CallStatus::Ok
         };
-        let found_nothing = is_search && !is_error && (short.nothing_found || is_bare_exit(result));
+        let found_nothing = is_search && !is_error && (short.nothing_found || found_no_match);
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
@@ -198,13 +193,13 @@ impl OpenCall {
         let service_down = short.service_down && !is_error && self.may_use_a_service();
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
-        let text = result.as_bytes();
+        let bytes = result.as_bytes();
         let result_digest = if found_nothing {
             Digest::of(b"nothing")
         } else if self.flags.any(CallFlags::PRINTS_CLOCK) && !is_error {
             Digest::of(b"a clock's")
         } else {
-            let whole = Digest::of(text);
+            let whole = Digest::of(bytes);
             // Ids and times are not removed here: errors are compared not by this digest but by
             // their signature, which ignores ids and times, and in the output of a benchmark every
             // number matters.
@@ -212,10 +207,10 @@ impl OpenCall {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
                 scratch.stripped.clear();
-                scratch.stripped.extend(text.iter().filter(|byte| !byte.is_ascii_digit()));
+                scratch.stripped.extend(bytes.iter().filter(|byte| !byte.is_ascii_digit()));
                 Digest::of(&scratch.stripped)
             } else {
-                normalized_digest(text, whole, &mut scratch.stripped)
+                normalized_digest(bytes, whole, &mut scratch.stripped)
             }
         };
         self.flags.set(
@@ -254,7 +249,8 @@ impl OpenCall {
     ) -> ToolInvoked {
         // A denied call never ran, so it does not count as a search, read or edit.
         self.act = None;
-        let mut call = self.end(reason, true, seq, at, scratch);
+        self.flags.clear(CallFlags::SEARCHES);
+        let mut call = self.end(reason, Some(true), seq, at, scratch);
         let class = match call.status.error().map(|error| error.class) {
             Some(ErrorClass::UnknownTool) => ErrorClass::UnknownTool,
             _ => ErrorClass::Permission,
@@ -354,6 +350,18 @@ fn act_of(
         let to = view.new_text.or(view.command.as_deref()).map(digest)?;
         return Some(Act::Edit(Edit { from: view.old_text.map(digest), to }));
     }
+    read_or_search(name_traits, view, command, call_digest)
+}
+
+/// Whether a call that changes nothing shows a file or searches, as far as its arguments and the
+/// tool's name show.
+pub(super) fn read_or_search(
+    name_traits: NameTraits,
+    view: &ArgsView<'_>,
+    command: Option<&CommandView<'_>>,
+    call_digest: Digest,
+) -> Option<Act> {
+    let digest = |text: &str| Digest::of(text.as_bytes());
     if let Some(command) = command {
         let read = || command.lines.map(|(first, last)| Act::Read(first, last));
         let term = command.search_term.map_or(call_digest, digest);
@@ -380,7 +388,7 @@ fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
 }
 
 /// Whether a result is empty or says only that the exit code was 1, as `exit code 1` does.
-fn is_bare_exit(result: &str) -> bool {
+pub(super) fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40
         && (text.is_empty()

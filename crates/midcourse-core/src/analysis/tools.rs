@@ -157,7 +157,7 @@ impl NameTraits {
         (Self::SHOWS_FILE, &SHOWING_WORDS),
     ];
 
-    fn of(tool: &str) -> Self {
+    pub(super) fn of(tool: &str) -> Self {
         Self(
             Self::LISTS.iter().fold(0, |traits, (one, words)| {
                 traits | if has_word(tool, words) { one.0 } else { 0 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::parse::has_mark;
 use super::{STEP_MS, plain_args, plain_key};
+use crate::analysis::call_failed;
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
 use crate::time::Timestamp;
 
@@ -130,7 +131,13 @@ impl Writer {
         }
         let (mark, text) = match end.map(|record| &record.payload) {
             Some(TrajectoryPayload::ToolEnded { result, is_error, .. }) => {
-                (if *is_error { "!!" } else { "->" }, quoted(&result.comparable_text()))
+                // The notation has no mark for a result without an error flag.
+                let failed = if result.is_error_unknown {
+                    call_failed(tool, || args.clone(), result, *is_error)
+                } else {
+                    *is_error
+                };
+                (if failed { "!!" } else { "->" }, quoted(&result.comparable_text()))
             }
             Some(TrajectoryPayload::Denied { reason, .. }) => {
                 ("xx", reason.as_deref().map(quoted).unwrap_or_default())

@@ -266,6 +266,11 @@ pub struct ToolResult {
     /// Whether the tool reported a failure.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_error: bool,
+    /// Whether nobody reported if the call failed, because the host has no such flag or left it
+    /// out. `is_error` is then false and means nothing; the text decides (see
+    /// [`call_failed`](crate::call_failed)).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_error_unknown: bool,
     /// Structured data for the host, which the model does not see.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
@@ -293,6 +298,11 @@ impl ToolResult {
     /// A failed result that is only text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// A result that is only text, from a host that does not report whether the call failed.
+    pub fn unflagged(text: impl Into<String>) -> Self {
+        Self { is_error_unknown: true, ..Self::text(text) }
     }
 
     /// The result as one text, for comparing two results: the texts and the URLs of the images, in

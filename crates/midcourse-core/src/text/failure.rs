@@ -1,19 +1,25 @@
 //! Guesses whether a tool call failed by reading its result, for hosts and file formats that do not
-//! report it.
+//! report it. `analysis` decides which of these guesses fits the call.
 //!
 //! Only the beginning and the end of a result count: a file that mentions an error, or a log with
 //! error lines in its middle, is not a failure. A timeout counts as a failure.
 
+use super::command_result::CommandResult;
 use super::phrases::Phrases;
 
 /// Of a long text, this many bytes at the beginning and `TAIL_BYTES` at the end are examined.
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
 
+/// A longer result is not an error message as a whole.
+const MAX_ERROR_MESSAGE_BYTES: usize = 600;
+
 /// Flag of a phrase that means a failure.
 const FAILED: u16 = 1;
-/// Flag of a phrase that means a failure if a nonzero exit code follows it.
-const EXIT: u16 = 2;
+/// Flag of a phrase with which a program or a shell says why it failed.
+const REASON: u16 = 2;
+/// Flag of a field in a JSON result that reports a failure.
+const REPORTED: u16 = 4;
 
 /// A text that begins with one of these words, after any punctuation, reports a failure.
 const FAILURE_BEGINNINGS: [&str; 21] = [
@@ -44,76 +50,102 @@ const FAILURE_BEGINNINGS: [&str; 21] = [
 const NO_ERROR_VALUES: [&str; 7] = ["0", "null", "none", "false", ",", "[]", "{}"];
 
 /// Phrases that mean a failure near the beginning or the end of a text.
-static FAILURE_PHRASES: Phrases<25> = Phrases::new([
-    ("success\": false", FAILED),
-    ("success\":false", FAILED),
-    ("iserror\": true", FAILED),
-    ("iserror\":true", FAILED),
-    ("status\": \"error\"", FAILED),
-    ("status\":\"error\"", FAILED),
+static FAILURE_PHRASES: Phrases<24> = Phrases::new([
+    ("success\": false", FAILED | REPORTED),
+    ("success\":false", FAILED | REPORTED),
+    ("iserror\": true", FAILED | REPORTED),
+    ("iserror\":true", FAILED | REPORTED),
+    ("status\": \"error\"", FAILED | REPORTED),
+    ("status\":\"error\"", FAILED | REPORTED),
     ("traceback (most recent call last)", FAILED),
-    ("command not found", FAILED),
-    ("no such file or directory", FAILED),
-    ("permission denied", FAILED),
+    ("command not found", FAILED | REASON),
+    ("no such file or directory", FAILED | REASON),
+    ("permission denied", FAILED | REASON),
     ("syntaxerror:", FAILED),
     ("syntax error", FAILED),
     ("timed out", FAILED),
     ("timeouterror", FAILED),
     ("deadline exceeded", FAILED),
-    ("is not recognized as", FAILED),
-    ("segmentation fault", FAILED),
+    ("is not recognized as", FAILED | REASON),
+    ("segmentation fault", FAILED | REASON),
     ("core dumped", FAILED),
     ("errno", FAILED),
     ("unhandled exception", FAILED),
-    ("connection refused", FAILED),
+    ("connection refused", FAILED | REASON),
     ("execution failed", FAILED),
     ("was rejected", FAILED),
     ("invalid option", FAILED),
-    ("exit", EXIT),
 ]);
 
-/// Whether a shell result reports a nonzero exit code: a first line `Exit code: 3`, or an
-/// `"exit_code": 3` in a JSON result.
-pub(crate) fn reports_failing_exit(text: &str) -> bool {
-    let text = text.trim_start();
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.get(..line.floor_char_boundary(48)).unwrap_or(line);
-    let line = line.trim_start_matches('[');
-    let header = ["process ", "command "].iter().find_map(|prefix| strip_phrase(line, prefix));
-    let header = header.unwrap_or(line);
-    // A host puts a label such as `exit code` before the number. Without a label, `exit 1` may be
-    // a line of a script.
-    let labels = ["exit code", "exit status", "exitcode", "exited with", "exited:"];
-    if labels.iter().any(|label| strip_phrase(header, label).is_some()) {
-        return exits_with_failure(header);
+/// Whether the text of a tool result reads like a failure. An exit code in it decides; otherwise
+/// this is a guess from the first and the last 400 bytes. Use it if the host does not report
+/// whether the call failed and nothing is known about the call. If its arguments are known,
+/// [`call_failed`](crate::call_failed) is more precise.
+pub fn looks_failed(text: &str) -> bool {
+    match CommandResult::parse(text) {
+        Some(result) => result.exit_code != 0,
+        None => output_looks_failed(text),
     }
-    let tail = text.len().saturating_sub(TAIL_BYTES);
-    let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
-    text.starts_with('{')
-        && tail
-            .match_indices("\"exit_code\"")
-            .any(|(at, _)| exits_with_failure(tail.get(at + 1..).unwrap_or_default()))
 }
 
-/// Whether the text of a tool result reads like a failure. This is a guess from the first and the
-/// last 400 bytes; use it if the host does not report whether the call failed.
-pub fn looks_failed(text: &str) -> bool {
-    let text = text.trim();
-    let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
-    let tail = text.len().saturating_sub(TAIL_BYTES);
-    let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
-    if says_success(head) {
-        return false;
-    }
+/// Whether the output of a command whose exit code is not known, or may be that of another command,
+/// reads like a failure.
+pub(crate) fn output_looks_failed(output: &str) -> bool {
+    let text = output.trim();
+    let (head, tail) = ends(text);
     begins_with_failure(head)
-        || has_failure_phrase(head)
-        || (text.len() > HEAD_BYTES && has_failure_phrase(tail))
+        || has_phrase(head, FAILED)
+        || text.lines().next().is_some_and(is_reason_line)
+        || (text.len() > HEAD_BYTES && has_phrase(tail, FAILED))
         || tail.lines().last().is_some_and(is_exception_line)
 }
 
-fn has_failure_phrase(text: &str) -> bool {
-    FAILURE_PHRASES.find_in(text.as_bytes()).any(|(at, meaning)| {
-        meaning == FAILED || exits_with_failure(text.get(at..).unwrap_or_default())
+/// Whether a text is an error message as a whole, not a longer text that mentions an error: it
+/// begins with a word such as `Error`, is a stack trace, or is short and says why a program failed.
+pub(crate) fn is_error_message(text: &str) -> bool {
+    let text = text.trim();
+    let (head, _) = ends(text);
+    begins_with_failure(head)
+        || (head.starts_with('{') && has_phrase(head, REPORTED))
+        || (text.len() <= MAX_ERROR_MESSAGE_BYTES
+            && (text.lines().next().is_some_and(is_reason_line)
+                || text.lines().last().is_some_and(is_exception_line)))
+}
+
+/// Whether a text is a single line with which a program says why it failed, as in
+/// `cat: a.txt: No such file or directory`. A line of a file is unlikely to look like that.
+pub(crate) fn is_error_line(text: &str) -> bool {
+    let text = text.trim();
+    let is_line = text.len() <= HEAD_BYTES && !text.contains('\n');
+    is_line && begins_with_program(text) && (is_reason_line(text) || begins_with_failure(text))
+}
+
+/// The beginning and the end of a text.
+fn ends(text: &str) -> (&str, &str) {
+    let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
+    let tail = text.len().saturating_sub(TAIL_BYTES);
+    (head, text.get(text.ceil_char_boundary(tail)..).unwrap_or(text))
+}
+
+fn has_phrase(text: &str, meaning: u16) -> bool {
+    FAILURE_PHRASES.find_in(text.as_bytes()).any(|(_, found)| found & meaning != 0)
+}
+
+/// Whether a program or a shell says in this line why it failed. `sh` says only `not found`.
+fn is_reason_line(line: &str) -> bool {
+    let line = line.trim_end();
+    begins_with_program(line) && (has_phrase(line, REASON) || line.ends_with(": not found"))
+}
+
+/// Whether a line begins with the name of a program and a colon: `cat: …` or `/bin/sh: …`. Matches
+/// of a search begin with a file and a line number instead.
+fn begins_with_program(line: &str) -> bool {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    let Some(program) = word.strip_suffix(':') else { return false };
+    let name = if program.starts_with('/') { program.rsplit('/').next() } else { Some(program) };
+    name.is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     })
 }
 
@@ -129,26 +161,9 @@ fn begins_with_failure(head: &str) -> bool {
 }
 
 /// The rest of `text` after `phrase`, ignoring ASCII case; `None` if `text` does not begin with it.
-fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
+pub(super) fn strip_phrase<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(phrase.len())?;
     first.eq_ignore_ascii_case(phrase).then_some(rest)
-}
-
-/// Whether a result begins with `exit code: 0`, which some hosts put in front of the output.
-fn says_success(head: &str) -> bool {
-    ["exitcode: 0", "exit code: 0"].iter().any(|phrase| strip_phrase(head, phrase).is_some())
-}
-
-/// Whether a text begins with a nonzero exit code, such as `exit code 3` or `exited with 1`.
-fn exits_with_failure(text: &str) -> bool {
-    let rest = strip_phrase(text, "exited").or_else(|| strip_phrase(text, "exit"));
-    let mut rest = rest.unwrap_or_default().trim_start_matches([' ', '_']);
-    for word in ["with", "code", "status"] {
-        rest = strip_phrase(rest, word).unwrap_or(rest).trim_start_matches([' ', ':', '=', '"']);
-    }
-    let digits = rest.trim_start_matches('-');
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits.get(..end).is_some_and(|code| code.bytes().any(|byte| byte != b'0'))
 }
 
 /// Whether a line names an exception, such as `ValueError: …` at the end of a stack trace.
@@ -167,7 +182,7 @@ fn is_exception_line(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::looks_failed;
+    use super::{is_error_line, is_error_message, looks_failed};
 
     #[test]
     fn failures_are_recognized() {
@@ -209,6 +224,41 @@ mod tests {
             "the exit is 3 doors down",
         ] {
             assert!(!looks_failed(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_message_is_the_whole_text() {
+        for text in [
+            "Traceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'x'",
+            "bash: line 1: foo: command not found",
+            "sh: 1: foo: not found",
+            "ls: cannot access 'x': No such file or directory",
+            "Error: reservation not found",
+            "{\"success\": false}",
+            "ModuleNotFoundError: No module named 'x'",
+        ] {
+            assert!(is_error_message(text), "{text}");
+        }
+        let log = format!("started\n{}Permission denied\n{0}", "all is well\n".repeat(60));
+        for text in ["0 errors", "a.py\nerrno.h\nb.py", "12 passed, 0 failed", &log] {
+            assert!(!is_error_message(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_file_is_no_error_line() {
+        for text in ["cat: a.txt: No such file or directory", "Error: ENOENT: open 'a.txt'"] {
+            assert!(is_error_line(text), "{text}");
+        }
+        for text in [
+            "src/a.py:3: No such file or directory",
+            "3: command not found",
+            "raise ValueError('permission denied')",
+            "cat: a.txt: No such file or directory\nsecond line",
+            "note: all is well",
+        ] {
+            assert!(!is_error_line(text), "{text}");
         }
     }
 }

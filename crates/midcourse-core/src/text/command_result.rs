@@ -1,0 +1,422 @@
+//! Reads the form in which an agent reports a finished command to its model: the exit code, and the
+//! output without that form.
+//!
+//! Agents put the exit code on the first or the last line, in a JSON object, in tags or in a list of
+//! labelled lines. Some of these forms also contain numbers that differ each time, such as the id of
+//! the shell. Everything else compares only the output, so the same failure stays the same failure.
+//! An exit code in the middle of a text is content.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::failure::strip_phrase;
+
+/// A longer JSON object is not parsed; only its beginning and end are searched for an exit code.
+const MAX_PARSED_JSON_BYTES: usize = 32 * 1024;
+
+/// How many bytes at each end of a long JSON object are searched for an exit code.
+const JSON_END_BYTES: usize = 400;
+
+/// How many lines at the beginning or at the end of a result may belong to a form.
+const MAX_FORM_LINES: usize = 8;
+
+/// Names of the fields with an exit code in a JSON result.
+const EXIT_CODE_FIELDS: [&str; 5] =
+    ["exit_code", "exitCode", "returncode", "return_code", "exit_status"];
+
+/// Names of the fields with the output of a command in a JSON result.
+const OUTPUT_FIELDS: [&str; 7] =
+    ["stdout", "stderr", "output", "aggregated_output", "content", "error", "message"];
+
+/// The words that may stand before the exit code in a statement such as `Command failed with exit
+/// code 3`.
+const STATEMENT_WORDS: [&str; 24] = [
+    "the",
+    "a",
+    "command",
+    "process",
+    "shell",
+    "program",
+    "script",
+    "execution",
+    "error",
+    "failed",
+    "completed",
+    "finished",
+    "terminated",
+    "ended",
+    "returned",
+    "exited",
+    "exit",
+    "with",
+    "code",
+    "status",
+    "exitcode",
+    "exit_code",
+    "returncode",
+    "non-zero",
+];
+
+/// How the lines begin that Codex writes before the output of a command.
+const CODEX_LABELS: [&str; 4] =
+    ["Chunk ID:", "Wall time:", "Original token count:", "Total output"];
+
+/// How the lines begin that Gemini CLI and Qwen Code write about a command.
+const GEMINI_LABELS: [&str; 6] = [
+    "Error:",
+    "Exit Code:",
+    "Signal:",
+    "Background PIDs:",
+    "Process Group PGID:",
+    "Process Group ID:",
+];
+
+/// A finished command, as its agent reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommandResult<'a> {
+    pub(crate) exit_code: i64,
+    /// The output of the command, without the exit code and the other parts of the form.
+    pub(crate) output: Cow<'a, str>,
+    pub(crate) form: Form,
+}
+
+/// How sure it is that the agent reports the exit code, and not the output of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Tags or labels that only an agent writes.
+    Envelope,
+    /// A statement on the first line, or a JSON object. A file may have the same content.
+    FirstLine,
+    /// A statement on the last line. A log may end with the same line.
+    LastLine,
+}
+
+impl<'a> CommandResult<'a> {
+    /// Reads a result; `None` if it reports no exit code.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim();
+        if text.starts_with('{') {
+            return json(text);
+        }
+        tagged(text)
+            .or_else(|| codex(text))
+            .or_else(|| gemini(text))
+            .or_else(|| last_line(text).filter(|result| result.form == Form::Envelope))
+            .or_else(|| first_line(text))
+            .or_else(|| last_line(text))
+    }
+
+    /// Whether the command printed nothing.
+    pub(crate) fn is_silent(&self) -> bool {
+        let output = self.output.trim();
+        output.is_empty() || ["(no output)", "(empty)", "(none)"].contains(&output)
+    }
+}
+
+/// `<returncode>1</returncode>` and the output, which may be in `<output>` tags.
+fn tagged(text: &str) -> Option<CommandResult<'_>> {
+    let (code, rest) = text.strip_prefix("<returncode>")?.split_once("</returncode>")?;
+    let exit_code = code.trim().parse().ok()?;
+    let rest = rest.trim();
+    let output = rest.strip_prefix("<output>").unwrap_or(rest);
+    let output = output.strip_suffix("</output>").unwrap_or(output);
+    Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
+}
+
+/// Codex's header: `Chunk ID`, `Wall time`, `Process exited with code`, and `Output:` before the
+/// output.
+fn codex(text: &str) -> Option<CommandResult<'_>> {
+    let (header, output) = match text.split_once("\nOutput:") {
+        Some((header, output)) => (header, output),
+        None => (text, ""),
+    };
+    let mut exit_code = None;
+    let mut has_label = false;
+    for (index, line) in header.lines().enumerate() {
+        if index == MAX_FORM_LINES {
+            return None;
+        }
+        let is_label = CODEX_LABELS.iter().any(|label| line.starts_with(label));
+        has_label |= is_label;
+        match statement(line) {
+            Some((code, _)) => exit_code = Some(code),
+            None if is_label => {}
+            None => return None,
+        }
+    }
+    let exit_code = exit_code.filter(|_| has_label)?;
+    Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
+}
+
+/// Gemini CLI's labelled lines: `Output: …`, then `Error: …`, `Exit Code: …` and `Signal: …`.
+fn gemini(text: &str) -> Option<CommandResult<'_>> {
+    if !["Command:", "Output:"].iter().any(|label| text.starts_with(label)) {
+        return None;
+    }
+    let (mut code, mut signal, mut error) = (None, None, None);
+    let mut end = text.len();
+    let mut start = text.len().saturating_add(1);
+    for line in text.rsplit('\n').take(MAX_FORM_LINES) {
+        start = start.saturating_sub(line.len().saturating_add(1));
+        let Some(label) = GEMINI_LABELS.iter().find(|label| line.starts_with(*label)) else {
+            // An error may have more than one line; its label comes before them.
+            continue;
+        };
+        let value = line.get(label.len()..).unwrap_or_default().trim();
+        end = start;
+        match *label {
+            "Exit Code:" => code = value.parse::<i64>().ok(),
+            "Signal:" => signal = value.parse::<i64>().ok(),
+            "Error:" => error = (value != "(none)" && !value.is_empty()).then_some(value),
+            _ => {}
+        }
+        // The error is the first label after the output, which may contain such lines itself.
+        if *label == "Error:" {
+            break;
+        }
+    }
+    let exit_code = code
+        .or_else(|| signal.map(|signal| signal.saturating_add(128)))
+        .or_else(|| error.map(|_| 1))?;
+    let output = text.get(..end).unwrap_or(text);
+    let output =
+        output.find("Output:").and_then(|at| output.get(at + 7..)).unwrap_or(output).trim();
+    let output = if output == "(empty)" { "" } else { output };
+    let output = match error {
+        Some(error) if output.is_empty() => Cow::Borrowed(error),
+        Some(error) if !output.contains(error) => Cow::Owned(format!("{output}\n{error}")),
+        _ => Cow::Borrowed(output),
+    };
+    Some(CommandResult { exit_code, output, form: Form::Envelope })
+}
+
+fn first_line(text: &str) -> Option<CommandResult<'_>> {
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let (exit_code, form) = statement(line)?;
+    let rest = rest.trim_start();
+    let output = strip_phrase(rest, "code output:").unwrap_or(rest);
+    let form = if form == Form::Envelope { form } else { Form::FirstLine };
+    Some(CommandResult { exit_code, output: Cow::Borrowed(output), form })
+}
+
+/// A statement on the last line, which may be followed by further lines in brackets.
+fn last_line(text: &str) -> Option<CommandResult<'_>> {
+    let mut end = text.len();
+    for _ in 0..MAX_FORM_LINES {
+        let before = text.get(..end)?.trim_end();
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = before.get(start..)?;
+        if let Some((exit_code, form)) = statement(line) {
+            let output = Cow::Borrowed(text.get(..start)?.trim_end());
+            return Some(CommandResult { exit_code, output, form });
+        }
+        if start == 0 || !(line.starts_with('[') && line.ends_with(']')) {
+            return None;
+        }
+        end = start;
+    }
+    None
+}
+
+/// The exit code in a line that says nothing else, such as `Exit code 3`,
+/// `[The command completed with exit code 3.]` or `<shellId: 7 completed with exit code 3>`.
+fn statement(line: &str) -> Option<(i64, Form)> {
+    let line = line.trim();
+    let mut rest = line.trim_start_matches(['[', '<', '(', '*', '`']);
+    let is_bracketed = rest.len() < line.len() && line.ends_with([']', '>']);
+    let mut form = if is_bracketed { Form::Envelope } else { Form::LastLine };
+    if let Some(after) = strip_phrase(rest, "shellid:") {
+        let after = after.trim_start();
+        rest = after.trim_start_matches(|c: char| !c.is_whitespace());
+        form = Form::Envelope;
+    }
+    // The words before the code. `exit 3` alone may be a line of a script.
+    let (mut says_exit, mut has_label) = (false, false);
+    loop {
+        rest = rest.trim_start_matches([' ', ':', '=', '\t']);
+        let end = rest.find([' ', ':', '=', '\t']).unwrap_or(rest.len());
+        let (word, after) = rest.split_at_checked(end)?;
+        if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            break;
+        }
+        let is = |known: &&&str| word.eq_ignore_ascii_case(known);
+        let known = STATEMENT_WORDS.iter().find(is)?;
+        says_exit |= known.contains("exit") || *known == "returncode";
+        has_label |= matches!(*known, "code" | "status" | "exited")
+            || matches!(*known, "exitcode" | "exit_code" | "returncode");
+        rest = after;
+    }
+    let digits = rest.strip_prefix('-').unwrap_or(rest);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let (code, after) = digits.split_at_checked(end)?;
+    let is_fraction =
+        after.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let after = after.trim_start();
+    let is_end =
+        after.is_empty() || after.starts_with(['.', ')', ']', '>', ':', ',', ';', '(', '`']);
+    if !(says_exit && has_label && is_end && !is_fraction) {
+        return None;
+    }
+    let code: i64 = code.parse().ok()?;
+    Some((if rest.starts_with('-') { -code } else { code }, form))
+}
+
+/// A JSON object with an exit code, at the top or in `metadata`.
+fn json(text: &str) -> Option<CommandResult<'_>> {
+    if !text.ends_with('}') {
+        return None;
+    }
+    let parsed: Option<Value> =
+        if text.len() <= MAX_PARSED_JSON_BYTES { serde_json::from_str(text).ok() } else { None };
+    let Some(value) = parsed else {
+        // A truncated object, or a dictionary as Python writes it.
+        let head = text.get(..text.floor_char_boundary(JSON_END_BYTES)).unwrap_or(text);
+        let tail = text.len().saturating_sub(JSON_END_BYTES);
+        let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);
+        let exit_code = exit_code_in(head).or_else(|| exit_code_in(tail))?;
+        return Some(CommandResult {
+            exit_code,
+            output: Cow::Borrowed(text),
+            form: Form::FirstLine,
+        });
+    };
+    let code = |of: &Value| EXIT_CODE_FIELDS.iter().find_map(|name| of.get(name)?.as_i64());
+    let metadata = value.get("metadata");
+    let exit_code = code(&value)
+        .or_else(|| metadata.and_then(code))
+        .or_else(|| metadata?.get("exit")?.as_i64())?;
+    let outputs = OUTPUT_FIELDS.iter().filter_map(|name| value.get(name)?.as_str());
+    let outputs: Vec<&str> = outputs.filter(|output| !output.trim().is_empty()).collect();
+    // If the output is in a field of another name, the whole object is compared.
+    let has_output = OUTPUT_FIELDS.iter().any(|name| value.get(name).is_some());
+    let has_only_code = value.as_object().is_some_and(|fields| fields.len() == 1);
+    let output = if has_output || has_only_code {
+        Cow::Owned(outputs.join("\n"))
+    } else {
+        Cow::Borrowed(text)
+    };
+    Some(CommandResult { exit_code, output, form: Form::FirstLine })
+}
+
+/// The number after a field such as `"exit_code":` or `'returncode':` in a part of an object.
+fn exit_code_in(text: &str) -> Option<i64> {
+    EXIT_CODE_FIELDS.iter().find_map(|name| {
+        text.match_indices(name).find_map(|(at, _)| {
+            let is_quote = |c: Option<char>| matches!(c, Some('"' | '\''));
+            let after = text.get(at + name.len()..)?;
+            let is_field =
+                is_quote(text.get(..at)?.chars().next_back()) && is_quote(after.chars().next());
+            let value = after.get(1..)?.trim_start().strip_prefix(':').filter(|_| is_field)?;
+            let value = value.trim_start();
+            let sign = usize::from(value.starts_with('-'));
+            let digits = value.get(sign..)?;
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            value.get(..sign + end)?.parse().ok()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandResult, Form};
+
+    fn parsed(text: &str) -> Option<(i64, String)> {
+        CommandResult::parse(text).map(|result| (result.exit_code, result.output.trim().to_owned()))
+    }
+
+    #[test]
+    fn every_form_gives_the_exit_code_and_the_output() {
+        for text in [
+            "Exit code 2\nboom",
+            "Exit code: 2\nboom",
+            "boom\nExit code 2",
+            "boom\n\nExit code: 2\n",
+            r#"{"output":"boom","metadata":{"exit_code":2,"duration_seconds":0.1}}"#,
+            r#"{"output":"boom","metadata":{"exit":2}}"#,
+            r#"{"exit_code":2,"stdout":"","stderr":"boom"}"#,
+            r#"{"exitCode": 2, "stderr": "boom\n", "stdout": ""}"#,
+            r#"{"returncode": 2, "output": "boom"}"#,
+            "<returncode>2</returncode>\n<output>\nboom\n</output>",
+            "<returncode>2</returncode>\nboom",
+            "boom\n<exited with exit code 2>",
+            "Command failed with exit code 2\nboom",
+            "Command failed with exit code 2: make all\nboom",
+            "Process exited with code 2\nboom",
+            "boom\n(exit code: 2)",
+            "Error: Command exited with 2\nboom",
+            "boom\nError: Command exited with code 2",
+            "boom\n[The command completed with exit code 2.]",
+            "boom\n[The command completed with exit code 2.]\n[Current working directory: /w]\n\
+             [Python interpreter: /usr/bin/python]\n[Command finished with exit code 2]",
+            "Output: boom\nError: of the output\nError: (none)\nExit Code: 2\nSignal: (none)\n\
+             Background PIDs: (none)\nProcess Group PGID: 4711",
+            "Command: make\nDirectory: (root)\nOutput: (empty)\nError: boom\nExit Code: 2\n\
+             Signal: (none)\nProcess Group PGID: 12",
+            "Chunk ID: 1a2b3c\nWall time: 0.0512 seconds\nProcess exited with code 2\n\
+             Original token count: 3\nOutput:\nboom",
+            "Exit code: 2\nWall time: 0.1 seconds\nOutput:\nboom",
+            "<shellId: 7 completed with exit code 2>\nboom",
+            "boom\n<shellId: 31 completed with exit code 2>",
+            "exitcode: 2 (execution failed)\nCode output: boom",
+        ] {
+            let result = parsed(text);
+            let bracketed = result
+                .map(|(code, output)| (code, output.lines().next().unwrap_or_default().to_owned()));
+            assert_eq!(bracketed, Some((2, "boom".to_owned())), "{text}");
+            let success = text.replace("code 2", "code 0").replace("code: 2", "code: 0");
+            if success != text && !success.contains('2') {
+                assert_eq!(parsed(&success).map(|(code, _)| code), Some(0), "{success}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_python_dictionary_and_a_truncated_object_have_an_exit_code() {
+        let long = format!("{{\"stdout\": \"{}\", \"exit_code\": 2}}", "x".repeat(40_000));
+        for text in ["{'returncode': 2, 'stdout': 'it\\'s'}", &long] {
+            assert_eq!(CommandResult::parse(text).map(|result| result.exit_code), Some(2));
+        }
+    }
+
+    #[test]
+    fn signals_and_negative_codes_are_exit_codes() {
+        assert_eq!(parsed("Exit code: -9"), Some((-9, String::new())));
+        let killed = "Output: x\nError: (none)\nExit Code: (none)\nSignal: 9";
+        assert_eq!(parsed(killed), Some((137, "x".to_owned())));
+    }
+
+    #[test]
+    fn a_statement_in_the_middle_or_in_a_sentence_is_content() {
+        for text in [
+            "",
+            "a\nExit code 1\nb",
+            "build step: exit code 1 was ignored\nall done",
+            "exit 1",
+            "if fails:\n  exit 1",
+            "the exit is 3 doors down",
+            "Exit code 1.5",
+            "Exit code 1 means that nothing was found",
+            "status 1",
+            "code: 1",
+            "Error: 1",
+            "failed with code",
+            "{\"error\": 1}",
+            "{\"jobs\": [{\"exit_code\": 1}]}",
+            "Command: none",
+            "Chunk ID: 1\nWall time: 2 seconds\nProcess running with session ID 4\nOutput:\nx",
+            "src/run.rs:3: Exit code 1",
+        ] {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_tags_and_labels_are_certain_to_be_the_agent_s() {
+        let form = |text: &str| CommandResult::parse(text).map(|result| result.form);
+        assert_eq!(form("x\n<shellId: 1 completed with exit code 1>"), Some(Form::Envelope));
+        assert_eq!(form("Exit code 1\nx"), Some(Form::FirstLine));
+        assert_eq!(form("x\nExit code 1"), Some(Form::LastLine));
+        assert_eq!(form("{\"exit_code\":1}"), Some(Form::FirstLine));
+    }
+}
