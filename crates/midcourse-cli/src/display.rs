@@ -79,8 +79,9 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
 }
 
 /// Describes a record for the terminal. Returns a label of at most nine characters, and a text of
-/// any length whose control characters are not escaped yet.
-pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
+/// any length whose control characters are not escaped yet. `failed` says whether the call that the
+/// record ends has failed.
+pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {
             Some(parent) => ("started", format!("by {parent}")),
@@ -93,8 +94,8 @@ pub(crate) fn describe(record: &TrajectoryRecord) -> (&'static str, String) {
         TrajectoryPayload::ToolStarted { tool_name, args, .. } => {
             ("call", format!("{tool_name} {args}"))
         }
-        TrajectoryPayload::ToolEnded { tool_name, result, is_error, .. } => (
-            if *is_error { "failed" } else { "result" },
+        TrajectoryPayload::ToolEnded { tool_name, result, .. } => (
+            if failed == Some(true) { "failed" } else { "result" },
             format!("{tool_name}: {}", result.comparable_text()),
         ),
         TrajectoryPayload::Denied { tool_name, reason, .. } => {
@@ -186,8 +187,9 @@ fn describe_message(message: &AgentMessage) -> (&'static str, String) {
 /// of at most `max_chars` characters.
 pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: usize) -> String {
     let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.conflicts.len());
+    let failed = stored.failed;
     let record = stored.into_record();
-    let (label, text) = describe(&record);
+    let (label, text) = describe(&record, failed);
     let after = duration(record.at().since(started));
     let mut notes = String::new();
     if redactions > 0 {

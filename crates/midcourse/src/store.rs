@@ -9,6 +9,7 @@ mod adopt;
 mod append;
 mod batch;
 mod body;
+mod call_failure;
 mod chain;
 mod checkpoint;
 mod error;

@@ -53,11 +53,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 writeln!(out, "{}", stored.to_json())?;
                 continue;
             }
+            let failed = stored.failed;
             let record = stored.clone().into_record();
             update_open_calls(&mut open_calls, &record.payload);
             writeln!(out, "{}", record_line(stored, run.started, 100))?;
             if arguments.full {
-                for text in escape_control_chars(&describe(&record).1).lines() {
+                for text in escape_control_chars(&describe(&record, failed).1).lines() {
                     writeln!(out, "        | {text}")?;
                 }
             }

@@ -53,8 +53,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                     if arguments.json {
                         writeln!(out, "{}", stored.to_json())?;
                     } else {
+                        let failed = stored.failed;
                         let record = stored.into_record();
-                        let (label, text) = describe(&record);
+                        let (label, text) = describe(&record, failed);
                         let run = record.run_id.as_ref().map_or("", |id| id.as_str());
                         writeln!(
                             out,

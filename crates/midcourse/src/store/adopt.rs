@@ -66,7 +66,8 @@ fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<
     run.next_seq = run.next_seq.saturating_add(1);
     run.link = link;
     let payload = TrajectoryPayload::deserialize(row.value()?).ok();
-    let counts = payload.as_ref().map(RunCounts::of).unwrap_or_default();
+    let counts =
+        payload.as_ref().map(|payload| RunCounts::of(payload, row.failed)).unwrap_or_default();
     counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
 }
 

@@ -10,6 +10,7 @@
 use midcourse_core::{DecisionPoint, TrajectoryPayload, TrajectoryRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::call_failure::classify;
 use super::chain::Link;
 use super::error::StoreError;
 use super::prepare::{PreparedEvent, PreparedRecord};
@@ -192,11 +193,12 @@ pub(super) fn insert(
         .map_err(|_| StoreError::Damaged("a run has a negative seq".to_owned()))?;
     let link = prepared.link(&run.link, seq);
     let payload = &prepared.record.payload;
+    let failed = classify(connection, run.id, payload)?;
     connection
         .prepare_cached(
             "INSERT INTO records (run, seq, at, kind, fact, host, channel, decision_point, \
-             schema_version, redactions, payload, link) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             schema_version, redactions, payload, link, failed) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
             run.id,
@@ -211,6 +213,7 @@ pub(super) fn insert(
             prepared.redactions,
             prepared.json,
             link.as_bytes(),
+            failed,
         ])?;
     let row = connection.last_insert_rowid();
     for body in &prepared.bodies {
@@ -218,7 +221,7 @@ pub(super) fn insert(
     }
     run.next_seq = run.next_seq.saturating_add(1);
     run.link = link;
-    RunCounts::of(payload).add(connection, run, prepared.at_ms)?;
+    RunCounts::of(payload, failed).add(connection, run, prepared.at_ms)?;
     Ok(seq)
 }
 

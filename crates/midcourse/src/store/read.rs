@@ -29,6 +29,7 @@ pub(super) struct Row {
     pub(super) decision_point: Option<String>,
     pub(super) schema_version: u32,
     pub(super) redactions: u32,
+    pub(super) failed: Option<bool>,
     pub(super) payload: String,
     pub(super) link: Link,
     pub(super) bodies: Vec<BodyRow>,
@@ -78,6 +79,9 @@ pub struct StoredRecord {
     pub fact: Option<String>,
     /// The number of secrets that were redacted in this record.
     pub redactions: u32,
+    /// Whether the call that this record ends has failed or was refused; `None` if it does not end
+    /// a call. The payload says only what the host reported.
+    pub failed: Option<bool>,
     /// The payload as JSON, with the fields that further reports added.
     pub value: Value,
     /// The payload of the first report; `None` if no further report added fields.
@@ -177,6 +181,7 @@ impl StoredRecord {
             "channel": self.source.channel(),
             "fact": self.fact,
             "decision_point": self.decision_point,
+            "failed": self.failed,
         });
         if let Value::Object(fields) = &mut line {
             if self.redactions > 0 {
@@ -192,7 +197,7 @@ impl StoredRecord {
 }
 
 const COLUMNS: &str = "id, seq, at, kind, fact, host, channel, decision_point, schema_version, redactions, \
-                       payload, link";
+                       payload, link, failed";
 
 fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     let link: [u8; 32] = row.get(11)?;
@@ -209,6 +214,7 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
         redactions: row.get(9)?,
         payload: row.get(10)?,
         link: link.into(),
+        failed: row.get(12)?,
         bodies: Vec::new(),
     })
 }
@@ -366,6 +372,7 @@ fn stored(key: &RunKey, row: Row) -> Result<StoredRecord, StoreError> {
         source: Source::new(&row.host, Channel::from_name(&row.channel).unwrap_or(Channel::Import)),
         fact: row.fact,
         redactions: row.redactions,
+        failed: row.failed,
         first_reported: None,
         conflicts: Vec::new(),
     })

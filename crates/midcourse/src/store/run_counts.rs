@@ -28,12 +28,13 @@ pub(super) enum Ending<'a> {
 }
 
 impl<'a> RunCounts<'a> {
-    pub(super) fn of(payload: &'a TrajectoryPayload) -> Self {
+    /// `failed` is the classification of a record that ends a call (see
+    /// [`classify`](super::call_failure::classify)).
+    pub(super) fn of(payload: &'a TrajectoryPayload, failed: Option<bool>) -> Self {
         match payload {
-            TrajectoryPayload::ToolEnded { is_error, .. } => {
-                Self { calls: 1, errors: i64::from(*is_error), ..Self::default() }
+            TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {
+                Self { calls: 1, errors: i64::from(failed == Some(true)), ..Self::default() }
             }
-            TrajectoryPayload::Denied { .. } => Self { calls: 1, errors: 1, ..Self::default() },
             TrajectoryPayload::FeedbackDelivered { shadow, .. }
             | TrajectoryPayload::GuidanceDelivered { shadow, .. } => {
                 Self { deliveries: i64::from(!shadow), ..Self::default() }

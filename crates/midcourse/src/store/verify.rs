@@ -194,7 +194,7 @@ impl Walk {
                     self.find(format!("the kind of record {} contradicts its payload", row.seq));
                 }
                 if let Ok(payload) = TrajectoryPayload::deserialize(&value) {
-                    self.count(&RunCounts::of(&payload), row.at);
+                    self.count(&RunCounts::of(&payload, row.failed), row.at);
                 }
             }
         }

@@ -121,22 +121,19 @@ fn totals(store: &Store, run: &RunSummary, mut from: u64) -> Result<RunTotals, S
         let Some((last, _)) = page.last() else { return Ok(totals) };
         from = last.saturating_add(1);
         for record in page.into_iter().filter_map(|(_, stored)| stored.ok()) {
-            totals.add(&record.into_record());
+            let failed = record.failed;
+            totals.add(&record.into_record(), failed);
         }
     }
 }
 
 impl RunTotals {
-    fn add(&mut self, record: &TrajectoryRecord) {
+    /// `failed` says whether the call that the record ends has failed or was refused.
+    fn add(&mut self, record: &TrajectoryRecord, failed: Option<bool>) {
         let (why, text, is_shadow) = match &record.payload {
-            TrajectoryPayload::ToolEnded { is_error, .. } => {
+            TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {
                 self.calls += 1;
-                self.failures += u64::from(*is_error);
-                return;
-            }
-            TrajectoryPayload::Denied { .. } => {
-                self.calls += 1;
-                self.failures += 1;
+                self.failures += u64::from(failed == Some(true));
                 return;
             }
             TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => {

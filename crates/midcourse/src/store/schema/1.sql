@@ -31,6 +31,7 @@ CREATE TABLE records (
     decision_point TEXT,                   -- where a message about it could be delivered; NULL: nowhere
     schema_version INTEGER NOT NULL,
     redactions INTEGER NOT NULL,           -- secrets redacted before storing
+    failed INTEGER,                        -- 1: a call that failed or was refused, 0: another call's end
     payload TEXT NOT NULL,                 -- JSON; long texts are empty here and stored in bodies
     link BLOB NOT NULL,
     UNIQUE (run, seq)
