@@ -91,6 +91,8 @@ fn collect_missing(
         pointer.push('/');
         pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
         match stored.get(name) {
+            // The other source did report whether the call failed.
+            None if name == "is_error_unknown" => {}
             None | Some(Value::Null) if !value.is_null() => {
                 added.insert(pointer.clone(), value.clone());
             }

@@ -187,7 +187,6 @@ impl<'a> Reader<'a> {
                 };
                 self.last_result = insertion_point;
                 let id = text_of(raw_id);
-                let is_error = is_error.unwrap_or(false);
                 self.items.push(Item::ToolResult { id, content, is_error, insertion_point });
             }
             ("thinking" | "redacted_thinking", ..) => self.has_thinking = true,

@@ -185,7 +185,7 @@ impl Conversation {
                         tool_call_id: id.into(),
                         tool_name: tools.get(id.as_ref()).copied().unwrap_or_default().into(),
                         result: result_of(*content, *is_error),
-                        is_error: *is_error,
+                        is_error: is_error.unwrap_or(false),
                     };
                     events.push(ObservedEvent { payload, fact_key: None, is_new_to_model });
                 }

@@ -110,7 +110,7 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
                     None => InsertionPoint::after_field(body, raw_id.get()),
                 };
                 let id = text_of(raw_id);
-                items.push(Item::ToolResult { id, content, is_error: false, insertion_point });
+                items.push(Item::ToolResult { id, content, is_error: None, insertion_point });
                 continue;
             }
             _ => Role::User,

@@ -57,8 +57,8 @@ pub(crate) enum Item<'a> {
     ToolResult {
         id: Cow<'a, str>,
         content: Option<&'a RawValue>,
-        /// Whether the client reports that the call failed.
-        is_error: bool,
+        /// Whether the client reports that the call failed; `None` if it reports nothing.
+        is_error: Option<bool>,
         /// Where to insert feedback about this result; `None` if nothing can be inserted.
         insertion_point: Option<InsertionPoint>,
     },
@@ -192,12 +192,16 @@ pub(super) fn args_of(args: Option<&RawValue>) -> Value {
     }
 }
 
-pub(super) fn result_of(content: Option<&RawValue>, is_error: bool) -> ToolResult {
+pub(super) fn result_of(content: Option<&RawValue>, is_error: Option<bool>) -> ToolResult {
     let result = match content.map(Value::deserialize) {
         None | Some(Err(_)) => ToolResult::default(),
         Some(Ok(Value::Array(blocks))) => result_from_blocks(blocks),
         Some(Ok(Value::String(text))) => ToolResult::text(text),
         Some(Ok(other)) => ToolResult::text(other.to_string()),
     };
-    ToolResult { is_error, ..result }
+    ToolResult {
+        is_error: is_error.unwrap_or(false),
+        is_error_unknown: is_error.is_none(),
+        ..result
+    }
 }

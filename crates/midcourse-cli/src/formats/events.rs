@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use compact_str::{CompactString, ToCompactString as _};
 use midcourse::{
     AgentMessage, Channel, Event, ForeignRecord, RunId, RunIdentity, RunOutcome, Source, Timestamp,
-    ToolResult, TrajectoryPayload, looks_failed,
+    ToolResult, TrajectoryPayload,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -215,11 +215,12 @@ impl<'a> EventConverter<'a> {
             args,
         });
         let result = into_string(event.result);
-        let is_error = event.is_error.unwrap_or_else(|| looks_failed(&result));
+        let is_error = event.is_error.unwrap_or(false);
+        let is_error_unknown = event.is_error.is_none();
         payloads.push(TrajectoryPayload::ToolEnded {
             tool_call_id,
             tool_name,
-            result: ToolResult { is_error, ..ToolResult::text(result) },
+            result: ToolResult { is_error, is_error_unknown, ..ToolResult::text(result) },
             is_error,
         });
         Some(payloads)

@@ -4,6 +4,7 @@
 
 mod conversations;
 mod deliveries;
+mod failures;
 mod forwarding;
 mod hooks;
 mod intercepted;
