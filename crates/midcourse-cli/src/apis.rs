@@ -7,9 +7,11 @@
 //! client's bytes. This module does not use the store, the clock or the network; its caller, the
 //! module `proxy`, does.
 
+mod alignment;
 mod anthropic;
 mod conversation;
 mod insertion;
+mod known_calls;
 mod openai;
 mod reply;
 mod request;
@@ -17,6 +19,7 @@ mod sse;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use alignment::RequestDigests;
 pub(crate) use conversation::{Conversation, ObservedEvent};
 pub(crate) use insertion::{Insertion, InsertionPoint, insert};
 pub(crate) use reply::Reply;

@@ -88,6 +88,7 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     }
     let has_format = wire.output_config.is_some_and(|output| output.format.is_some());
     Some(Request {
+        body,
         model: wire.model.map(Cow::into_owned),
         session: wire.metadata.and_then(|metadata| session_in(&metadata.user_id?)),
         system: wire.system.map_or_else(|| Some(Vec::new()), texts)?,

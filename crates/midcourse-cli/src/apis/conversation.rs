@@ -1,43 +1,43 @@
 //! A conversation across model requests: finds what is new in each request.
 //!
 //! Clients send their whole history with every request. Tool calls and results are recognised by
-//! their ids. Messages have no ids: a message is new if it comes after the messages already known.
-//! A client may cut, summarise or edit its history; a known message that reappears unchanged is not
-//! new. Every new message gets a fact key: the store drops a second event with the same key. The
-//! key depends only on the conversation, so another process that reads the same request computes
-//! the same keys.
+//! their ids, or as described in `known_calls`. Messages have no ids: a message is new if it comes
+//! after the messages already known. A client may cut, summarise or edit its history; a known
+//! message that reappears, and a message in the place of a reply, are not new. Every new message
+//! gets a fact key: the store drops a second event with the same key. The key depends only on the
+//! conversation, so another process that reads the same request computes the same keys.
 
 use std::collections::HashMap;
 
 use midcourse::{AgentMessage, TrajectoryPayload};
-use serde_json::Value;
 use serde_json::value::RawValue;
-use xxhash_rust::xxh3::xxh3_64;
 
+use super::alignment::{Fit, KnownHistory, KnownItem, RequestDigests, raw_digest};
+use super::known_calls::KnownCalls;
 use super::reply::Reply;
-use super::request::{Item, Request, Role, args_of, numbered_id, result_of, text_of};
+use super::request::{
+    Item, Request, Role, args_of, client_note_kind, is_client_note, result_of, text_of,
+};
 
 /// If a request lacks more than half of the known messages and tool calls, the client has probably
 /// compacted (summarised) its history. If fewer messages and calls than this are known, the history
 /// is too short for that conclusion.
 const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
-/// Clients send some notes of their own with the role `user`. Each entry is the text with which
-/// such a note begins, and the kind of custom message as which the note is stored.
-const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
+/// How many bytes of a reply's text are kept to recognise the reply in a message that the client
+/// made from it.
+const MARK_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// The messages, tool calls and results that earlier requests and replies of one conversation
 /// contained. The next request is compared with them to find what is new in it.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Conversation {
-    /// Digests of the messages in the latest request and in its reply, in order.
-    messages: Vec<u64>,
+    history: KnownHistory,
+    calls: KnownCalls,
+    /// Whether a complete reply followed the latest request.
+    has_reply: bool,
     /// Message digest → how often the message has occurred so far.
     occurrences: HashMap<u64, u32>,
-    /// Digest of each call id → digest of the call's arguments.
-    calls: HashMap<u64, u64>,
-    /// Digest of each call id → digest of the call's result.
-    results: HashMap<u64, u64>,
     /// Number of tool calls in the latest request and in its reply.
     call_count: usize,
 }
@@ -65,21 +65,19 @@ pub(crate) struct ObservedEvent {
 }
 
 impl Conversation {
-    /// How many messages the request adds to the known ones. `None` if the request does not begin
-    /// with all known messages, or if no messages are known.
-    pub(crate) fn messages_added_by(&self, request: &Request<'_>) -> Option<usize> {
-        let messages = message_digests(request);
-        let is_continued = !self.messages.is_empty() && messages.starts_with(&self.messages);
-        is_continued.then(|| messages.len().saturating_sub(self.messages.len()))
+    /// How well the request continues this conversation; `None` if it does not.
+    pub(crate) fn fit(&self, request: &RequestDigests<'_>) -> Option<Fit> {
+        self.history.fit(request)
     }
 
     /// Whether the request begins with the same message as this conversation.
-    pub(crate) fn has_same_start(&self, request: &Request<'_>) -> bool {
-        message_digests(request).first() == self.messages.first()
+    pub(crate) fn has_same_start(&self, request: &RequestDigests<'_>) -> bool {
+        let (known, first) = (self.history.items.first(), request.items.first());
+        known.zip(first).is_some_and(|(known, first)| first.is(known))
     }
 
     pub(crate) fn has_call(&self, call_id: &str) -> bool {
-        self.calls.contains_key(&id_digest(call_id))
+        self.calls.contains(call_id)
     }
 
     /// How many of the request's tool calls and results are already known with the same content.
@@ -88,21 +86,15 @@ impl Conversation {
     pub(crate) fn count_matches(&self, request: &Request<'_>) -> Option<usize> {
         let mut matches = 0_usize;
         for item in &request.items {
-            let (known, found) = match item {
+            let is_known = match item {
                 Item::Message { .. } => continue,
-                Item::ToolCall { id, args, .. } => {
-                    (self.calls.get(&id_digest(id)), value_digest(&args_of(*args)))
-                }
-                Item::ToolResult { id, content, .. } => {
-                    let known = self.results.get(&id_digest(id));
-                    let found = raw_digest(*content);
-                    if known.is_some_and(|known| *known != found) {
-                        return None;
-                    }
-                    (known, found)
-                }
+                Item::ToolCall { id, args, .. } => self.calls.has_args(id, &args_of(*args)),
+                Item::ToolResult { id, content, .. } => match self.calls.result(id) {
+                    Some(known) if known != raw_digest(*content) => return None,
+                    known => known.is_some(),
+                },
             };
-            matches = matches.saturating_add(usize::from(known == Some(&found)));
+            matches = matches.saturating_add(usize::from(is_known));
         }
         Some(matches)
     }
@@ -117,117 +109,116 @@ impl Conversation {
         digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Adds a request to the conversation and returns what is new in the request. The caller sets
-    /// `with_user_messages` to false if hooks already report the user and system messages; the
-    /// result then contains no events for such messages.
+    /// Adds a request to the conversation and returns what is new in the request. Changes ids and
+    /// results that the client rewrote back to what they were. The caller sets `with_user_messages`
+    /// to false if hooks already report the user and system messages; the result then contains no
+    /// events for such messages.
     pub(crate) fn apply_request(
         &mut self,
-        request: &Request<'_>,
+        request: &mut Request<'_>,
         with_user_messages: bool,
     ) -> RequestDelta {
-        let messages = message_digests(request);
-        let prefix = self.messages.iter().zip(&messages).take_while(|(a, b)| a == b).count();
-        // The known history and the request begin with the same messages. This counts the known
-        // messages after that common beginning. If one of them appears elsewhere in the request,
-        // the client only moved it, and it is not new.
-        let mut displaced: HashMap<u64, u32> = HashMap::new();
-        for digest in self.messages.iter().skip(prefix) {
-            *displaced.entry(*digest).or_default() += 1;
-        }
-        let (mut events, mut position, mut kept_messages) = (Vec::new(), 0, prefix);
-        let mut tools: HashMap<&str, &str> = HashMap::new();
+        let digests = RequestDigests::of(request);
+        let is_resent = self.history.is_resent_by(&digests);
+        self.calls.restore_ids(request, is_resent);
+        let has_reply_calls = self.calls.has_reply_in(request);
+        let is_continued =
+            self.has_reply && (has_reply_calls || self.history.is_continued_by(&digests));
+        let text_results = self.calls.find_text_results(request, is_continued);
+        let known_messages = self.history.known_messages(&digests, is_continued, has_reply_calls);
+        let mut kept = known_messages.iter().filter(|is_known| **is_known).count();
+        let mut is_known = known_messages.into_iter();
+        let mut delta = RequestDelta::default();
         let (mut call_count, mut kept_calls) = (0_usize, 0_usize);
+        let mut last_input = None;
         for (index, item) in request.items.iter().enumerate() {
             let is_new_to_model = index >= request.tail_start;
+            let mut push = |payload, fact_key| {
+                delta.events.push(ObservedEvent { payload, fact_key, is_new_to_model });
+            };
             match item {
                 Item::Message { role, text } => {
-                    let digest = Item::message_digest(*role, text);
-                    let is_in_prefix = position < prefix;
-                    position = position.saturating_add(1);
-                    if is_in_prefix {
-                        continue;
-                    }
-                    if let Some(left) = displaced.get_mut(&digest).filter(|left| **left > 0) {
-                        *left -= 1;
-                        kept_messages = kept_messages.saturating_add(1);
-                        continue;
-                    }
-                    let earlier = self.count_occurrence(digest);
-                    if with_user_messages || *role == Role::Assistant {
-                        let message = message(*role, text_of(text).into_owned());
-                        let payload = TrajectoryPayload::MessageAppended { message };
-                        let fact_key = Some(message_key(digest, earlier));
-                        events.push(ObservedEvent { payload, fact_key, is_new_to_model });
+                    let is_known = is_known.next().unwrap_or_default();
+                    if let Some(calls) = text_results.get(&index) {
+                        for call in calls {
+                            self.calls.end(*call, text).into_iter().for_each(|it| push(it, None));
+                        }
+                    } else if !is_known {
+                        let event = self.message_event(*role, text, with_user_messages);
+                        event.into_iter().for_each(|(payload, key)| push(payload, key));
+                    } else if is_new_to_model && *role == Role::User && !is_client_note(text) {
+                        last_input = Some(*text);
                     }
                 }
                 Item::ToolCall { id, tool, args } => {
-                    tools.insert(id, tool);
                     call_count = call_count.saturating_add(1);
                     if self.has_call(id) {
                         kept_calls = kept_calls.saturating_add(1);
                         continue;
                     }
                     let args = args_of(*args);
-                    self.calls.insert(id_digest(id), value_digest(&args));
-                    let payload = TrajectoryPayload::ToolStarted {
-                        tool_call_id: id.into(),
-                        tool_name: tool.as_ref().into(),
-                        args,
-                    };
-                    events.push(ObservedEvent { payload, fact_key: None, is_new_to_model });
+                    self.calls.add(id, tool, &args);
+                    let (tool_call_id, tool_name) = (id.into(), tool.as_ref().into());
+                    push(TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args }, None);
                 }
                 Item::ToolResult { id, content, is_error, .. } => {
-                    if self.results.contains_key(&id_digest(id)) {
+                    if self.calls.result(id).is_some() {
                         continue;
                     }
-                    self.results.insert(id_digest(id), raw_digest(*content));
+                    self.calls.set_result(id, raw_digest(*content));
                     let payload = TrajectoryPayload::ToolEnded {
                         tool_call_id: id.into(),
-                        tool_name: tools.get(id.as_ref()).copied().unwrap_or_default().into(),
+                        tool_name: self.calls.tool(id).unwrap_or_default().into(),
                         result: result_of(*content, *is_error),
                         is_error: is_error.unwrap_or(false),
                     };
-                    events.push(ObservedEvent { payload, fact_key: None, is_new_to_model });
+                    push(payload, None);
                 }
             }
         }
-        let before = self.messages.len().saturating_add(self.call_count);
-        let kept = kept_messages.saturating_add(kept_calls.min(self.call_count));
-        let is_compacted = before >= MIN_ITEMS_FOR_COMPACTION && kept.saturating_mul(2) < before;
-        self.messages = messages;
+        // A client that goes on after a reply has something new to say. If all of it is known, the
+        // client dropped old messages, and its last message is equal to one of them.
+        if let Some(text) = last_input.filter(|_| self.has_reply && !is_resent)
+            && delta.events.is_empty()
+            && let Some((payload, fact_key)) =
+                self.message_event(Role::User, text, with_user_messages)
+        {
+            delta.events.push(ObservedEvent { payload, fact_key, is_new_to_model: true });
+        }
+        let before = self.history.message_count().saturating_add(self.call_count);
+        kept = kept.saturating_add(kept_calls.min(self.call_count));
+        delta.is_compacted = before >= MIN_ITEMS_FOR_COMPACTION && kept.saturating_mul(2) < before;
+        self.calls.restore_results(request, &text_results);
+        self.calls.close_reply();
+        self.history.set_request(&digests);
+        self.has_reply = false;
         self.call_count = call_count;
-        RequestDelta { is_compacted, events }
+        delta
     }
 
     /// Adds the reply to the conversation, so that its messages and calls are not new when the
     /// client sends them back in the next request. Returns the reply's events.
     pub(crate) fn apply_reply(&mut self, reply: Reply) -> Vec<ObservedEvent> {
         let mut fact_key = None;
+        let mut calls: Vec<_> = reply.tool_calls().cloned().collect();
         // Clients drop a response that was cut off, so the next request will not contain it.
         if reply.is_complete() {
+            self.has_reply = true;
+            self.history.reply_marks = marks(&reply);
             for text in reply.texts() {
-                let digest = Item::assistant_digest(text);
-                let earlier = self.count_occurrence(digest);
-                self.messages.push(digest);
-                fact_key.get_or_insert_with(|| message_key(digest, earlier));
+                let item = KnownItem::of_reply(text);
+                let earlier = self.count_occurrence(item.exact);
+                self.history.items.push(item);
+                fact_key.get_or_insert_with(|| message_key(item.exact, earlier));
             }
         }
-        let mut calls: Vec<_> = reply.tool_calls().cloned().collect();
-        for call in &mut calls {
-            let id = call.id.as_str();
-            let taken = (2..).take_while(|count| self.has_call(&numbered_id(id, *count)));
-            if self.has_call(id) {
-                call.id = numbered_id(id, taken.last().unwrap_or(1).saturating_add(1)).into();
-            }
-        }
+        self.calls.add_reply(&mut calls);
         if let (None, Some(call)) = (&fact_key, calls.first()) {
             fact_key = Some(format!("calls:{}", call.id));
         }
         let payload = TrajectoryPayload::MessageAppended { message: reply.into_message() };
         let mut events = vec![ObservedEvent { payload, fact_key, is_new_to_model: true }];
         for call in calls {
-            let args_digest = value_digest(&call.arguments);
-            self.calls.insert(id_digest(call.id.as_str()), args_digest);
             self.call_count = self.call_count.saturating_add(1);
             let payload = TrajectoryPayload::ToolStarted {
                 tool_call_id: call.id,
@@ -237,6 +228,22 @@ impl Conversation {
             events.push(ObservedEvent { payload, fact_key: None, is_new_to_model: true });
         }
         events
+    }
+
+    /// The event for a new message, and its fact key. `None` if hooks report the message.
+    fn message_event(
+        &mut self,
+        role: Role,
+        text: &RawValue,
+        with_user_messages: bool,
+    ) -> Option<(TrajectoryPayload, Option<String>)> {
+        let digest = Item::message_digest(role, text);
+        let earlier = self.count_occurrence(digest);
+        (with_user_messages || role == Role::Assistant).then(|| {
+            let message = message(role, text);
+            let payload = TrajectoryPayload::MessageAppended { message };
+            (payload, Some(message_key(digest, earlier)))
+        })
     }
 
     /// Counts one more occurrence of a message and returns how many there were before.
@@ -255,40 +262,33 @@ fn digests_by(request: &Request<'_>, author: Role) -> impl DoubleEndedIterator<I
     })
 }
 
-fn message_digests(request: &Request<'_>) -> Vec<u64> {
-    let digest = |item: &Item<'_>| match item {
-        Item::Message { role, text } => Some(Item::message_digest(*role, text)),
-        _ => None,
-    };
-    request.items.iter().filter_map(digest).collect()
-}
-
 /// The key by which the store drops duplicates of a message: its digest, and the number of equal
 /// messages before it in the conversation.
 fn message_key(digest: u64, earlier: u32) -> String {
     format!("message:{digest:016x}:{earlier}")
 }
 
-fn value_digest(value: &Value) -> u64 {
-    xxh3_64(value.to_string().as_bytes())
+/// Texts by which a reply can be recognised in a message that the client made from it.
+fn marks(reply: &Reply) -> Vec<String> {
+    let calls = reply.tool_calls().map(|call| call.id.to_string());
+    let begins = reply.texts().map(|text| {
+        let text = text.trim();
+        text.get(..text.floor_char_boundary(*MARK_BYTES.end())).unwrap_or(text).to_owned()
+    });
+    calls.chain(begins).filter(|mark| mark.len() >= *MARK_BYTES.start()).collect()
 }
 
-fn raw_digest(raw: Option<&RawValue>) -> u64 {
-    xxh3_64(raw.map_or(&[], |raw| raw.get().as_bytes()))
-}
-
-fn id_digest(id: &str) -> u64 {
-    xxh3_64(id.as_bytes())
-}
-
-fn message(role: Role, text: String) -> AgentMessage {
-    let note = CLIENT_NOTES.iter().find(|(prefix, _)| text.trim_start().starts_with(prefix));
-    match (role, note) {
-        (Role::Assistant, _) => AgentMessage::assistant(text),
-        (Role::System, _) => AgentMessage::System { content: text, timestamp: None },
-        (Role::User, None) => AgentMessage::user(text),
-        (Role::User, Some((_, kind))) => {
-            AgentMessage::Custom { kind: (*kind).to_owned(), payload: text.into(), timestamp: None }
-        }
+fn message(role: Role, raw: &RawValue) -> AgentMessage {
+    let text = text_of(raw).into_owned();
+    match role {
+        Role::Assistant => AgentMessage::assistant(text),
+        Role::System => AgentMessage::System { content: text, timestamp: None },
+        Role::User => match client_note_kind(raw) {
+            None => AgentMessage::user(text),
+            Some(kind) => {
+                let kind = kind.to_owned();
+                AgentMessage::Custom { kind, payload: text.into(), timestamp: None }
+            }
+        },
     }
 }

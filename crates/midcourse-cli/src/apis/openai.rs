@@ -134,6 +134,7 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
     let name = |tool: ToolWire<'_>| Some(tool.function.or(tool.custom)?.name?.into_owned());
     let format = response_format.and_then(|format| format.kind);
     Some(Request {
+        body,
         model: model.map(Cow::into_owned),
         session: None,
         system,

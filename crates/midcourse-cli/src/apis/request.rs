@@ -19,9 +19,15 @@ use midcourse::ToolResult;
 /// Minimum length, in bytes, of call ids that are assumed to be unique across conversations.
 const MIN_UNIQUE_ID_LEN: usize = 12;
 
+/// Clients send some notes of their own with the role `user`. Each entry is the text with which
+/// such a note begins, and the kind of custom message as which the note is stored.
+const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
+
 /// A parsed request to a model API.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
+    /// The request body, as the client sent it.
+    pub(super) body: &'a str,
     pub(crate) model: Option<String>,
     /// The client's session id, if the body names one.
     pub(crate) session: Option<String>,
@@ -154,6 +160,19 @@ impl Request<'_> {
 /// servers number the calls of each conversation from zero.
 pub(crate) const fn is_unique_call_id(id: &str) -> bool {
     id.len() >= MIN_UNIQUE_ID_LEN
+}
+
+/// The kind of note that a client sends with the role `user`; `None` if the text is no such note.
+pub(super) fn client_note_kind(text: &RawValue) -> Option<&'static str> {
+    let mut text = text.get().strip_prefix('"')?;
+    while let Some(rest) = ["\\n", "\\r", "\\t", " "].iter().find_map(|it| text.strip_prefix(it)) {
+        text = rest;
+    }
+    CLIENT_NOTES.iter().find(|(prefix, _)| text.starts_with(prefix)).map(|(_, kind)| *kind)
+}
+
+pub(super) fn is_client_note(text: &RawValue) -> bool {
+    client_note_kind(text).is_some()
 }
 
 /// Deserialises a field so that `None` always means that the field is missing; `null` becomes

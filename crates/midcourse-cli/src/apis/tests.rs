@@ -5,7 +5,9 @@ use midcourse::{StopReason, TrajectoryPayload, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Api, Conversation, Insertion, InsertionPoint, Item, Reply, Request, insert};
+use super::{
+    Api, Conversation, Insertion, InsertionPoint, Item, Reply, Request, RequestDigests, insert,
+};
 
 const APIS: [Api; 2] = [Api::Messages, Api::ChatCompletions];
 
@@ -108,7 +110,124 @@ fn result_point(request: &Request<'_>, call: &str) -> Option<InsertionPoint> {
     })
 }
 
+/// How a client writes its history.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    calls: CallForm,
+    /// What the client does with the model's text: keeps, rewrites or drops it.
+    text: u8,
+    /// How many of the latest turns it sends, after the task.
+    kept: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum CallForm {
+    Kept,
+    /// Each call has another id, which stays the same.
+    OtherIds,
+    /// Calls and results are text; one text for the results of parallel calls.
+    Text,
+}
+
+/// The model's text, and the result of each call, of which there are at most three.
+type Turn = (String, Vec<String>);
+
+fn clients() -> impl Strategy<Value = Client> {
+    let calls = prop_oneof![Just(CallForm::Kept), Just(CallForm::OtherIds), Just(CallForm::Text)];
+    let parts = (calls, 0..3_u8, prop_oneof![Just(99_usize), 1..4_usize]);
+    parts.prop_map(|(calls, text, kept)| Client { calls, text, kept })
+}
+
+fn call_id(turn: usize, index: usize) -> String {
+    format!("call_{turn:08}_{index}")
+}
+
+impl Client {
+    /// The request after these turns.
+    fn request(&self, turns: &[Turn]) -> Value {
+        let mut messages = vec![json!({"role": "user", "content": "the task"})];
+        for (number, (text, results)) in turns.iter().enumerate() {
+            if number + self.kept < turns.len() {
+                continue;
+            }
+            let id = |index: usize| match self.calls {
+                CallForm::OtherIds => format!("toolu-{number:08}-{index}"),
+                _ => call_id(number, index),
+            };
+            let text =
+                [text.clone(), format!("({text})"), String::new()][usize::from(self.text)].clone();
+            let ids: Vec<_> = (0..results.len()).map(id).collect();
+            if self.calls == CallForm::Text {
+                let content = format!("{text}\nCalling tools: {ids:?}");
+                messages.push(json!({"role": "assistant", "content": content}));
+                let content = format!("Observation: {}", results.join(" "));
+                messages.push(json!({"role": "user", "content": content}));
+                continue;
+            }
+            let call =
+                |id: &String| json!({"id": id, "function": {"name": "t", "arguments": "{}"}});
+            let calls: Vec<_> = ids.iter().map(call).collect();
+            messages.push(json!({"role": "assistant", "content": text, "tool_calls": calls}));
+            for (id, result) in ids.iter().zip(results) {
+                messages.push(json!({"role": "tool", "tool_call_id": id, "content": result}));
+            }
+        }
+        json!({"model": "m", "messages": messages})
+    }
+}
+
+fn reply(number: usize, (text, results): &Turn) -> Reply {
+    let function = json!({"name": "t", "arguments": "{}"});
+    let call = |index| json!({"id": call_id(number, index), "function": function});
+    let calls: Vec<_> = (0..results.len()).map(call).collect();
+    let message = json!({"content": text, "tool_calls": calls});
+    let body = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
+    Api::ChatCompletions.parse_response(200, body.to_string().as_bytes()).unwrap()
+}
+
 proptest! {
+    #[test]
+    fn each_result_is_recorded_once_however_the_client_writes_its_history(
+        client in clients(),
+        turns in prop::collection::vec(("[ab]{1,2}", prop::collection::vec("[xy]", 1..4)), 0..8),
+        resend in any::<bool>(),
+    ) {
+        let (mut conversation, mut results) = (Conversation::default(), Vec::new());
+        for length in 0..=turns.len() {
+            let body = client.request(&turns[..length]).to_string();
+            let parse = || Api::ChatCompletions.parse_request(&body).unwrap();
+            if length > 0 {
+                let fit = conversation.fit(&RequestDigests::of(&parse()));
+                prop_assert!(fit.is_some(), "request {} is of another run", length);
+            }
+            let delta = conversation.apply_request(&mut parse(), true);
+            let user_messages = delta.events.iter().filter(|event| {
+                matches!(event.payload, TrajectoryPayload::MessageAppended { .. })
+            });
+            prop_assert_eq!(user_messages.count(), usize::from(length == 0));
+            for event in delta.events {
+                prop_assert!(event.is_new_to_model);
+                prop_assert_ne!(event.payload.kind(), "tool_started");
+                if let TrajectoryPayload::ToolEnded { tool_call_id, .. } = event.payload {
+                    results.push(tool_call_id.to_string());
+                }
+            }
+            if resend {
+                let again = conversation.apply_request(&mut parse(), true);
+                prop_assert!(again.events.is_empty());
+            }
+            if let Some(turn) = turns.get(length) {
+                conversation.apply_reply(reply(length, turn));
+            }
+        }
+        let expected: Vec<_> = turns
+            .iter()
+            .enumerate()
+            .flat_map(|(number, (_, results))| (0..results.len()).map(move |at| call_id(number, at)))
+            .collect();
+        prop_assert_eq!(results, expected);
+    }
+
     #[test]
     fn removing_insertions_gives_back_the_bytes_of_the_client(steps in steps()) {
         const TEXT: &str = "[monitor]\n\"quoted\" \\ → text";
@@ -149,14 +268,14 @@ proptest! {
             let mut yielded = Vec::new();
             for length in 0..=steps.len() {
                 let sent = body(api, &steps[..length]).to_string();
-                let delta = growing.apply_request(&api.parse_request(&sent).unwrap(), true);
+                let delta = growing.apply_request(&mut api.parse_request(&sent).unwrap(), true);
                 prop_assert!(!delta.is_compacted);
                 yielded.extend(delta.events.into_iter().map(|event| (event.payload, event.fact_key)));
-                let again = growing.apply_request(&api.parse_request(&sent).unwrap(), true);
+                let again = growing.apply_request(&mut api.parse_request(&sent).unwrap(), true);
                 prop_assert!(again.events.is_empty(), "the same request again adds nothing");
             }
             let whole = body(api, &steps).to_string();
-            let at_once = Conversation::default().apply_request(&api.parse_request(&whole).unwrap(), true);
+            let at_once = Conversation::default().apply_request(&mut api.parse_request(&whole).unwrap(), true);
             let at_once: Vec<_> =
                 at_once.events.into_iter().map(|event| (event.payload, event.fact_key)).collect();
             prop_assert_eq!(yielded, at_once, "another process computes the same keys");
@@ -169,8 +288,8 @@ proptest! {
             let _ = api.parse_response(200, &bytes);
             let _ = api.parse_response(500, &bytes);
             let _ = api.parse_response(200, format!("data: {text}\n\n").as_bytes());
-            if let Some(request) = api.parse_request(&text) {
-                let _ = Conversation::default().apply_request(&request, true);
+            if let Some(mut request) = api.parse_request(&text) {
+                let _ = Conversation::default().apply_request(&mut request, true);
             }
         }
     }
@@ -266,9 +385,10 @@ fn cache_breakpoints_that_move_add_no_events() {
         {"role": "user", "content": [{"type": "text", "text": "more", "cache_control": breakpoint}]}]});
     let mut conversation = Conversation::default();
     let (before, after) = (before.to_string(), after.to_string());
-    let first = conversation.apply_request(&Api::Messages.parse_request(&before).unwrap(), true);
+    let first =
+        conversation.apply_request(&mut Api::Messages.parse_request(&before).unwrap(), true);
     assert_eq!(first.events.len(), 2);
-    let delta = conversation.apply_request(&Api::Messages.parse_request(&after).unwrap(), true);
+    let delta = conversation.apply_request(&mut Api::Messages.parse_request(&after).unwrap(), true);
     let [event] = delta.events.as_slice() else { panic!("{delta:?}") };
     assert!(matches!(&event.payload, TrajectoryPayload::MessageAppended { .. }));
 }
@@ -330,9 +450,9 @@ fn custom_tools_are_tools() {
         {"role": "tool", "tool_call_id": "c1", "content": "done"}],
         "tools": [{"type": "custom", "custom": {"name": "patch"}}]})
     .to_string();
-    let request = Api::ChatCompletions.parse_request(&body).unwrap();
+    let mut request = Api::ChatCompletions.parse_request(&body).unwrap();
     assert_eq!(request.tools, ["patch"]);
-    let delta = Conversation::default().apply_request(&request, true);
+    let delta = Conversation::default().apply_request(&mut request, true);
     let kinds: Vec<_> = delta.events.iter().map(|event| event.payload.kind()).collect();
     assert_eq!(kinds, ["message_appended", "tool_started", "tool_ended"]);
 }

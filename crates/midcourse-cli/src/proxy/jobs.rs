@@ -11,8 +11,17 @@ use super::model_traffic::{ModelRequest, ModelResponse};
 
 /// Work for the recorder. A response has the same `number` as its request.
 pub(super) enum Job {
-    Request { number: u64, at: Timestamp, request: ModelRequest, reply: PendingReply },
-    Response { number: u64, at: Timestamp, response: ModelResponse },
+    Request {
+        number: u64,
+        at: Timestamp,
+        request: ModelRequest,
+        reply: PendingReply,
+    },
+    Response {
+        number: u64,
+        at: Timestamp,
+        response: ModelResponse,
+    },
     /// Commit everything before this job, then reply.
     Flush(oneshot::Sender<()>),
     Stop,

@@ -17,8 +17,8 @@ use serde_json::Value;
 use super::feedback_cache::FeedbackCache;
 
 /// When a run is loaded from the store, this many of its latest records are searched for guidance
-/// that no request has contained yet.
-const RECENT_RECORDS: u64 = 64;
+/// that no request has contained yet, and for the latest result.
+pub(super) const RECENT_RECORDS: u64 = 64;
 
 /// A text in the arguments of a tool call may be the task of a subagent only if its length in bytes
 /// is from `MIN_TASK_LEN` to `MAX_TASK_LEN`.
@@ -47,6 +47,8 @@ pub(super) struct ProxiedRun {
     /// Tool calls of the latest reply that have no result yet, each with the texts in its arguments
     /// that may be a subagent's task.
     open_calls: Vec<(CallId, Vec<String>)>,
+    /// When the run's latest reply arrived.
+    pub(super) answered_at: Option<Timestamp>,
     /// How many requests the proxy had seen, in all runs together, when this run was last used. The
     /// runs with the lowest numbers are dropped from memory first.
     pub(super) last_used: u64,
@@ -95,6 +97,7 @@ impl ProxiedRun {
             has_hooks: false,
             last_attempt: None,
             open_calls: Vec::new(),
+            answered_at: None,
             last_used: 0,
         }
     }
@@ -212,8 +215,12 @@ impl ProxiedRun {
     }
 
     /// The events to record for a model request: what is new in the conversation, and the request
-    /// itself.
-    pub(super) fn request_events(&mut self, request: &Request<'_>, at: Timestamp) -> Vec<Event> {
+    /// itself. Changes ids and results in the request that the client rewrote.
+    pub(super) fn request_events(
+        &mut self,
+        request: &mut Request<'_>,
+        at: Timestamp,
+    ) -> Vec<Event> {
         let request_point = self.decision_point(request);
         let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
         let mut events = self.opening_events(request, at);
@@ -325,6 +332,7 @@ impl ProxiedRun {
     pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
         let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
         self.open_calls = open.collect();
+        self.answered_at = Some(at);
         let observed = self.conversation.apply_reply(reply);
         let event = |ObservedEvent { payload, fact_key, .. }| {
             let mut event = self.observed_event(at, payload, fact_key);

@@ -1,21 +1,25 @@
 //! Finds the run to which a model request belongs.
 //!
 //! Claude Code sends its session id in a header. A request of another client belongs to the run
-//! that made the tool calls in the request's history, or else to the run whose conversation the
-//! request continues. If a conversation begins with a task that a tool call of another run
+//! that made the tool calls in the request's history, or else to the run whose conversation it
+//! continues best: some clients change or drop the calls and the model's text. If a conversation begins with a task that a tool call of another run
 //! delegates, it is a child of that run. Runs that are not in memory are looked up in the store.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::apis::{Conversation, Request, is_unique_call_id};
+use crate::apis::{Conversation, Request, RequestDigests, is_unique_call_id};
 use crate::hosts::{Host, session_run};
-use midcourse::{RunId, RunIdentity, Store, StoreError, Timestamp};
+use midcourse::{
+    AgentMessage, RunId, RunIdentity, RunSummary, Store, StoreError, StoredRecord, Timestamp,
+    TrajectoryPayload, UserContent,
+};
 use uuid::Uuid;
 
 use super::feedback_cache::FeedbackCache;
 use super::model_traffic::ModelRequest;
-use super::proxied_run::{AttemptState, ProxiedRun};
+use super::proxied_run::{AttemptState, ProxiedRun, RECENT_RECORDS};
 
 /// How many runs are kept in memory at most. If there are more, the least recently used runs are
 /// dropped from memory.
@@ -30,6 +34,12 @@ const MAX_SESSION_ID_LEN: usize = 128;
 /// A request is taken as the continuation of a stored run only if the run's latest record is not
 /// older than this.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The same, if the model's reply is not left in the request because the client rewrites it.
+const MAX_REWRITTEN_RUN_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// How many stored runs with the same messages are compared with a request.
+const MAX_CANDIDATES: usize = 8;
 
 pub(super) struct ProxiedRuns {
     runs: HashMap<RunId, ProxiedRun>,
@@ -73,7 +83,7 @@ impl ProxiedRuns {
                     (Some(run), _) => run,
                     (None, None) if has_history => return None,
                     (None, None) => self.new_identity(request),
-                    (None, Some(store)) => match find_stored(store, request, now) {
+                    (None, Some(store)) => match self.find_stored(store, request, now) {
                         Ok(Some(run)) => run,
                         Ok(None) => self.new_identity(request),
                         Err(_) => return None,
@@ -135,35 +145,36 @@ impl ProxiedRuns {
             let run = request.call_ids().find_map(|call| self.calls.get(call))?;
             self.runs.get(run)
         } else {
+            let digests = RequestDigests::of(request);
             let has_call = |run: &&ProxiedRun| run.conversation.has_call(newest);
             let candidates = self.runs.values().filter(has_call).filter_map(|run| {
                 let matches = run.conversation.count_matches(request)?;
-                Some((run, (run.conversation.has_same_start(request), matches, run.last_used)))
+                Some((run, (run.conversation.has_same_start(&digests), matches, run.last_used)))
             });
             candidates.max_by_key(|(_, rank)| *rank).map(|(run, _)| run)
         };
         run.map(|run| run.run.clone())
     }
 
-    /// Finds the run whose conversation this request continues, or whose latest request failed and
-    /// is repeated by this request.
+    /// Finds the run whose latest request failed and is repeated by this request, or else the run
+    /// whose conversation this request continues. If several runs fit equally well, it is the one
+    /// that got its response last.
     fn find_by_messages(&self, request: &Request<'_>, digest: u64) -> Option<RunIdentity> {
-        let mut best: Option<(&ProxiedRun, usize)> = None;
-        for run in self.runs.values() {
-            let Some(added) = run.conversation.messages_added_by(request) else { continue };
-            let is_next = match run.last_attempt.as_ref().map(|last| (last.state, last.digest)) {
-                Some((AttemptState::Failed, failed)) => added > 0 || failed == digest,
-                Some((AttemptState::Completed, _)) => added > 0,
-                _ => false,
+        let digests = RequestDigests::of(request);
+        let rank = |run: &ProxiedRun| {
+            let last = run.last_attempt.as_ref()?;
+            let is_retry = last.state == AttemptState::Failed && last.digest == digest;
+            let fit = match last.state {
+                AttemptState::InFlight => return None,
+                AttemptState::Failed if is_retry => None,
+                AttemptState::Failed | AttemptState::Completed => {
+                    Some(run.conversation.fit(&digests)?)
+                }
             };
-            let is_better = best.is_none_or(|(best, least)| {
-                added < least || (added == least && run.last_used > best.last_used)
-            });
-            if is_next && is_better {
-                best = Some((run, added));
-            }
-        }
-        best.map(|(run, _)| run.run.clone())
+            Some((is_retry, fit, run.answered_at, run.last_used))
+        };
+        let candidates = self.runs.values().filter_map(|run| Some((run, rank(run)?)));
+        candidates.max_by_key(|(_, rank)| *rank).map(|(run, _)| run.run.clone())
     }
 
     /// The identity of a new run that begins with this request. If its first user message is a task
@@ -185,6 +196,46 @@ impl ProxiedRuns {
         }
     }
 
+    /// Finds the run in the store that this request continues.
+    fn find_stored(
+        &self,
+        store: &Store,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Option<RunIdentity>, StoreError> {
+        let task = Conversation::first_user_key(request);
+        if let Some(call) = request.call_ids().next() {
+            let runs = store.runs_with_fact("tool_started", call, before(now, MAX_RUN_AGE))?;
+            for (run, _) in runs.into_iter().rev() {
+                let has_message =
+                    |key: &String| store.has_fact(run.run_id.as_str(), "message_appended", key);
+                if is_unique_call_id(call) || task.as_ref().map_or(Ok(false), has_message)? {
+                    return Ok(Some(identity(run)));
+                }
+            }
+        }
+        let (Some(task), Some(reply)) = (task, Conversation::last_assistant_key(request)) else {
+            return Ok(None);
+        };
+        let digests = RequestDigests::of(request);
+        // The client may have rewritten the model's reply. Then only the task is left.
+        for (key, max_age) in [(&reply, MAX_RUN_AGE), (&task, MAX_REWRITTEN_RUN_AGE)] {
+            let runs = store.runs_with_fact("message_appended", key, before(now, max_age))?;
+            let mut runs: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
+            // Runs in memory were already compared with the whole request.
+            runs.retain(|run| !self.runs.contains_key(&run.run_id));
+            runs.sort_by_key(|run| Reverse(run.latest));
+            for run in runs.into_iter().take(MAX_CANDIDATES) {
+                if store.has_fact(run.run_id.as_str(), "message_appended", &task)?
+                    && digests.contains_input(&latest_input(store, &run)?)
+                {
+                    return Ok(Some(identity(run)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Drops the least recently used quarter of the runs from memory. They can be loaded from the
     /// store again.
     fn drop_oldest_quarter(&mut self) {
@@ -198,37 +249,32 @@ impl ProxiedRuns {
     }
 }
 
-/// Finds the run in the store that this request continues.
-fn find_stored(
-    store: &Store,
-    request: &Request<'_>,
-    now: Timestamp,
-) -> Result<Option<RunIdentity>, StoreError> {
-    let since = Timestamp::from_unix_ms(
-        now.unix_ms().saturating_sub(u64::try_from(MAX_RUN_AGE.as_millis()).unwrap_or(u64::MAX)),
-    );
-    let (kind, fact_key, is_unique) = match request.call_ids().next() {
-        Some(call) => ("tool_started", call.to_owned(), is_unique_call_id(call)),
-        None => match Conversation::last_assistant_key(request) {
-            Some(key) => ("message_appended", key, false),
-            None => return Ok(None),
-        },
+/// The user message or tool result that a run got last; empty if its latest records contain none.
+fn latest_input(store: &Store, run: &RunSummary) -> Result<String, StoreError> {
+    let first = run.records.saturating_sub(RECENT_RECORDS);
+    let records = store.records(run.run_id.as_str(), first, usize::MAX)?;
+    let input = |record: StoredRecord| match record.into_record().payload {
+        TrajectoryPayload::MessageAppended {
+            message: AgentMessage::User { content: UserContent::Text(text), .. },
+        } => Some(text),
+        TrajectoryPayload::ToolEnded { result, .. } => Some(result.comparable_text().into_owned()),
+        _ => None,
     };
-    let first_user_key = Conversation::first_user_key(request);
-    let mut found = None;
-    for (run, seq) in store.runs_with_fact(kind, &fact_key, since)? {
-        let has_message =
-            |key: &String| store.has_fact(run.run_id.as_str(), "message_appended", key);
-        if is_unique || first_user_key.as_ref().map_or(Ok(false), has_message)? {
-            found = Some((run, seq));
-        }
-    }
-    Ok(found.map(|(run, _)| match run.parent_run_id {
+    Ok(records.into_iter().rev().find_map(input).unwrap_or_default())
+}
+
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Timestamp::from_unix_ms(now.unix_ms().saturating_sub(age))
+}
+
+fn identity(run: RunSummary) -> RunIdentity {
+    match run.parent_run_id {
         None => RunIdentity::root(run.run_id.as_str()),
         Some(parent) => {
             RunIdentity::child_of(&RunIdentity::root(parent.as_str()), run.run_id.as_str())
         }
-    }))
+    }
 }
 
 /// Whether an id is safe to use in a run id, which appears in paths and URLs.

@@ -158,7 +158,7 @@ impl Worker {
             }
             _ => {
                 proxied.reclaim_guidance();
-                let events = proxied.request_events(&request, at);
+                let events = proxied.request_events(&mut request, at);
                 let points = if sent.is_modifiable() {
                     InsertionPoints::of(&request)
                 } else {

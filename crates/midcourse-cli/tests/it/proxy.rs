@@ -8,6 +8,7 @@ mod failures;
 mod forwarding;
 mod hooks;
 mod intercepted;
+mod rewritten;
 mod server;
 mod supervised;
 mod tls;
