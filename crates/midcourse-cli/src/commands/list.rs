@@ -34,7 +34,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     };
     let shown = if arguments.all || arguments.json { usize::MAX } else { DEFAULT_COUNT };
-    let runs = store.runs(arguments.count.unwrap_or(shown))?;
+    let mut runs = store.runs(arguments.count.unwrap_or(shown))?;
+    for run in &mut runs {
+        open::add_open_calls(&store, run)?;
+    }
     let mut out = std::io::BufWriter::new(stdout().lock());
     if arguments.json {
         for run in &runs {

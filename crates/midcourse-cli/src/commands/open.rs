@@ -47,6 +47,13 @@ pub(super) fn existing() -> Result<Option<Store>> {
     Store::open_read_only(&data_dir).with_context(|| data_dir.path().display().to_string())
 }
 
+/// Counts the calls without a result among the run's calls too, such as the one the agent stopped
+/// on.
+pub(super) fn add_open_calls(store: &Store, run: &mut RunSummary) -> Result<(), StoreError> {
+    run.calls = run.calls.saturating_add(store.open_call_count(run.run_id.as_str())?);
+    Ok(())
+}
+
 /// Opens the store for writing. Creates the store if there is none yet.
 pub(super) fn to_write() -> Result<Store> {
     to_write_in(&data_dir()?)

@@ -27,7 +27,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
-    let run = open::find_run(&store, &arguments.run)?;
+    let mut run = open::find_run(&store, &arguments.run)?;
+    open::add_open_calls(&store, &mut run)?;
     let mut out = std::io::BufWriter::new(stdout().lock());
     if arguments.json {
         writeln!(out, "{}", as_json(&run))?;
@@ -80,7 +81,8 @@ fn print_header(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result
     if let Some(parent) = &run.parent_run_id {
         writeln!(out, "parent   {}", one_line(parent.as_str(), 200))?;
     }
-    for child in store.children(run.run_id.as_str())? {
+    for mut child in store.children(run.run_id.as_str())? {
+        open::add_open_calls(store, &mut child)?;
         writeln!(out, "child    {} ({} calls)", one_line(child.run_id.as_str(), 200), child.calls)?;
     }
     writeln!(out, "host     {}", one_line(&run.host, 80))?;

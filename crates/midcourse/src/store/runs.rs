@@ -115,6 +115,19 @@ impl Store {
         Ok(seq_of_fact(&self.connection, head.id, kind, fact)?.is_some())
     }
 
+    /// The number of tool calls in a run that were made and have no result: they are running, or
+    /// the agent stopped after them. `RunSummary::calls` does not count them.
+    pub fn open_call_count(&self, run_id: &str) -> Result<u64, StoreError> {
+        let Some(head) = run_head(&self.connection, run_id)? else { return Ok(0) };
+        let mut count = self.connection.prepare_cached(
+            "SELECT count(*) FROM records AS call \
+             WHERE run = ?1 AND kind = 'tool_started' AND fact IS NOT NULL AND NOT EXISTS \
+             (SELECT 1 FROM records WHERE run = ?1 AND kind IN ('tool_ended', 'denied') \
+             AND fact = call.fact)",
+        )?;
+        Ok(count.query_row([head.id], |row| unsigned(row, 0))?)
+    }
+
     /// Up to `count` run ids that start with `prefix`, the newest run first.
     pub fn runs_like(&self, prefix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
         let mut find = self.connection.prepare_cached(

@@ -338,3 +338,25 @@ fn a_restarted_proxy_finds_the_run_by_its_task() {
     assert_eq!(sizes, [4, 1, 1]);
     assert_eq!(user_texts(&runs[0]).len(), 4);
 }
+
+#[test]
+fn the_call_that_the_agent_stopped_on_is_counted() {
+    let server =
+        Server::of_json(|number| completion(None, Some((&format!("call_{number:012}"), "make"))));
+    let proxy = Proxy::start(&server, "");
+    let mut chat = super::Chat::new(TASK);
+    for turn in 0..5 {
+        assert!(proxy.chat(&chat.body()).is_whole);
+        chat.call(&format!("call_{turn:012}"), "make", &format!("result {turn}"));
+    }
+    let folder = proxy.stop();
+    let output = |arguments: &[&str]| {
+        let output = super::command(&folder).args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let line = output(&["list", "--json"]);
+    let run: Value = serde_json::from_str(line.trim()).unwrap();
+    assert_eq!(run["calls"], 5);
+    let shown = output(&["show", run["run_id"].as_str().unwrap()]);
+    assert!(shown.contains("calls 5, errors 0"), "{shown}");
+}
