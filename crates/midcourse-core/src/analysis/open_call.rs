@@ -213,10 +213,8 @@ impl OpenCall {
                 normalized_digest(bytes, whole, &mut scratch.stripped)
             }
         };
-        self.flags.set(
-            CallFlags::BARE,
-            !is_error && !is_search && !short.negative && self.is_bare(result),
-        );
+        self.flags
+            .set(CallFlags::BARE, !is_error && !is_search && !short.negative && self.is_bare(text));
         ToolInvoked {
             call_index: 0,
             prompt: 0,

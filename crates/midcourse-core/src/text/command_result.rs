@@ -100,6 +100,7 @@ impl<'a> CommandResult<'a> {
             return json(text);
         }
         tagged(text)
+            .or_else(|| codex_sandbox(text))
             .or_else(|| codex(text))
             .or_else(|| gemini(text))
             .or_else(|| last_line(text).filter(|result| result.form == Form::Envelope))
@@ -146,6 +147,15 @@ fn codex(text: &str) -> Option<CommandResult<'_>> {
         }
     }
     let exit_code = exit_code.filter(|_| has_label)?;
+    Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
+}
+
+/// Codex's report of a command that its sandbox stopped: `failed in sandbox NAME with execution
+/// error: …, exit code: 1, stdout: …, stderr: …`.
+fn codex_sandbox(text: &str) -> Option<CommandResult<'_>> {
+    let (_, rest) = text.strip_prefix("failed in sandbox ")?.split_once(", exit code: ")?;
+    let (code, output) = rest.split_once(", stdout: ")?;
+    let exit_code = code.parse().ok()?;
     Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
 }
 
@@ -377,6 +387,14 @@ mod tests {
         for text in ["{'returncode': 2, 'stdout': 'it\\'s'}", &long] {
             assert_eq!(CommandResult::parse(text).map(|result| result.exit_code), Some(2));
         }
+    }
+
+    #[test]
+    fn a_command_that_the_sandbox_stopped_has_an_exit_code() {
+        let text = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec \
+                    error, exit code: 1, stdout: , stderr: brew.sh: Operation not permitted";
+        let output = ", stderr: brew.sh: Operation not permitted".to_owned();
+        assert_eq!(parsed(text), Some((1, output)));
     }
 
     #[test]
