@@ -3,7 +3,7 @@
 //! starts a process; `midcourse run` calls it before it starts the agent.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -81,7 +81,11 @@ fn request_list(server: &mut Child) -> Result<ListWire, String> {
         json!({"method": "initialized"}),
         json!({"id": LIST_ID, "method": "hooks/list", "params": {"cwds": [cwd]}}),
     ] {
-        writeln!(input, "{message}").map_err(|error| error.to_string())?;
+        match writeln!(input, "{message}") {
+            // The server has exited already. Reading finds that out too, and reports it.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            written => written.map_err(|error| error.to_string())?,
+        }
     }
     let (sender, replies) = channel();
     let read = move || {
