@@ -257,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         host = host.strip("[]")
         self.server.log(
             kind="connect", server=self.server.name, host=host, port=int(port),
-            proxy_credential=self.headers.get("proxy-authorization"), user_agent=self.headers.get("user-agent"),
+            proxy_credential=self.headers.get("proxy-authorization"),
         )
         self.send_response(200, "Connection established")
         self.end_headers()
@@ -301,7 +301,7 @@ class Handler(BaseHTTPRequestHandler):
         path = re.sub(r"^https?://[^/]*", "", self.path)
         entry = {
             "kind": "request", "server": self.server.name, "scheme": scheme, "host": host, "port": port, "host_header": named,
-            "method": self.command, "path": path, "user_agent": self.headers.get("user-agent"),
+            "method": self.command, "path": path, "headers": list(self.headers.items()),
             "credentials": {name: self.headers[name] for name in CREDENTIALS if name in self.headers},
             "content_type": self.headers.get("content-type"), "content_encoding": self.headers.get("content-encoding"),
             "body": base64.b64encode(body).decode(),

@@ -1,0 +1,119 @@
+"""What drive.py has to know about an agent. Each module in agents/ has a list AGENTS of instances of `Agent`."""
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from network import failing_script
+
+HERE = Path(__file__).resolve().parent
+INSTALLED = Path(os.environ.get("MIDCOURSE_AGENTS", HERE.parents[3] / "target/agents"))
+TASK = "Show me what is in missing.txt, please."
+KEYS = {"openai": {"OPENAI_API_KEY": "sk-test-openai"}, "anthropic": {"ANTHROPIC_API_KEY": "sk-ant-test"}}
+# Where an agent can have its address from. The environment names gateway one, all others name gateway two.
+PLACES = ("env", "dotenv", "config", "flag")
+
+
+@dataclass
+class Case:
+    """One way to start an agent: where its address comes from, and its folders. Bare and under `run`, all is the same."""
+
+    # "default", or places joined by "+", such as "dotenv+env".
+    form: str
+    # The agent's working directory and home. Both are empty at first.
+    work: Path
+    home: Path
+    # The contents of ready.json of the network.
+    network: dict
+    # What the agent's base addresses end in.
+    suffix: str
+
+    def url(self, place):
+        """The base address that this place has to name, or None."""
+        if place not in self.form.split("+"):
+            return None
+        return self.network["gateway_one" if place == "env" else "gateway_two"] + self.suffix
+
+
+class Agent:
+    name = None
+    # The group of `install` it belongs to: quick, python, node or heavy.
+    group = "python"
+    # Folder in target/agents, and what to install into it. Agents with the same folder have the same packages.
+    # With `node` packages it is an npm folder, otherwise a virtual environment of Python `python`.
+    folder = None
+    packages = ()
+    node = False
+    python = "3.11"
+
+    # The vendor whose key and base address it uses, and the variable of that address.
+    vendor = "openai"
+    base_variable = None
+    suffix = None
+    # The places that its address can come from.
+    places = ("env",)
+    # True if midcourse has a row for this program in its own table: it is driven with plain `midcourse run --` too.
+    in_table = False
+
+    # What `midcourse list` shows for the script: tool calls, and failed ones.
+    calls = 5
+    failed = 4
+    timeout = 90
+    # (pattern, replacement) for what differs from run to run in bodies, headers and output.
+    volatile = ()
+
+    def __init__(self, **values):
+        for key, value in values.items():
+            setattr(self, key, value)
+        self.base_variable = self.base_variable or f"{self.vendor.upper()}_BASE_URL"
+        if self.suffix is None:
+            self.suffix = "/v1" if self.vendor == "openai" else ""
+
+    @property
+    def installed(self):
+        return INSTALLED / self.folder
+
+    @property
+    def forms(self):
+        files = [place for place in self.places if place != "env"]
+        both = [f"{place}+env" for place in files if "env" in self.places]
+        return ["default", *(["env"] if "env" in self.places else []), *files, *both]
+
+    def script(self):
+        return failing_script()
+
+    def prepare(self, case):
+        """Writes the files that the agent needs into its folders."""
+        if url := case.url("dotenv"):
+            (case.work / ".env").write_text(f"{self.base_variable}={url}\n")
+
+    def environment(self, case):
+        """Variables in addition to those that all agents get."""
+        url = case.url("env")
+        return {**KEYS[self.vendor], **({self.base_variable: url} if url else {})}
+
+    def command(self, case):
+        raise NotImplementedError
+
+    def answer(self, stdout):
+        """What has to be the same bare and under `run`."""
+        return stdout
+
+
+class Program(Agent):
+    """A small agent of ours in programs/, written with a library. It reads .env and takes a base address as option."""
+
+    program = None
+    places = ("env", "dotenv", "flag")
+
+    def prepare(self, case):
+        super().prepare(case)
+        # Into the project, because libraries look for .env from the program's folder upwards.
+        shutil.copy(HERE / "programs" / self.program, case.work)
+
+    def interpreter(self):
+        return "node" if self.node else self.installed / "bin/python"
+
+    def command(self, case):
+        url = case.url("flag")
+        return [self.interpreter(), self.program, TASK, *(["--base-url", url] if url else [])]

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Drives real agents bare and under `midcourse run`, and compares what they ask of whom.
+
+    drive.py [--agents a,b | --group quick] [--via bare,run] [--address default,env,dotenv,config,flag]
+             [--midcourse PATH] [--out FOLDER] [--jobs N]
+
+An agent's address comes from one place, or from two that disagree ("dotenv+env"): see `Agent.places`. Everything that an
+agent asks is answered by network.py. Under `run`, it has to ask the same of the same hosts, with the same credentials and
+the same bytes but for messages from midcourse; and print and return the same. Prints a table, writes results.json,
+exits with 1 if anything differs.
+"""
+import argparse
+import base64
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from agent import HERE, INSTALLED, Case
+
+MESSAGE = rb'(?P<text>\[midcourse run monitor\](?:[^"\\]|\\.)*)'
+# The forms in which the proxy inserts a message into the bytes of a request: as an element of a list, as a field, and at
+# the end of a string.
+INSERTIONS = [
+    re.compile(rb',\{(?:"\w+":"\w+",)*"(?:text|content)":"' + MESSAGE + rb'"\}'),
+    re.compile(rb',"content":"' + MESSAGE + rb'"'),
+    re.compile(rb"(?:\\n)*" + MESSAGE),
+]
+# Headers that a proxy replaces, and those that change with the length of the body.
+HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te", "host"}
+
+
+def load_agents():
+    agents = {}
+    for path in sorted((HERE / "agents").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"agents_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for agent in module.AGENTS:
+            agents[agent.name] = agent
+    return agents
+
+
+def without_messages(body):
+    """The bytes that the client sent, and the messages that midcourse inserted."""
+    messages = []
+    for insertion in INSERTIONS:
+        messages += [found["text"].decode() for found in insertion.finditer(body)]
+        body = insertion.sub(b"", body)
+    return body, messages
+
+
+class Network:
+    """A network.py of its own for one run of an agent."""
+
+    def __init__(self, folder, script):
+        folder.mkdir(parents=True)
+        self.folder = folder
+        (folder / "script.json").write_text(json.dumps(script))
+        self.process = subprocess.Popen([sys.executable, HERE / "network.py", folder, "--script", folder / "script.json"])
+        end = time.monotonic() + 20
+        while not (folder / "ready.json").exists():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError("network.py did not start")
+            time.sleep(0.02)
+        self.ready = json.loads((folder / "ready.json").read_text())
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+        return [json.loads(line) for line in (self.folder / "requests.jsonl").read_text().splitlines()]
+
+
+def base_environment(case, temporary, agent):
+    """What every agent gets: a home of its own, a company's proxy, and trust in its certificate authority."""
+    ca, proxy, home = case.network["ca"], case.network["proxy"], str(case.home)
+    loopback = "127.0.0.1,localhost"
+    path = [str(agent.installed / "bin"), str(agent.installed / "node_modules/.bin"), os.environ["PATH"]]
+    return {
+        "PATH": ":".join(path), "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC", "USER": "user", "SHELL": "/bin/bash",
+        "HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_CACHE_HOME": f"{home}/.cache", "XDG_STATE_HOME": f"{home}/.local/state", "TMPDIR": str(temporary),
+        "MIDCOURSE_HOME": f"{home}/midcourse", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
+        "HTTPS_PROXY": proxy, "https_proxy": proxy, "NO_PROXY": loopback, "no_proxy": loopback,
+        "SSL_CERT_FILE": ca, "REQUESTS_CA_BUNDLE": ca, "CURL_CA_BUNDLE": ca, "NODE_EXTRA_CA_CERTS": ca, "NODE_USE_ENV_PROXY": "1",
+    }
+
+
+def run_case(agent, form, via, options, out):
+    """Runs the agent once. Returns what was seen."""
+    # The same path each time, outside of any repository: agents tell it to the model.
+    root = options.temporary / agent.name / form
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.rmtree(out, ignore_errors=True)
+    work, home, temporary = root / "work", root / "home", root / "tmp"
+    for folder in (work, home, temporary):
+        folder.mkdir(parents=True)
+    network = Network(root / "network", agent.script())
+    case = Case(form, work, home, network.ready, agent.suffix)
+    try:
+        agent.prepare(case)
+        environment = {**base_environment(case, temporary, agent), **agent.environment(case)}
+        command = [str(part) for part in agent.command(case)]
+        prefix = {
+            "bare": [],
+            "run": [options.midcourse, "run", options.run_option, "--"],
+            "plain": [options.midcourse, "run", "--"],
+        }[via]
+        with open(root / "stdout", "wb") as stdout, open(root / "stderr", "wb") as stderr:
+            process = subprocess.Popen(
+                prefix + command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                start_new_session=True,
+            )
+            started = time.monotonic()
+            try:
+                exit_code = process.wait(agent.timeout)
+            except subprocess.TimeoutExpired:
+                exit_code = "timeout"
+            seconds = time.monotonic() - started
+            # Agents leave processes behind, and a run that timed out is still there.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        recorded = None
+        if via != "bare":
+            recorded = recorded_runs(options.midcourse, environment, root)
+    finally:
+        entries = network.end()
+        out.mkdir(parents=True)
+        for name in ("stdout", "stderr", "list.json", "show.txt", "network/requests.jsonl"):
+            if (root / name).exists():
+                shutil.copy(root / name, out)
+    return {
+        "exit": exit_code,
+        "seconds": round(seconds, 2),
+        "answer": normal(agent.answer((root / "stdout").read_text(errors="replace")), agent, network.ready),
+        "requests": [request(entry, agent, network.ready) for entry in entries if entry["kind"] == "request"],
+        "connects": sorted({(e["host"], e["port"], e["proxy_credential"]) for e in entries if e["kind"] == "connect"}, key=str),
+        "handshake_errors": [(e["host"], e["error"]) for e in entries if e["kind"] == "handshake"],
+        "runs": recorded,
+    }
+
+
+def recorded_runs(midcourse, environment, root):
+    """The runs that `midcourse list` shows."""
+
+    def midcourse_says(*arguments):
+        done = subprocess.run([midcourse, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+        return done.stdout if done.returncode == 0 else ""
+
+    listed = midcourse_says("list", "--json")
+    (root / "list.json").write_text(listed)
+    runs = [json.loads(line) for line in listed.splitlines()]
+    (root / "show.txt").write_text("\n".join(midcourse_says("show", run["run_id"]) for run in runs))
+    return runs
+
+
+def normal(text, agent, ready):
+    """The text without what differs from run to run: the ports of the network, and what the agent names as volatile."""
+    for name, address in ready.items():
+        text = text.replace(address.removeprefix("http://"), name)
+    for pattern, replacement in agent.volatile:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def request(entry, agent, ready):
+    """A request as it is compared."""
+    raw = base64.b64decode(entry["body"])
+    place = entry["server"] if entry["server"] != "proxy" else f"{entry['scheme']}://{entry['host']}:{entry['port']}"
+    body, messages = without_messages(raw)
+    headers = [[name, normal(value, agent, ready)] for name, value in entry["headers"] if name.lower() not in HOP_BY_HOP]
+    return {
+        "place": place, "method": entry["method"], "path": normal(entry["path"], agent, ready), "status": entry["status"],
+        "credentials": entry["credentials"], "headers": headers, "turn": entry.get("turn"),
+        "body": normal(body.decode(errors="replace"), agent, ready), "messages": messages,
+    }
+
+
+def target(request):
+    return " ".join([request["method"], request["place"], request["path"], json.dumps(request["credentials"], sort_keys=True)])
+
+
+def differences(bare, run):
+    """What is different under `run`, as sentences."""
+    found = []
+    if bare["exit"] != run["exit"]:
+        found.append(f"exit code {bare['exit']} bare, {run['exit']} under run")
+    if bare["answer"] != run["answer"]:
+        found.append(f"output {bare['answer'][-200:]!r} bare, {run['answer'][-200:]!r} under run")
+    if bare["connects"] != run["connects"]:
+        found.append(f"connections {bare['connects']} bare, {run['connects']} under run")
+    if run["handshake_errors"] != bare["handshake_errors"]:
+        found.append(f"handshakes failed: {bare['handshake_errors']} bare, {run['handshake_errors']} under run")
+    bare_targets, run_targets = (Counter(map(target, side["requests"])) for side in (bare, run))
+    for name, sign in ((bare_targets - run_targets, "only bare"), (run_targets - bare_targets, "only under run")):
+        found += [f"{sign}: {count} × {what}" for what, count in name.items()]
+    if bare_targets == run_targets:
+        # Requests of one kind in their order; agents send requests of different kinds concurrently.
+        pairs = zip(sorted(bare["requests"], key=target), sorted(run["requests"], key=target))
+        bodies, headers = [], []
+        for one, two in pairs:
+            if one["body"] != two["body"]:
+                bodies.append(first_difference(one["body"], two["body"]))
+            if sorted(one["headers"]) != sorted(two["headers"]):
+                changed = [[header for header in a["headers"] if header not in b["headers"]] for a, b in ((one, two), (two, one))]
+                headers.append(f"{changed[0]} bare, {changed[1]} under run")
+        for what, texts in (("bodies", bodies), ("headers", headers)):
+            if texts:
+                found.append(f"{len(texts)} {what}, first: {texts[0]}")
+    return found
+
+
+def first_difference(one, two):
+    start = len(os.path.commonprefix([one, two]))
+    return f"…{one[max(0, start - 30):start + 80]!r} bare, …{two[max(0, start - 30):start + 80]!r} under run"
+
+
+def what_midcourse_did(agent, form, run):
+    """What was recorded and said, and what of that is not as expected."""
+    messages = [request["messages"] for request in run["requests"] if request["turn"]]
+    with_message = [number for number, texts in enumerate(messages, 1) if texts]
+    runs = [entry for entry in run["runs"] if entry["calls"]]
+    seen = {"calls": [run["calls"] for run in runs], "failed": [run["errors"] for run in runs], "messages_in_requests": with_message}
+    # An address in a file or option is out of midcourse's reach, unless it is the address of a model host.
+    if form not in ("default", "env"):
+        return seen, []
+    found = []
+    if seen["calls"] != [agent.calls] or seen["failed"] != [agent.failed]:
+        found.append(f"recorded calls {seen['calls']}, failed {seen['failed']}; expected one run with {agent.calls} and {agent.failed}")
+    if not with_message:
+        found.append("no message from midcourse in any request")
+    for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
+        if set(texts) & set(later):
+            found.append(f"the message in request {number} is in the next one too")
+    return seen, found
+
+
+def drive(agent, form, options):
+    """Bare and under `run`, compared. Returns a result per way of running."""
+    results = {}
+    bare = None
+    for via in options.via:
+        if via == "plain" and not agent.in_table:
+            continue
+        out = options.out / agent.name / form / via
+        try:
+            seen = run_case(agent, form, via, options, out)
+        except Exception as error:  # one broken agent must not end the others
+            results[via] = {"differences": [f"{via}: {type(error).__name__}: {error}"]}
+            continue
+        (out / "seen.json").write_text(json.dumps(seen, indent=1))
+        answered = sum(bool(request["turn"]) for request in seen["requests"])
+        found, more = [], {}
+        if via == "bare":
+            bare = seen
+            if answered < len(agent.script()):
+                found.append(f"bare: asked the model {answered} times, exit code {seen['exit']}; see {out}")
+        else:
+            more["midcourse"], found = what_midcourse_did(agent, form, seen)
+            found = (differences(bare, seen) if bare else []) + found
+        results[via] = {
+            "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": answered,
+            "places": sorted({request["place"] for request in seen["requests"]}),
+            **more, "differences": [f"{via}: {text}" if via == "plain" else text for text in found],
+        }
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", help="these agents, instead of all that are installed")
+    parser.add_argument("--group", help="the agents of this group of `install`")
+    parser.add_argument("--via", default="bare,run,plain", help="bare, run (--proxy=intercept) and plain (no option)")
+    parser.add_argument("--address", default="default,env,dotenv,config,flag", help="places that addresses come from")
+    parser.add_argument("--midcourse", default=str(HERE.parents[3] / "target/debug/midcourse"))
+    parser.add_argument("--run-option", default="--proxy=intercept", help="option of `midcourse run` for the way `run`")
+    parser.add_argument("--out", type=Path, default=INSTALLED / "results")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--packages", metavar="GROUP", help="print what `install` needs for this group, and exit")
+    options = parser.parse_args()
+    agents = load_agents()
+    if options.packages:
+        for agent in {agent.folder: agent for agent in agents.values() if agent.group == options.packages}.values():
+            print("npm" if agent.node else agent.python, agent.folder, *agent.packages)
+        return 0
+    if options.agents:
+        chosen = [agents[name] for name in options.agents.split(",")]
+    else:
+        chosen = [a for a in agents.values() if a.installed.is_dir() and options.group in (None, a.group)]
+    options.via = options.via.split(",")
+    options.out = options.out.resolve()
+    places = set(options.address.split(","))
+    cases = [(agent, form) for agent in chosen for form in agent.forms if set(form.split("+")) <= places]
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="midcourse-agents-", ignore_cleanup_errors=True) as temporary:
+        options.temporary = Path(temporary)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            waiting = [(agent.name, form, pool.submit(drive, agent, form, options)) for agent, form in cases]
+            for name, form, result in waiting:
+                results.setdefault(name, {})[form] = result.result()
+                found = [text for via in result.result().values() for text in via["differences"]]
+                print(f"{name:24} {form:12} {'ok' if not found else 'DIFFERS'}", flush=True)
+                for text in found:
+                    print(f"    {text[:600]}", flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "results.json").write_text(json.dumps(results, indent=1))
+    print()
+    return print_table(results)
+
+
+def print_table(results):
+    """Agents × forms. Returns the exit code."""
+    forms = ["default", "env", "dotenv", "dotenv+env", "config", "config+env", "flag", "flag+env"]
+    forms = [form for form in forms if any(form in row for row in results.values())]
+    print(f"{'':24}", *(f"{form:12}" for form in forms))
+    failed = False
+    for name, row in results.items():
+        cells = []
+        for form in forms:
+            count = sum(len(via["differences"]) for via in row.get(form, {}).values())
+            failed |= count > 0
+            cells.append("-" if form not in row else f"{count} differ" if count else "ok")
+        print(f"{name:24}", *(f"{cell:12}" for cell in cells))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
