@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agent import HERE, INSTALLED, Case
+from network import FINAL_TEXT
 
 MESSAGE = rb'(?P<text>\[midcourse run monitor\](?:[^"\\]|\\.)*)'
 # The forms in which the proxy inserts a message into the bytes of a request: as an element of a list, as a field, and at
@@ -112,6 +113,7 @@ def run_case(agent, form, via, options, out):
         command = [str(part) for part in agent.command(case)]
         prefix = {
             "bare": [],
+            "again": [],
             "run": [options.midcourse, "run", options.run_option, "--"],
             "plain": [options.midcourse, "run", "--"],
         }[via]
@@ -133,7 +135,7 @@ def run_case(agent, form, via, options, out):
                 pass
             process.wait()
         recorded = None
-        if via != "bare":
+        if prefix:
             recorded = recorded_runs(options.midcourse, environment, root)
     finally:
         entries = network.end()
@@ -265,8 +267,10 @@ def drive(agent, form, options):
         found, more = [], {}
         if via == "bare":
             bare = seen
-            if answered < len(agent.script()):
-                found.append(f"bare: asked the model {answered} times, exit code {seen['exit']}; see {out}")
+            if answered < len(agent.script()) or seen["exit"] or FINAL_TEXT not in seen["answer"]:
+                found.append(f"bare: {answered} model requests, exit code {seen['exit']}; see {out}")
+        elif via == "again":
+            found = differences(bare, seen)
         else:
             more["midcourse"], found = what_midcourse_did(agent, form, seen)
             found = (differences(bare, seen) if bare else []) + found
@@ -282,7 +286,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", help="these agents, instead of all that are installed")
     parser.add_argument("--group", help="the agents of this group of `install`")
-    parser.add_argument("--via", default="bare,run,plain", help="bare, run (--proxy=intercept) and plain (no option)")
+    parser.add_argument("--via", default="bare,run,plain", help="bare, again (bare, to find what differs anyway), run (--proxy=intercept), plain (no option)")
     parser.add_argument("--address", default="default,env,dotenv,config,flag", help="places that addresses come from")
     parser.add_argument("--midcourse", default=str(HERE.parents[3] / "target/debug/midcourse"))
     parser.add_argument("--run-option", default="--proxy=intercept", help="option of `midcourse run` for the way `run`")

@@ -1,4 +1,4 @@
-"""Agents written with the Python libraries of the vendors and with frameworks that use them."""
+"""Agents written with the Python libraries of the vendors, and with frameworks that use these libraries."""
 from agent import Program
 
 
@@ -14,8 +14,22 @@ class SdkProgram(Program):
         "langchain-anthropic==1.7.7",
         "pydantic-ai-slim[openai,anthropic]==2.66.0",
     )
+    # As option --model of the program, if it has one.
+    model = None
+
+    def command(self, case):
+        return [*super().command(case), *(["--model", self.model] if self.model else [])]
 
 
 AGENTS = [
-    SdkProgram(name="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]),
+    SdkProgram(name="openai", group="quick", program="openai_chat.py"),
+    SdkProgram(name="openai-responses", program="openai_responses.py"),
+    SdkProgram(name="anthropic", group="quick", program="anthropic_messages.py", vendor="anthropic"),
+    SdkProgram(
+        name="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]
+    ),
+    SdkProgram(name="langchain-openai", program="langchain_agent.py", model="openai:gpt-4.1"),
+    SdkProgram(name="langchain-anthropic", program="langchain_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
+    SdkProgram(name="pydantic-ai-openai", program="pydantic_ai_agent.py", model="openai-chat:gpt-4.1"),
+    SdkProgram(name="pydantic-ai-anthropic", program="pydantic_ai_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
 ]

@@ -1,0 +1,27 @@
+"""An agent written with smolagents: a ToolCallingAgent, which writes earlier calls as text."""
+import argparse
+import subprocess
+
+from dotenv import load_dotenv
+from smolagents import OpenAIModel, ToolCallingAgent, tool
+
+load_dotenv()
+parser = argparse.ArgumentParser()
+parser.add_argument("task")
+parser.add_argument("--base-url")
+options = parser.parse_args()
+
+
+@tool
+def bash(command: str) -> str:
+    """Runs a shell command.
+
+    Args:
+        command: the command
+    """
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    return f"{done.stdout}{done.stderr}exit code {done.returncode}"
+
+
+agent = ToolCallingAgent(tools=[bash], model=OpenAIModel("gpt-4.1", api_base=options.base_url), verbosity_level=0)
+print(agent.run(options.task))
