@@ -55,7 +55,7 @@ class Agent:
     # True if midcourse has a row for this program in its own table: it is driven with plain `midcourse run --` too.
     in_table = False
 
-    # What `midcourse list` shows for the script: tool calls, and failed ones.
+    # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5
     failed = 4
     timeout = 90
