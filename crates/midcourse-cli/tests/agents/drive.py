@@ -160,7 +160,7 @@ def run_case(agent, form, via, options, out):
         "answer": normal(agent.answer((root / "stdout").read_text(errors="replace")), agent, network.ready),
         "requests": [request(entry, agent, network.ready) for entry in entries if entry["kind"] == "request"],
         "connects": sorted({(e["host"], e["port"], e["proxy_credential"]) for e in entries if e["kind"] == "connect"}, key=str),
-        "handshake_errors": [(e["host"], e["error"]) for e in entries if e["kind"] == "handshake"],
+        "handshake_errors": sorted({e["host"] for e in entries if e["kind"] == "handshake"}),
         "runs": recorded,
     }
 
@@ -205,23 +205,29 @@ def target(request):
     return " ".join([request["method"], request["place"], request["path"], json.dumps(request["credentials"], sort_keys=True)])
 
 
+def answered(side):
+    """The requests to compare. Of what does not exist here, such as telemetry, each only once: how often is chance."""
+    once = {target(request): request for request in reversed(side["requests"]) if request["status"] != 200}
+    return [request for request in side["requests"] if request["status"] == 200] + list(once.values())
+
+
 def differences(bare, run):
     """What is different under `run`, as sentences."""
     found = []
     if bare["exit"] != run["exit"]:
         found.append(f"exit code {bare['exit']} bare, {run['exit']} under run")
     if bare["answer"] != run["answer"]:
-        found.append(f"output {bare['answer'][-200:]!r} bare, {run['answer'][-200:]!r} under run")
+        found.append(f"output: {first_difference(bare['answer'], run['answer'])}")
     if bare["connects"] != run["connects"]:
         found.append(f"connections {bare['connects']} bare, {run['connects']} under run")
     if run["handshake_errors"] != bare["handshake_errors"]:
-        found.append(f"handshakes failed: {bare['handshake_errors']} bare, {run['handshake_errors']} under run")
-    bare_targets, run_targets = (Counter(map(target, side["requests"])) for side in (bare, run))
+        found.append(f"failed handshakes with {bare['handshake_errors']} bare, {run['handshake_errors']} under run")
+    bare_targets, run_targets = (Counter(target(request) for request in answered(side)) for side in (bare, run))
     for name, sign in ((bare_targets - run_targets, "only bare"), (run_targets - bare_targets, "only under run")):
         found += [f"{sign}: {count} × {what}" for what, count in name.items()]
     if bare_targets == run_targets:
         # Requests of one kind in their order; agents send requests of different kinds concurrently.
-        pairs = zip(sorted(bare["requests"], key=target), sorted(run["requests"], key=target))
+        pairs = zip(sorted(answered(bare), key=target), sorted(answered(run), key=target))
         bodies, headers = [], []
         for one, two in pairs:
             if one["body"] != two["body"]:
@@ -275,19 +281,19 @@ def drive(agent, form, options):
             results[via] = {"differences": [f"{via}: {type(error).__name__}: {error}"]}
             continue
         (out / "seen.json").write_text(json.dumps(seen, indent=1))
-        answered = sum(bool(request["turn"]) for request in seen["requests"])
+        turns = sum(bool(request["turn"]) for request in seen["requests"])
         found, more = [], {}
         if via == "bare":
             bare = seen
-            if answered < len(agent.script()) or seen["exit"] or FINAL_TEXT not in seen["answer"]:
-                found.append(f"bare: {answered} model requests, exit code {seen['exit']}; see {out}")
+            if turns < len(agent.script()) or seen["exit"] or FINAL_TEXT not in seen["answer"]:
+                found.append(f"bare: {turns} model requests, exit code {seen['exit']}; see {out}")
         elif via == "again":
             found = differences(bare, seen)
         else:
             more["midcourse"], found = what_midcourse_did(agent, form, seen)
             found = (differences(bare, seen) if bare else []) + found
         results[via] = {
-            "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": answered,
+            "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": turns,
             "places": sorted({request["place"] for request in seen["requests"]}),
             **more, "differences": [f"{via}: {text}" if via == "plain" else text for text in found],
         }

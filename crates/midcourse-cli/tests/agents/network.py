@@ -13,7 +13,7 @@ FOLDER/requests.jsonl gets one line per request and per CONNECT. Ends on SIGTERM
 
 A script is a list of turns, a turn is a list of {"text": …} and {"call": NAME, "args": {…}}. The n-th model request gets
 turn n; after the last turn, the last one again. If the script has calls, a request without tools is a side request of
-the agent (for a title, say): it gets a fixed text and no turn.
+the agent (for a title, say); else one to a small model is. It gets a fixed text and no turn.
 """
 import argparse
 import base64
@@ -114,7 +114,11 @@ class Model:
 
     def next_turn(self, request):
         """The number of this request and its turn. Side requests have the number 0."""
-        if self.has_calls and not request.get("tools") and not request.get("functions"):
+        if self.has_calls:
+            is_side_request = not request.get("tools") and not request.get("functions")
+        else:
+            is_side_request = any(size in request.get("model", "") for size in ("mini", "nano", "haiku"))
+        if is_side_request:
             return 0, [{"text": SIDE_TEXT}]
         with self.lock:
             self.requests += 1
