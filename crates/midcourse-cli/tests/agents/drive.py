@@ -151,7 +151,7 @@ def run_case(agent, form, via, options, out):
     finally:
         entries = network.end()
         out.mkdir(parents=True)
-        for name in ("stdout", "stderr", "list.json", "show.txt", "network/requests.jsonl"):
+        for name in ("stdout", "stderr", "list.json", "show.txt", "home/midcourse/hook.log", "network/requests.jsonl"):
             if (root / name).exists():
                 shutil.copy(root / name, out)
     return {
