@@ -37,7 +37,7 @@ INSERTIONS = [
     re.compile(rb"(?:\\n)*" + MESSAGE),
 ]
 # Headers that a proxy replaces, and those that change with the length of the body.
-HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te", "host"}
+HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te"}
 
 
 def load_agents():
@@ -333,13 +333,22 @@ def main():
             for name, form, result in waiting:
                 results.setdefault(name, {})[form] = result.result()
                 found = [text for via in result.result().values() for text in via["differences"]]
-                print(f"{name:24} {form:12} {'ok' if not found else 'DIFFERS'}", flush=True)
+                print(f"{name:24} {form:12} {'DIFFERS' if found else 'ok':8} {what_was_said(result.result())}", flush=True)
                 for text in found:
                     print(f"    {text[:600]}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "results.json").write_text(json.dumps(results, indent=1))
     print()
     return print_table(results)
+
+
+def what_was_said(result):
+    """One line about what midcourse recorded and inserted."""
+    lines = []
+    for via, seen in result.items():
+        if (what := seen.get("midcourse")) and what["calls"]:
+            lines.append(f"{via}: calls {what['calls']}, failed {what['failed']}, message in request {what['messages_in_requests']}")
+    return "; ".join(lines)
 
 
 def print_table(results):

@@ -6,6 +6,7 @@ from network import FAILING_COMMAND, FINAL_TEXT
 class Aider(Agent):
     name = "aider"
     group = "heavy"
+    in_table = True
     folder = "aider"
     packages = ("aider-chat==0.86.2",)
     base_variable = "OPENAI_API_BASE"

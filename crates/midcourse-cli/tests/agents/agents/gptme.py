@@ -6,6 +6,7 @@ from network import FINAL_TEXT, failing_script
 class Gptme(Agent):
     name = "gptme"
     group = "heavy"
+    in_table = True
     folder = "gptme"
     packages = ("gptme==0.35.1",)
     places = ("env", "config")

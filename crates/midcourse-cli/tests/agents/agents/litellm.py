@@ -35,6 +35,7 @@ class MiniSweAgent(Agent):
     """Ends with a command whose result the model never sees."""
 
     name = "mini-swe-agent"
+    in_table = True
     folder = "litellm"
     packages = PACKAGES
     places = ("env", "dotenv", "config", "flag")

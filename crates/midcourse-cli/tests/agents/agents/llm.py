@@ -14,6 +14,7 @@ def bash(command: str) -> str:
 
 class Llm(Agent):
     folder = "llm"
+    in_table = True
     packages = ("llm==0.36", "llm-anthropic==0.30")
     model = None
     # Its own settings, for an endpoint with a key of its own.

@@ -8,6 +8,7 @@ from network import FAILING_COMMAND, FINAL_TEXT, WORKING_COMMAND
 class OpenHands(Agent):
     name = "openhands"
     group = "heavy"
+    in_table = True
     folder = "openhands"
     # One of its dependencies has no wheel.
     packages = ("--no-binary", "func-timeout", "openhands==1.16.0")
