@@ -251,7 +251,10 @@ def what_midcourse_did(agent, form, run):
     messages = [request["messages"] for request in run["requests"] if request["turn"]]
     with_message = [number for number, texts in enumerate(messages, 1) if texts]
     runs = [entry for entry in run["runs"] if entry["calls"]]
-    seen = {"calls": [run["calls"] for run in runs], "failed": [run["errors"] for run in runs], "messages_in_requests": with_message}
+    seen = {
+        "runs": len(run["runs"]), "calls": [entry["calls"] for entry in runs], "failed": [entry["errors"] for entry in runs],
+        "messages_in_requests": with_message,
+    }
     # An address in a file or option is out of midcourse's reach, unless it is the address of a model host.
     if form not in ("default", "env"):
         return seen, []
@@ -259,6 +262,10 @@ def what_midcourse_did(agent, form, run):
     expected = ([agent.calls], [agent.failed]) if agent.calls else ([], [])
     if (seen["calls"], seen["failed"]) != expected:
         found.append(f"recorded calls {seen['calls']}, failed {seen['failed']} per run; expected {expected[0]} and {expected[1]}")
+    # A side request, such as for a title, is a conversation of its own.
+    conversations = 1 + sum(request["turn"] == 0 for request in run["requests"])
+    if seen["runs"] > conversations:
+        found.append(f"recorded {seen['runs']} runs for {conversations} conversations")
     if agent.calls and not with_message:
         found.append("no message from midcourse in any request")
     for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
