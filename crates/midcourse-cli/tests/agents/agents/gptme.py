@@ -31,8 +31,9 @@ class Gptme(Agent):
 
     def command(self, case):
         model = "gateway/gpt-4.1" if case.url("config") else "openai/gpt-4.1"
+        # By name: it takes a process that has a path of it as an argument for another gptme, and tells the model.
         return [
-            self.installed / "bin/gptme", "--non-interactive", "--no-confirm", "--model", model, "--tools", "shell,complete", "--tool-format", self.format,
+            "gptme", "--non-interactive", "--no-confirm", "--model", model, "--tools", "shell,complete", "--tool-format", self.format,
             "--name", "test", "--no-workspace", TASK,
         ]
 
