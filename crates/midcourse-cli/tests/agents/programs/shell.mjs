@@ -1,0 +1,18 @@
+// What the Node programs in this folder share: arguments, `.env`, the task, and one tool that runs a shell command.
+// Usage of each: node PROGRAM API [--base-url URL]
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+// As `import 'dotenv/config'` does: a variable that is set already keeps its value.
+if (existsSync('.env')) process.loadEnvFile('.env');
+
+export const api = process.argv[2];
+export const baseURL = process.argv[3] === '--base-url' ? process.argv[4] : undefined;
+export const task = 'Find out why the build fails and repair it.';
+export const description = 'Runs a shell command and returns its output and exit code.';
+export const parameters = { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] };
+
+export function bash({ command }) {
+  const { stdout, stderr, status } = spawnSync('bash', ['-c', command], { encoding: 'utf8' });
+  return { output: stdout + stderr, exitCode: status };
+}
