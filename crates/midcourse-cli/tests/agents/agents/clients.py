@@ -6,6 +6,7 @@ from pathlib import Path
 from agent import HERE, TASK, Agent
 from network import failing_script
 
+UUID = ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID")
 CLIENTS = Path(os.environ.get("MIDCOURSE_CLIENTS", HERE.parents[3] / "target/clients"))
 
 
@@ -21,6 +22,13 @@ class ClaudeCode(Client):
     name = "claude-code"
     vendor = "anthropic"
     places = ("env", "config")
+    volatile = (
+        UUID,
+        ("cch=[0-9a-f]{5}", "cch=HASH"),
+        (r'device_id\\":\\"[0-9a-f]{64}', "DEVICE"),
+        # What it measures about itself, and asks about experiments.
+        (r'(?s)^\{"(events|attributes)":.*', "TELEMETRY"),
+    )
 
     def script(self):
         return failing_script(lambda command: {"call": "Bash", "args": {"command": command}})
@@ -38,6 +46,15 @@ class ClaudeCode(Client):
 class Codex(Client):
     name = "codex"
     places = ("config", "flag")
+    volatile = (
+        UUID,
+        ("^[A-Za-z0-9+/]{22}==$", "WEBSOCKET KEY"),
+        (r"_unix_ms\\?\":[0-9]+", "TIME"),
+        (r"Chunk ID: [0-9a-f]+\\nWall time: [0-9.]+ seconds", "TIME"),
+        (r" \(codex_exec; [0-9.]+\)$", ""),
+        # What it measures about itself.
+        (r'(?s)^\{\s*"resourceMetrics":.*', "TELEMETRY"),
+    )
 
     def script(self):
         return failing_script(lambda command: {"call": "exec_command", "args": {"cmd": command}})

@@ -12,6 +12,7 @@ class Opencode(Agent):
     packages = ("opencode-linux-x64@1.18.33",)
     places = ("env", "config")
     model = None
+    volatile = (("ses_[0-9A-Za-z]+", "SESSION"), ("(00-)?[0-9a-f]{32}-[0-9a-f]{16}(-[0-9a-f]+)*", "TRACE"))
 
     def script(self):
         def call(command):

