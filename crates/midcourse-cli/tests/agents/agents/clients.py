@@ -25,6 +25,7 @@ class ClaudeCode(Client):
     volatile = (
         UUID,
         ("cch=[0-9a-f]{5}", "cch=HASH"),
+        ("^Bash=[0-9]+$", "DURATION"),
         (r'device_id\\":\\"[0-9a-f]{64}', "DEVICE"),
         # What it measures about itself, and asks about experiments.
         (r'(?s)^\{"(events|attributes)":.*', "TELEMETRY"),
@@ -49,7 +50,9 @@ class Codex(Client):
     volatile = (
         UUID,
         ("^[A-Za-z0-9+/]{22}==$", "WEBSOCKET KEY"),
-        (r"_unix_ms\\?\":[0-9]+", "TIME"),
+        # An object of strings, in an order that changes.
+        (r'"client_metadata":\{("([^"\\]|\\.)*"[:,]?)*\}', "METADATA"),
+        (r'_unix_ms":[0-9]+|create_time":[0-9.]+', "TIME"),
         (r"Chunk ID: [0-9a-f]+\\nWall time: [0-9.]+ seconds", "TIME"),
         (r" \(codex_exec; [0-9.]+\)$", ""),
         # What it measures about itself.
@@ -61,7 +64,7 @@ class Codex(Client):
 
     def prepare(self, case):
         (case.home / ".codex").mkdir()
-        config = 'model = "gpt-5.4"\n'
+        config = 'model = "gpt-5.4"\nfeatures.plugins = false\n'
         if url := case.url("config"):
             config += (
                 f'model_provider = "mine"\n[model_providers.mine]\nname = "mine"\nbase_url = "{url}"\n'

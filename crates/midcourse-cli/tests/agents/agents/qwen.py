@@ -15,12 +15,16 @@ class Qwen(Agent):
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
 
     def script(self):
-        return failing_script(lambda command: {"call": "run_shell_command", "args": {"command": command, "is_background": False}})
+        def call(command):
+            # It loses the output of some commands that end quickly.
+            slow = f"{command}; code=$?; sleep 0.3; exit $code"
+            return {"call": "run_shell_command", "args": {"command": slow, "is_background": False}}
+
+        return failing_script(call)
 
     def prepare(self, case):
         super().prepare(case)
-        # In its interactive shell, it loses the output of commands that end quickly.
-        settings = {"privacy": {"usageStatisticsEnabled": False}, "tools": {"shell": {"enableInteractiveShell": False}}}
+        settings = {"privacy": {"usageStatisticsEnabled": False}}
         if url := case.url("config"):
             settings["security"] = {"auth": {"selectedType": "openai", "baseUrl": url}}
         (case.home / ".qwen").mkdir()

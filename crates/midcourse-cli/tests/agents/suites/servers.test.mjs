@@ -18,9 +18,9 @@ async function start(t, tls, host = '127.0.0.1') {
   return server.address().port;
 }
 
-const get = (url) =>
+const get = (url, servername) =>
   new Promise((resolve, reject) => {
-    const request = https.get(url, { ca: file('ca.pem'), agent: new https.Agent() }, (response) => {
+    const request = https.get(url, { ca: file('ca.pem'), agent: new https.Agent(), servername }, (response) => {
       let text = '';
       response.on('data', (part) => (text += part));
       response.on('end', () => resolve(text));
@@ -42,7 +42,8 @@ test('https with its own authority', async (t) => {
 
 test('https on IPv6', async (t) => {
   const port = await start(t, true, '::1');
-  assert.equal(await get(`https://[::1]:${port}/c`), 'hello from /c');
+  // Node 22.23 does not find ::1 in a certificate.
+  assert.equal(await get(`https://[::1]:${port}/c`, 'localhost'), 'hello from /c');
 });
 
 test('fetch refuses an unknown authority', async (t) => {
