@@ -34,7 +34,7 @@ from network import Certificates, Handler, Model, Server
 
 NODE_VERSIONS = (20, 22, 24)
 NPM = "npm@11.19.1"
-LIBRARIES = ("requests==2.34.2", "httpx==0.28.1", "aiohttp==3.14.5")
+LIBRARIES = ("requests==2.34.2", "httpx==0.28.1", "aiohttp==3.14.5", "uv==0.13.7")
 # Every variable with which a user names a file of certificate authorities, for any of the programs here.
 TRUST_VARIABLES = (
     "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
@@ -360,7 +360,8 @@ def environment(setup, world, root):
     variables = {
         "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC", "HOME": home, "TMPDIR": str(root / "tmp"),
         "XDG_CONFIG_HOME": f"{home}/.config", "XDG_CACHE_HOME": f"{home}/.cache", "XDG_DATA_HOME": f"{home}/.local/share",
-        "MIDCOURSE_HOME": f"{home}/midcourse", "CARGO_HOME": f"{home}/cargo", "PYTHONDONTWRITEBYTECODE": "1",
+        "MIDCOURSE_HOME": f"{home}/midcourse", "CARGO_HOME": f"{home}/cargo",
+        "RUSTC": str(Path(cargo()).with_name("rustc")), "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_CONFIG_FILE": "/dev/null", "PIP_ROOT_USER_ACTION": "ignore", "NPM_CONFIG_GLOBALCONFIG": f"{home}/npmrc",
         "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "CERTIFICATES": str(world.certificates.folder / "suite"),
     }
@@ -489,21 +490,29 @@ def small_clients(tools, python):
     )
     pip = f"{path} -m pip download -q --disable-pip-version-check --no-cache-dir --no-deps --retries 0 -d d --index-url {{base}}/simple/ {NAME}"
     npm = f"{tools}/npm/node_modules/npm/bin/npm-cli.js view {NAME} version --registry {{base}}/ --fetch-retries 0"
-    registry_only = project({"git": "", "crates": "{base}"}).replace("from-git", "#")
-    return {
+    uv = f"{tools}/python/bin/uv pip install -q --no-cache --no-config --python {path} --target u --index-url {{base}}/simple/ {NAME}"
+    get = "require('https').get('{url}', r => r.resume()).on('error', e => { console.error(e); process.exit(1) })"
+    go = 'package main\nimport "net/http"\nfunc main() { if _, e := http.Get("{url}"); e != nil { panic(e) } }\n'
+    both = project({"git": "{base}", "crates": "{base}"})
+    registry_only, git_only = both.replace("from-git", "#"), both.replace(f'{NAME} = "1"', "")
+    clients = {
         "curl": "curl -sS {url}",
+        "wget": "wget -q -O w {url}",
         "git": f"git ls-remote {{base}}/{NAME}.git",
         "pip": pip,
+        "uv": uv,
         "npm": f"{node(22)} {npm}",
         "cargo": f"mkdir -p p; cd p{registry_only}{cargo()} fetch",
+        "cargo, git": f"mkdir -p q; cd q{git_only}{cargo()} fetch",
+        "Go net/http": f"cat > m.go <<'END'\n{go}END\ngo run m.go",
         "Python urllib": f'{path} -c "import urllib.request; print(urllib.request.urlopen(\'{{url}}\').read())"',
         "Python requests": f'{library} "import requests; print(requests.get(\'{{url}}\').text)"',
         "Python httpx": f'{library} "import httpx; print(httpx.get(\'{{url}}\').text)"',
         "Python aiohttp": f'{library} "{aiohttp}"',
-        "Node 20 fetch": f'{node(20)} -e "{fetch}"',
-        "Node 22 fetch": f'{node(22)} -e "{fetch}"',
-        "Node 24 fetch": f'{node(24)} -e "{fetch}"',
     }
+    for version in NODE_VERSIONS:
+        clients |= {f"Node {version} fetch": f'{node(version)} -e "{fetch}"', f"Node {version} https": f'{node(version)} -e "{get}"'}
+    return {name: text for name, text in clients.items() if name not in ("wget", "Go net/http") or shutil.which(name.split()[0].lower())}
 
 
 def client_script(clients, host):
@@ -550,10 +559,7 @@ def credentials_table(options, temporary):
     """Markdown: who sends the user and password of HTTPS_PROXY, at once or when asked."""
     tools = install()
     clients = small_clients(tools, pythons(options.python))
-    clients |= {f"{name}, NODE_USE_ENV_PROXY=1": f"NODE_USE_ENV_PROXY=1 {text}" for name, text in clients.items() if name.startswith("Node 2")}
-    if shutil.which("go"):
-        program = "package main\\nimport \\\"net/http\\\"\\nfunc main() { r, e := http.Get(\\\"{url}\\\"); if e != nil { panic(e) }; r.Body.Close() }"
-        clients["Go net/http"] = f'printf "{program}" > m.go; go run m.go'
+    clients |= {f"{name}, NODE_USE_ENV_PROXY=1": f"NODE_USE_ENV_PROXY=1 {text}" for name, text in clients.items() if name.startswith("Node")}
     print("| client | credentials in the proxy's URL |\n|---|---|")
     for number, (name, text) in enumerate(clients.items()):
         said = []
