@@ -347,6 +347,8 @@ def trust_cases(world, python):
         ("pinned-at-model-host", "company", f"{path} own.py {world.ca} {model} {model} {model}"),
         ("own-bundle", "company", f"{path} own.py {world.ca} https://www.test/x https://www.test/y"),
         ("curl-own-bundle", "company", f"curl -sS --cacert {world.ca} https://www.test/x"),
+        # Still at work when the agent has ended.
+        ("outlives-agent", "company", "(sleep 2; curl -sS https://www.test/late >part 2>&1; mv part late) >/dev/null 2>&1 &"),
         ("curl-at-model-host", "company", "curl -sS https://api.anthropic.com/v1/hello https://api.openai.com/v1/hello"),
     ]
     if world.direct:
@@ -363,7 +365,9 @@ def environment(setup, world, root):
         "MIDCOURSE_HOME": f"{home}/midcourse", "CARGO_HOME": f"{home}/cargo",
         "RUSTC": str(Path(cargo()).with_name("rustc")), "PYTHONDONTWRITEBYTECODE": "1",
         "PIP_CONFIG_FILE": "/dev/null", "PIP_ROOT_USER_ACTION": "ignore", "NPM_CONFIG_GLOBALCONFIG": f"{home}/npmrc",
-        "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "CERTIFICATES": str(world.certificates.folder / "suite"),
+        "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_TERMINAL_PROMPT": "0",
+        "CARGO_NET_RETRY": "0", "UV_HTTP_RETRIES": "0", "GOCACHE": str(INSTALLED / "tools/go"), "GO111MODULE": "off",
+        "CERTIFICATES": str(world.certificates.folder / "suite"),
     }
     if setup == "company":
         variables |= {"HTTPS_PROXY": world.proxy.address, "https_proxy": world.proxy.address, "NO_PROXY": "127.0.0.1,localhost,::1"}
@@ -388,6 +392,9 @@ def run_once(script, variables, root, prefix):
             code = "timeout"
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    end = time.monotonic() + 20
+    while "late" in script and not (root / "work/late").exists() and time.monotonic() < end:
+        time.sleep(0.1)
     return {
         "exit": code,
         **{name: normal((root / name).read_text(errors="replace")) if (root / name).exists() else "" for name in ("stdout", "stderr")},
@@ -497,7 +504,7 @@ def small_clients(tools, python):
     registry_only, git_only = both.replace("from-git", "#"), both.replace(f'{NAME} = "1"', "")
     clients = {
         "curl": "curl -sS {url}",
-        "wget": "wget -q -O w {url}",
+        "wget": "wget -q -t 1 -O w {url}",
         "git": f"git ls-remote {{base}}/{NAME}.git",
         "pip": pip,
         "uv": uv,

