@@ -3,8 +3,7 @@
 
     tools.py [--midcourse PATH] [--only NAME,…] [--out FOLDER] [--python PATH,…] [--trust] [--credentials]
 
-Without an option: git, pip, npm, cargo and curl against local servers behind a company's proxy and at an address of this
-machine, test suites with servers on loopback, and clients with a trust of their own. Exit code, output and files have to
+Without an option: git, pip, npm, cargo and curl against local servers behind a company's proxy and without one, test suites with servers on loopback, and clients with a trust of their own. Exit code, output and files have to
 be the same. --trust compares which clients accept the company's certificates, for each variable that can name them.
 --credentials prints a table: which clients send the credentials in a proxy's URL. Needs what `install node` installs;
 installs npm and three Python libraries itself. Exits with 1 if anything differs.
@@ -123,7 +122,7 @@ class Services(Handler):
 
 
 class World:
-    """The company's proxy, the servers behind it, and one at an address of this machine that is not loopback."""
+    """The company's proxy, the servers behind it, and one that is reached without it."""
 
     def __init__(self, folder, wants_credentials=False):
         folder.mkdir()
@@ -162,27 +161,29 @@ class World:
             shutil.copy(folder / source, suite / name)
 
     def direct_server(self):
-        """Address of a TLS server on this machine's own interface, or None."""
+        """Host and port of a TLS server on the loopback interface that NO_PROXY does not list."""
+        # Tests use loopback addresses only.
+        host = address = "127.0.0.2"
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect(("192.0.2.1", 9))
-                address = probe.getsockname()[0]
+            resolved = socket.gethostbyname(socket.gethostname())
+            if resolved.startswith("127."):
+                host, address = socket.gethostname(), resolved
         except OSError:
-            return None
+            pass
         listener = socket.create_server((address, 0))
 
         def serve():
             while True:
                 connection, _ = listener.accept()
-                threading.Thread(target=self.accept, args=(connection, address), daemon=True).start()
+                threading.Thread(target=self.accept, args=(connection, host), daemon=True).start()
 
         threading.Thread(target=serve, daemon=True).start()
-        return f"{address}:{listener.getsockname()[1]}"
+        return f"{host}:{listener.getsockname()[1]}"
 
-    def accept(self, connection, address):
+    def accept(self, connection, host):
         try:
-            connection, _ = self.certificates.accept(connection, address)
-            Services(connection, (address, 0), self.proxy)
+            connection, _ = self.certificates.accept(connection, host)
+            Services(connection, (host, 0), self.proxy)
             connection.close()
         except OSError:
             pass
@@ -291,8 +292,6 @@ def install_cases(world, tools, python):
     proxied = {name: f"https://{name}.test" for name in ("git", "pypi", "npm", "crates", "www")}
     cases = []
     for setup, base in (("company", proxied), ("direct", dict.fromkeys(proxied, f"https://{world.direct}"))):
-        if setup == "direct" and not world.direct:
-            continue
         cases += [
             ("curl", setup, f"curl -sS {base['www']}/a {base['www']}/b; curl -sS -o big {base['pypi']}/files/{NAME}-1.0-py3-none-any.whl"),
             ("git-clone", setup, f"git clone {base['git']}/{NAME}.git copy && git -C copy log --format=%H && git -C copy fetch"),
@@ -301,7 +300,8 @@ def install_cases(world, tools, python):
         for version, path in python.items():
             options = f"--index-url {base['pypi']}/simple/ --no-cache-dir --disable-pip-version-check --no-compile"
             cases.append((f"pip-install-{version}", setup, f"{path} -m pip install {options} --target site {NAME}"))
-        for version in NODE_VERSIONS:
+        # Through any proxy, npm fails to verify a server that has an IP address for a name.
+        for version in NODE_VERSIONS if not base["npm"].startswith("https://127.") else ():
             command = f"{node(version)} {tools}/npm/node_modules/npm/bin/npm-cli.js install {NAME}"
             cases.append((f"npm-install-node{version}", setup, f"{command} --registry {base['npm']}/ --no-audit --no-fund --no-update-notifier"))
     return cases
@@ -342,7 +342,7 @@ def trust_cases(world, python):
     """Clients that trust only what they brought along, and one that knows no proxy."""
     path = next(iter(python.values()))
     model = "https://api.openai.com/v1/models"
-    cases = [
+    return [
         # The first connection to a model host may be refused: the client does not trust midcourse's certificate.
         ("pinned-at-model-host", "company", f"{path} own.py {world.ca} {model} {model} {model}"),
         ("own-bundle", "company", f"{path} own.py {world.ca} https://www.test/x https://www.test/y"),
@@ -350,10 +350,8 @@ def trust_cases(world, python):
         # Still at work when the agent has ended.
         ("outlives-agent", "company", "(sleep 2; curl -sS https://www.test/late >part 2>&1; mv part late) >/dev/null 2>&1 &"),
         ("curl-at-model-host", "company", "curl -sS https://api.anthropic.com/v1/hello https://api.openai.com/v1/hello"),
+        ("ignores-proxy", "direct", f"{path} none.py {world.direct} {world.ca}"),
     ]
-    if world.direct:
-        cases.append(("ignores-proxy", "direct", f"{path} none.py {world.direct} {world.ca}"))
-    return cases
 
 
 def environment(setup, world, root):
