@@ -3,10 +3,10 @@
 
     tools.py [--midcourse PATH] [--only NAME,…] [--out FOLDER] [--python PATH,…] [--trust] [--credentials]
 
-Without an option: git, pip, npm, cargo and curl against local servers behind a company's proxy and without one, test suites with servers on loopback, and clients with a trust of their own. Exit code, output and files have to
-be the same. --trust compares which clients accept the company's certificates, for each variable that can name them.
+Without an option: git, pip, npm, cargo and curl against local servers behind a company's proxy and without one, test
+suites with servers on loopback, and clients with a trust of their own. Exit code, output and files have to be the same. --trust compares which clients accept the company's certificates, for each variable that can name them.
 --credentials prints a table: which clients send the credentials in a proxy's URL. Needs what `install node` installs;
-installs npm and three Python libraries itself. Exits with 1 if anything differs.
+installs npm, uv and three Python libraries itself. Exits with 1 if anything differs.
 """
 import argparse
 import base64
