@@ -11,6 +11,8 @@ CLIENTS = Path(os.environ.get("MIDCOURSE_CLIENTS", HERE.parents[3] / "target/cli
 
 
 class Client(Agent):
+    # What a hook delivers stays in the conversation.
+    keeps_messages = True
     group = "clients"
     folder = "clients"
     node = True
@@ -26,6 +28,9 @@ class ClaudeCode(Client):
         UUID,
         ("cch=[0-9a-f]{5}", "cch=HASH"),
         ("^Bash=[0-9]+$", "DURATION"),
+        # Where a hook delivered a message. It has the cache breakpoint then.
+        (r',"cache_control":\{[^}]*\}', ""),
+        (r',\{"role":"system","content":(\[\{"type":"text","text":)?"PostToolUse\w*:Bash hook additional context: "(\}\])?\}', ""),
         (r'device_id\\":\\"[0-9a-f]{64}', "DEVICE"),
         # What it measures about itself, and asks about experiments.
         (r'(?s)^\{"(events|attributes)":.*', "TELEMETRY"),
@@ -55,6 +60,8 @@ class Codex(Client):
         (r'_unix_ms":[0-9]+|create_time":[0-9.]+', "TIME"),
         (r"Chunk ID: [0-9a-f]+\\nWall time: [0-9.]+ seconds", "TIME"),
         (r" \(codex_exec; [0-9.]+\)$", ""),
+        # Where a hook delivered a message.
+        (r'\{"type":"message","id":"msg_UUID","role":"developer","content":\[\{"type":"input_text","text":""\}\](,"internal\w+":\{[^}]*\})?\},', ""),
         # What it measures about itself.
         (r'(?s)^\{\s*"resourceMetrics":.*', "TELEMETRY"),
     )

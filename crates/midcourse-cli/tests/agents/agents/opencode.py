@@ -45,7 +45,8 @@ class OwnProvider(Opencode):
 
 
 AGENTS = [
-    Opencode(name="opencode-openai", model="openai/gpt-4.1"),
+    # The Responses API, which midcourse does not read.
+    Opencode(name="opencode-openai", model="openai/gpt-4.1", calls=0, failed=0),
     Opencode(name="opencode-anthropic", model="anthropic/claude-sonnet-4-5", vendor="anthropic", suffix="/v1"),
     OwnProvider(name="opencode-own"),
 ]
