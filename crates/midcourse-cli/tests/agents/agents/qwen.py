@@ -19,8 +19,8 @@ class Qwen(Agent):
 
     def script(self):
         def call(command):
-            # It loses the output of some commands that end quickly.
-            slow = f"{command}; code=$?; sleep 0.3; exit $code"
+            # It loses the output of some commands that end quickly. Not `sleep`: that looks like waiting for something.
+            slow = f"{command}; code=$?; read -t 0.3 <> <(:); exit $code"
             return {"call": "run_shell_command", "args": {"command": slow, "is_background": False}}
 
         return failing_script(call)
