@@ -54,6 +54,8 @@ class Agent:
     places = ("env",)
     # True if midcourse has a row for this program in its own table: it is driven with plain `midcourse run --` too.
     in_table = False
+    # True if midcourse has hooks for it: messages of hooks stay in the conversation.
+    keeps_messages = False
 
     # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5

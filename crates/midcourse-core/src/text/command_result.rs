@@ -96,6 +96,8 @@ impl<'a> CommandResult<'a> {
     /// Reads a result; `None` if it reports no exit code.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim();
+        // smolagents and other agents that write results as user messages put this label first.
+        let text = text.strip_prefix("Observation:").map_or(text, str::trim_start);
         if text.starts_with('{') {
             return json(text);
         }
@@ -115,9 +117,16 @@ impl<'a> CommandResult<'a> {
     }
 }
 
-/// `<returncode>1</returncode>` and the output, which may be in `<output>` tags.
+/// `<returncode>1</returncode>` before or after the output, which may be in `<output>` tags.
 fn tagged(text: &str) -> Option<CommandResult<'_>> {
-    let (code, rest) = text.strip_prefix("<returncode>")?.split_once("</returncode>")?;
+    const START: &str = "<returncode>";
+    const END: &str = "</returncode>";
+    let first = text.strip_prefix(START).and_then(|text| text.split_once(END));
+    let last = || {
+        let (rest, code) = text.strip_suffix(END)?.rsplit_once(START)?;
+        Some((code, rest))
+    };
+    let (code, rest) = first.or_else(last)?;
     let exit_code = code.trim().parse().ok()?;
     let rest = rest.trim();
     let output = rest.strip_prefix("<output>").unwrap_or(rest);
@@ -349,6 +358,8 @@ mod tests {
             r#"{"returncode": 2, "output": "boom"}"#,
             "<returncode>2</returncode>\n<output>\nboom\n</output>",
             "<returncode>2</returncode>\nboom",
+            "<output>boom\n</output>\n<returncode>2</returncode>",
+            "Observation:\nboom\nexit code 2",
             "boom\n<exited with exit code 2>",
             "Command failed with exit code 2\nboom",
             "Command failed with exit code 2: make all\nboom",
