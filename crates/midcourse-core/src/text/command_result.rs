@@ -105,9 +105,10 @@ impl<'a> CommandResult<'a> {
             .or_else(|| codex_sandbox(text))
             .or_else(|| codex(text))
             .or_else(|| gemini(text))
-            .or_else(|| last_line(text).filter(|result| result.form == Form::Envelope))
-            .or_else(|| first_line(text))
-            .or_else(|| last_line(text))
+            .or_else(|| match last_line(text) {
+                Some(result) if result.form == Form::Envelope => Some(result),
+                other => first_line(text).or(other),
+            })
     }
 
     /// Whether the command printed nothing.
@@ -137,6 +138,11 @@ fn tagged(text: &str) -> Option<CommandResult<'_>> {
 /// Codex's header: `Chunk ID`, `Wall time`, `Process exited with code`, and `Output:` before the
 /// output.
 fn codex(text: &str) -> Option<CommandResult<'_>> {
+    // Most results end here, before the text is searched.
+    let first = text.lines().next()?;
+    if !CODEX_LABELS.iter().any(|label| first.starts_with(label)) && statement(first).is_none() {
+        return None;
+    }
     let (header, output) = match text.split_once("\nOutput:") {
         Some((header, output)) => (header, output),
         None => (text, ""),

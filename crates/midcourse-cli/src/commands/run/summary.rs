@@ -107,7 +107,10 @@ fn collect(
     };
     let mut runs = Vec::new();
     for (run, first_seq) in store.runs_with_fact("config_applied", &key, started)? {
-        let totals = totals(&store, &run, first_seq)?;
+        let mut totals = totals(&store, &run, first_seq)?;
+        // Calls without a result were made too, such as the one that the agent stopped on.
+        let open_calls = store.open_call_count(run.run_id.as_str())?;
+        totals.calls = totals.calls.saturating_add(open_calls);
         runs.push((run, totals));
     }
     runs.sort_by_key(|(run, _)| run.started);
