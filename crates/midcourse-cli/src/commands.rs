@@ -101,9 +101,9 @@ enum Command {
     Hook(hook::Arguments),
     /// Replay finished runs: what midcourse would have said, and when.
     ///
-    /// Reads runs of any agent in the `events` format, one JSON object per line:
-    /// `{run_id, source?, success?, deadline?, meta?, events: […]}` (see docs/judging.md). Nothing
-    /// is stored.
+    /// Reads runs of any agent in the `events` format, one run per line:
+    /// `{run_id, source?, success?, deadline?, meta?, events: […]}` (see docs/measuring.md). Nothing
+    /// is stored. Without --config, the built-in settings apply.
     Backtest(backtest::Arguments),
     /// Measure messages against labelled scenarios.
     ///
@@ -113,9 +113,9 @@ enum Command {
     Eval(eval::Arguments),
     /// Replay one run and show its messages.
     ///
-    /// Replays a stored run (`--run`), or a file: records as JSON lines, or notation such as
-    /// `bash make !! error: no rule` (see docs/judging.md). A stored run is replayed with its
-    /// recorded configuration.
+    /// Replays a stored run (`--run`) with its recorded configuration, or a file: records that
+    /// `export` wrote, or a run in short notation, one call per line, such as
+    /// `bash make !! error: no rule` (see docs/measuring.md).
     Replay(replay::Arguments),
 }
 

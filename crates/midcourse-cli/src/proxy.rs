@@ -55,7 +55,7 @@ pub(crate) use authority::Authority;
 pub(crate) use channel::{Channel, Message};
 pub(crate) use connect::url as connect_url;
 #[cfg(unix)]
-pub(crate) use front::Front;
+pub(crate) use front::{Front, HostCounts};
 pub(crate) use model_hosts::ModelHosts;
 pub(crate) use notices::Notice;
 use notices::Notices;
@@ -64,7 +64,7 @@ pub(crate) use processes::{Found, find as find_processes};
 use recorder::Recorder;
 use server::Server;
 pub(crate) use trust::write as write_trust_files;
-pub(crate) use upstream::{Redirect, check_interception, is_proxy};
+pub(crate) use upstream::{Redirect, check_interception, is_inside_another};
 use upstream::{Upstreams, variables};
 
 /// The environment variable in which `midcourse run` passes the access token to the proxy that it

@@ -1,5 +1,4 @@
-//! Built-in providers that are off by default. Their names are those of the specifications that
-//! midcourse implements.
+//! Built-in providers that are off by default.
 //!
 //! By default the agent gets feedback about the deadline and the budget, and guidance about
 //! detected patterns ([`CourseCorrection`](crate::CourseCorrection)). To use a provider of this

@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     ensure!(
         summary.runs() > 0,
         "these files contain no runs; expected the `events` format, one run per line (see \
-         docs/judging.md)"
+         docs/measuring.md)"
     );
     if invalid_lines > 0 {
         let lines = if invalid_lines == 1 { "line" } else { "lines" };

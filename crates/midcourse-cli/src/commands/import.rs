@@ -28,7 +28,7 @@ const MAX_SHOWN_ERRORS: u64 = 5;
 enum Format {
     /// Trajectory records, one JSON object per line.
     Records,
-    /// Runs of any agent, one JSON object per line (see docs/judging.md).
+    /// Runs of any agent, one JSON object per line (see docs/measuring.md).
     Events,
 }
 

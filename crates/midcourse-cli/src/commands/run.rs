@@ -33,9 +33,10 @@ use summary::Observed;
 /// Run an agent with recording, deadlines and guidance.
 ///
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to `claude`
-/// and `codex`, for this process only. For other agents that it was tested with, it reads the
-/// requests to model APIs on their way; a command with a base URL such as OPENAI_BASE_URL in its
-/// environment sends them through a local proxy to that same server.
+/// and `codex`, for this process only. If a base URL such as OPENAI_BASE_URL is in the environment,
+/// model requests go through midcourse to that same server. For aider, gptme, llm, mini, opencode,
+/// openhands and qwen, midcourse opens their HTTPS connections to model APIs. Any other command runs
+/// as it is; add --proxy=intercept to record it.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.
@@ -61,7 +62,7 @@ pub(super) struct Arguments {
     /// `intercept`: for the command only, HTTPS connections to model APIs go through midcourse, which
     /// opens them with a certificate authority of its own; all other connections pass unread.
     /// `redirect`: base URLs in the environment, such as OPENAI_BASE_URL, lead to a local proxy.
-    /// Without this option, midcourse chooses the least invasive way that is known to work.
+    /// `off`: no proxy; hooks stay.
     #[arg(long, value_name = "HOW", require_equals = true, value_enum)]
     proxy: Option<ProxyChoice>,
     /// Read this configuration file and no other.

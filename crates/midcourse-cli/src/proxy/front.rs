@@ -4,6 +4,7 @@
 //! tunnel right here, so that no crash of the proxy process can break a download of the agent.
 //! Every other connection is passed to the proxy process.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -22,12 +23,15 @@ use super::tunnel::{self, Ended};
 /// How long to wait before accepting connections again when the system has no free sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// Numbers of connections by host.
+pub(crate) type HostCounts = BTreeMap<String, u64>;
+
 /// The running accept loop.
 pub(crate) struct Front {
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
     open_tunnels: Arc<Mutex<Vec<(TcpStream, TcpStream)>>>,
-    blind_hosts: Arc<Mutex<std::collections::BTreeMap<String, u64>>>,
+    blind_hosts: Arc<Mutex<HostCounts>>,
     /// Whether connections to model hosts go through a blind tunnel too.
     is_blind: watch::Sender<bool>,
 }
@@ -39,7 +43,7 @@ struct Acceptor {
     stop: watch::Receiver<bool>,
     is_blind: watch::Receiver<bool>,
     open_tunnels: Arc<Mutex<Vec<(TcpStream, TcpStream)>>>,
-    blind_hosts: Arc<Mutex<std::collections::BTreeMap<String, u64>>>,
+    blind_hosts: Arc<Mutex<HostCounts>>,
 }
 
 impl Front {
@@ -93,7 +97,7 @@ impl Front {
     }
 
     /// The hosts to which there were blind tunnels, and how many.
-    pub(crate) fn blind_hosts(&self) -> std::collections::BTreeMap<String, u64> {
+    pub(crate) fn blind_hosts(&self) -> HostCounts {
         self.blind_hosts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -5,10 +5,10 @@
 //! and everything that one side does to its connection happens to the other: there is one connection
 //! on each side, never a pool. A connection that cannot be opened becomes a blind tunnel.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -51,8 +51,8 @@ pub(super) struct Interception {
     /// Hosts that get blind tunnels, because a client refused the certificate or because the
     /// connection to the host could not be opened.
     not_opened: Mutex<HashSet<String>>,
-    /// Number of requests by host.
-    requests: Mutex<HashMap<String, u64>>,
+    /// Hosts to which requests came through, so that their certificates are accepted.
+    accepted: Mutex<HashSet<String>>,
     is_off: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Interception {
             hosts,
             tls,
             not_opened: Mutex::default(),
-            requests: Mutex::default(),
+            accepted: Mutex::default(),
             is_off: AtomicBool::new(false),
         }
     }
@@ -85,24 +85,27 @@ impl Interception {
         not_opened.insert(host.to_owned());
     }
 
-    pub(super) fn count_request(&self, host: &str) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        *requests.entry(host.to_owned()).or_default() += 1;
+    /// Notes that a request to this host came through.
+    pub(super) fn accept(&self, host: &str) {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !accepted.contains(host) {
+            accepted.insert(host.to_owned());
+        }
     }
 
-    fn has_requests(&self, host: &str) -> bool {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.contains_key(host)
+    fn is_accepted(&self, host: &str) -> bool {
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted.contains(host)
     }
 }
 
+// The error is an `io::Error` because the compiler cannot prove that a boxed error is `Send` here.
 type Forwarded = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
 
 /// An open connection to a model host.
 pub(super) struct Opened {
     pub(super) target: Target,
     sender: Sender,
-    requests: AtomicU64,
 }
 
 enum Sender {
@@ -170,7 +173,7 @@ pub(super) async fn serve(
             let is_refusal = is_refusal(&error);
             // A client that hangs up without a word may have changed its mind, or may not like the
             // certificate. Once a request has come through, it likes it.
-            if is_refusal || !interception.has_requests(&target.host) {
+            if is_refusal || !interception.is_accepted(&target.host) {
                 refused(&server, interception, &target.host, is_refusal);
             }
         }
@@ -232,14 +235,12 @@ async fn serve_http<IO>(
     let host = target.host.clone();
     let is_http2 = alpn.as_deref() == Some(HTTP2);
     let Ok((sender, upstream)) = handshake(upstream, is_http2).await else { return };
-    let opened = Arc::new(Opened { target, sender, requests: AtomicU64::new(0) });
+    let opened = Arc::new(Opened { target, sender });
     let service = {
         let (server, opened) = (Arc::clone(server), Arc::clone(&opened));
         service_fn(move |request| {
             let (server, opened) = (Arc::clone(&server), Arc::clone(&opened));
             let forwarded: Forwarded = Box::pin(async move {
-                opened.requests.fetch_add(1, Ordering::Relaxed);
-                server.count_request(&opened.target.host);
                 server.forward_opened(&opened, request).await.map_err(io::Error::other)
             });
             forwarded
@@ -280,7 +281,7 @@ async fn serve_http<IO>(
         }
     }
     // Clients that check the certificate after the handshake hang up without a request.
-    if opened.requests.load(Ordering::Relaxed) == 0 && !interception.has_requests(&host) {
+    if !interception.is_accepted(&host) {
         refused(server, interception, &host, false);
     }
 }

@@ -99,13 +99,6 @@ impl Server {
         self.notices.send_once(Notice::Recorded);
     }
 
-    /// Counts a request on an opened connection.
-    pub(super) fn count_request(&self, host: &str) {
-        if let Some(interception) = &self.interception {
-            interception.count_request(host);
-        }
-    }
-
     /// Opens connections to model hosts with certificates of this authority.
     pub(super) fn with_interception(
         mut self,
@@ -254,6 +247,9 @@ impl Server {
     ) -> Result<Response<Body>, Failure> {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         let host = opened.target.host.as_str();
+        if let Some(interception) = &self.interception {
+            interception.accept(host);
+        }
         if request.method() == Method::GET && is_websocket(request.headers()) {
             return self.upgrade(host, request, |request| opened.send(request)).await;
         }

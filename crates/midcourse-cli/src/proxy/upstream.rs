@@ -150,8 +150,16 @@ impl Upstreams {
 }
 
 /// Whether a URL is the URL of a midcourse proxy.
-pub(crate) fn is_proxy(url: &str) -> bool {
-    url.contains(handoff::PATH_PREFIX)
+fn is_proxy(url: &str) -> bool {
+    let prefix = handoff::PATH_PREFIX;
+    // The token is a path segment, or a password.
+    url.contains(&format!("/{prefix}")) || url.contains(&format!(":{prefix}"))
+}
+
+/// Whether this process runs inside a `midcourse run` with a proxy.
+pub(crate) fn is_inside_another() -> bool {
+    let variables = BASE_URL_VARIABLES.into_iter().chain(["HTTPS_PROXY", "https_proxy"]);
+    variables.filter_map(|name| std::env::var(name).ok()).any(|url| is_proxy(&url))
 }
 
 /// The environment variables, with their values, that make clients use the proxy.

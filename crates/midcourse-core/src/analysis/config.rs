@@ -89,7 +89,7 @@ pub struct TrajectoryAnalysisConfig {
 }
 
 impl Default for TrajectoryAnalysisConfig {
-    /// The values given in the specifications that midcourse implements.
+    /// The values that `docs/conformance.md` lists. The command uses [`Self::shipped`] instead.
     fn default() -> Self {
         Self {
             window: WindowSize(50),

@@ -172,7 +172,8 @@ impl OpenCall {
         let is_search = matches!(self.act, Some(Act::Search(_)));
         let CallEnd { failed: is_error, output, found_no_match } =
             CallEnd::of(self.flags, text, error_flag);
-        // Needed only to read the result. Without them, a checkpoint is smaller.
+        // These two flags are not needed after the result was read. They are high bits, and a
+        // checkpoint stores a small number in fewer bytes.
         self.flags.clear(CallFlags::SHOWS_CONTENT);
         self.flags.clear(CallFlags::SEARCHES);
         let result = &*output;

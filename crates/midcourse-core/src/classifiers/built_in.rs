@@ -1,5 +1,5 @@
 //! The built-in classifiers. A classifier *applies* if it finds that the agent should get guidance
-//! now. The default parameters are those of the specifications that midcourse implements.
+//! now. The default parameters are those that `docs/conformance.md` lists.
 
 use std::num::NonZeroU32;
 

@@ -15,8 +15,8 @@ use zstd::bulk::Compressor;
 /// Texts longer than this many bytes are stored separately and compressed, as bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
 
-/// SQLite stores no value with more bytes than this. If a row gives a greater length for its text,
-/// the row is damaged.
+/// The greatest length of a stored text, in bytes. Texts are truncated to far less before they are
+/// stored, so a row that gives a greater length is damaged, and no memory is allocated for it.
 const MAX_LENGTH: usize = 1 << 30;
 
 /// How many bytes of a truncated text are reserved for the note that says how much is left out.

@@ -25,7 +25,7 @@ use midcourse::{DATA_DIR_VARIABLE, DataDir};
 use super::Recording;
 use crate::proxy::{self, Authority, Channel, Found, Front, Message, ModelHosts, Redirect};
 pub(super) use plan::Plan;
-use watch::Watch;
+use watch::{PATIENCE, Watch};
 
 /// A proxy that ends sooner than this counts as a failed start.
 const MIN_UPTIME: Duration = Duration::from_secs(2);
@@ -118,6 +118,15 @@ impl Proxied {
         let front = Arc::new(Mutex::new(Some(front)));
         let (supervisor_too, front_too) = (Arc::clone(&supervisor), Arc::clone(&front));
         thread::Builder::new().spawn(move || supervisor_too.supervise(&front_too))?;
+        let (supervisor_too, front_too) = (Arc::clone(&supervisor), Arc::clone(&front));
+        thread::Builder::new().spawn(move || {
+            thread::sleep(PATIENCE);
+            let front = front_too.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(front) = &*front {
+                supervisor_too.watch.set_tunnels(front.blind_hosts());
+                supervisor_too.watch.tell_if_nothing_is_read();
+            }
+        })?;
         Ok(Self { address, supervisor, front, trust, tells_node: plan.tells_node })
     }
 
@@ -158,7 +167,7 @@ impl Proxied {
         supervisor.is_stopping.store(true, Ordering::SeqCst);
         let front = self.front.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(front) = &front {
-            supervisor.watch.add_tunnels(front.blind_hosts());
+            supervisor.watch.set_tunnels(front.blind_hosts());
         }
         let is_in_use = is_in_use(&supervisor.launch_id);
         let has_given_up = supervisor.has_given_up.load(Ordering::SeqCst);

@@ -81,7 +81,7 @@ impl Session {
         Connection::open(self.proxy(), host, &self.roots()).unwrap()
     }
 
-    /// The process ids of the proxy process, without `midcourse run` and the command.
+    /// The process id of the proxy: the child of `midcourse run` that is called `midcourse` too.
     fn proxy_process(&self) -> String {
         let parent = self.child.id().to_string();
         let children = Command::new("pgrep").args(["-P", &parent, "midcourse"]).output().unwrap();

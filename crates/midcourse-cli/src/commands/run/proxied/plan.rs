@@ -50,7 +50,9 @@ impl Plan {
                 Ok(plan)
             }
             // Inside another `midcourse run`, the proxy of that run is enough. Hooks need no proxy.
-            None if is_nested() || agent.is_some_and(|agent| agent.host.is_some()) => {
+            None if proxy::is_inside_another()
+                || agent.is_some_and(|agent| agent.host.is_some()) =>
+            {
                 Ok(Self::default())
             }
             None => {
@@ -95,12 +97,4 @@ impl Plan {
     pub(in crate::commands::run) fn is_empty(&self) -> bool {
         self.redirects.is_empty() && !self.intercepts
     }
-}
-
-/// Whether a variable names the proxy of another `midcourse run`.
-fn is_nested() -> bool {
-    let is_ours = |(_, value): (_, std::ffi::OsString)| {
-        value.to_str().is_some_and(|value| value.contains("://") && proxy::is_proxy(value))
-    };
-    std::env::vars_os().any(is_ours)
 }

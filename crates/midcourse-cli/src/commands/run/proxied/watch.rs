@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use midcourse::DataDir;
 
 use super::refusals;
 use crate::log::Log;
-use crate::proxy::Notice;
+use crate::proxy::{HostCounts, Notice};
 use crate::terminal::warn;
 
-/// If nothing could be read this long after the first traffic, the user is told.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// If nothing could be read this long after the start, the user is told.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait for the last notices when the command has ended.
 const LAST_NOTICES: Duration = Duration::from_millis(200);
@@ -38,12 +38,10 @@ pub(super) struct Watch {
 struct Seen {
     /// Whether midcourse could read a model request.
     has_read: bool,
-    /// When the first notice arrived.
-    first: Option<Instant>,
     /// Requests that could not be read, by host and path, with the reason if it is known.
     unread: BTreeMap<(String, String), (u64, String)>,
     /// Connections to other hosts, by host.
-    tunnels: BTreeMap<String, u64>,
+    tunnels: HostCounts,
     not_opened: BTreeMap<String, String>,
     told: BTreeSet<String>,
     /// Number of proxy processes whose notices are being read.
@@ -90,7 +88,6 @@ impl Watch {
 
     fn add(&self, notice: Notice) {
         let mut seen = self.seen();
-        let first = *seen.first.get_or_insert_with(Instant::now);
         match notice {
             Notice::Watching { api, host } => {
                 seen.has_read = true;
@@ -131,13 +128,15 @@ impl Watch {
                 ));
             }
         }
+    }
+
+    /// Tells the user if there was traffic and nothing could be read.
+    pub(super) fn tell_if_nothing_is_read(&self) {
         let seen = self.seen();
-        if !seen.has_read && first.elapsed() > PATIENCE {
-            let report = seen.report();
-            drop(seen);
-            if let Some(report) = report {
-                self.tell(&report);
-            }
+        let report = if seen.has_read { None } else { seen.report() };
+        drop(seen);
+        if let Some(report) = report {
+            self.tell(&format!("nothing is recorded so far; {report}"));
         }
     }
 
@@ -153,7 +152,7 @@ impl Watch {
         }
     }
 
-    pub(super) fn add_tunnels(&self, tunnels: BTreeMap<String, u64>) {
+    pub(super) fn set_tunnels(&self, tunnels: HostCounts) {
         self.seen().tunnels = tunnels;
     }
 
