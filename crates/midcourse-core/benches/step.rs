@@ -55,8 +55,8 @@ fn session_memory(bencher: Bencher<'_, '_>, records: u64) {
     bencher.bench_local(|| engine_after(records, &mut calls).trajectory().tool_call_count());
 }
 
-/// The time to save the session of a run with 10,000 records. With hooks, a new process handles
-/// every event, and does this before it exits.
+/// The time to save the session of a run with 10,000 records. An agent's hooks start a new process
+/// for every event, and each process saves the session before it exits.
 #[divan::bench]
 fn checkpoint_save(bencher: Bencher<'_, '_>) {
     let engine = engine_after(10_000, &mut calls(Kind::Ordinary));

@@ -12,9 +12,11 @@ use midcourse_core::{
     TrajectoryRecord, not, parse_notation,
 };
 
-/// A feedback provider that tells the agent how many tool calls it has made, if there are too many.
+/// A feedback provider that tells the agent how many tool calls it has made if there are too many,
+/// and "OK" otherwise.
 pub(crate) struct ToolUsageMonitor {
-    /// With more tool calls than this, the feedback states their number; otherwise it is "OK".
+    /// With more tool calls than this, the feedback states their number. All tool calls count: this
+    /// simple example does not check whether they made progress.
     pub(crate) max_calls_without_progress: u64,
 }
 

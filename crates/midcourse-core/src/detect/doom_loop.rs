@@ -4,8 +4,8 @@
 //! For each cycle length the detector counts the consecutive calls that equal the call one cycle
 //! earlier, so each new call is compared with eight others, however long the run is. Two calls are
 //! equal if they have the same tool, the same or nearly the same arguments, *and* the same result.
-//! A call with a new result, target or error is progress and ends the cycle. So does a poll: the
-//! agent is waiting.
+//! A call with a new result, target or error is progress and ends the cycle. So does a poll,
+//! because an agent that polls is waiting, not looping.
 //!
 //! If the agent keeps making one call between other calls, always with the same result and without
 //! a change in between, that is a loop, too. If that call fails each time, the `repeated_error`
@@ -34,15 +34,16 @@ const EVIDENCE_ROUNDS: usize = 3;
 const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
-/// If the user asked for something to be repeated, a loop has at least this many rounds.
+/// If the user asked for something to be repeated, fewer rounds than this are not a loop.
 const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
 
-/// For a command such as `date`, whose output differs each time, a loop has at least this many
-/// rounds. All outputs of such a command count as the same result.
+/// For a command such as `date`, whose output differs each time, fewer rounds than this are not a
+/// loop. All outputs of such a command count as the same result.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// If the result says "still running", a loop has at least this many rounds. This limit is for an
-/// agent that asks again and again without a pause; with pauses its calls are polls, not a loop.
+/// If the result says "still running", fewer rounds than this are not a loop. This limit is for an
+/// agent that asks again and again without a pause. Calls with pauses between them are polls, not a
+/// loop.
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
 /// If the agent makes a call this often between other calls, each time with the same result, that
@@ -156,14 +157,15 @@ fn similarity_if_same(
         return None;
     }
     // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
-    // not a loop either, unless the call waits by itself, as `sleep` does, and it fails.
+    // not a loop either, except calls such as `sleep` that fail: they did not wait.
     if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
         return None;
     }
     if call.exact_digest() == old.exact_digest() {
         return Some(1.0);
     }
-    // A different edit or target is a different step, even if the result is "ok" each time.
+    // A different edit or target is a different step, even if the result is the same. If both
+    // results say no more than "ok" (`is_bare`), they do not show that the calls did the same.
     if call.writes() || call.is_bare() || call.target() != old.target() {
         return None;
     }
@@ -190,7 +192,7 @@ fn similarity_if_same(
 }
 
 /// The loop pattern for a call that the agent keeps making between other calls, with the same
-/// result and without a change in between; `None` if `call` is no such call.
+/// result and without a known change in between; `None` if `call` is no such call.
 fn recurring_call(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,

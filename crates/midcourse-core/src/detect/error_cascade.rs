@@ -68,7 +68,8 @@ impl PatternDetector for ErrorCascade {
     fn reset(&mut self) {}
 }
 
-/// The failures among some calls: in how many turns, of which tools, and the seqs of their records.
+/// The failures among some calls: in how many turns, of which tools, and the sequence numbers of
+/// the records in which the failed calls ended.
 struct Failures<'a> {
     /// Number of turns with at least one failure.
     turns: u32,

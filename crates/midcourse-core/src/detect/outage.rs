@@ -88,8 +88,8 @@ impl PatternDetector for Outage {
 }
 
 impl Outage {
-    /// Whether `call` is the call that failed last, made again without reporting an outage, or
-    /// comes more than `error_window` calls after it.
+    /// Whether `call`, which reports no outage, shows that the outage is over: it repeats the call
+    /// that failed last, or it comes more than `error_window` calls after that one.
     fn is_over(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
         let window = u64::from(trajectory.config().error_window.get());
         call.call_digest() == self.call_digest

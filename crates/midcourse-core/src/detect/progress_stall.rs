@@ -20,9 +20,9 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// While the agent waits for something, it stalls after this many calls without progress, or after
-/// the configured number if that is higher. A limit on the time is not enough for this, because not
-/// every host reports times.
+/// While the agent waits for something, more calls without progress are normal: it stalls only
+/// after this many, or after the configured number if that is higher. The limit on the time alone
+/// is not enough to find a stalled wait, because not every host reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
 
 /// If the agent sleeps this often in a row and never checks what it waits for, it stalls.

@@ -17,8 +17,8 @@ use crate::time::Timestamp;
 /// After this many polls the agent is waiting; a single poll is just a pause.
 const MIN_POLLS: u32 = 2;
 
-/// The previous poll is the latest equal call among this many earlier calls. There may be sleeps
-/// and other calls between two polls.
+/// How many earlier calls are searched for the previous poll, which is the latest of them that
+/// equals the current call. There may be sleeps and other calls between two polls.
 const MAX_CALLS_BETWEEN_POLLS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {

@@ -60,7 +60,8 @@ impl Assessment {
     }
 
     /// Sets what the assessment is about. After a message about a problem, the next message about
-    /// the same problem has to wait for some tool calls. An assessment without this never waits.
+    /// the same problem has to wait for some tool calls. An assessment for which this method was
+    /// not called never waits.
     #[must_use]
     pub fn about(self, why: Why) -> Self {
         Self(self.0.about(why))

@@ -130,7 +130,8 @@ impl Feedback {
     }
 
     /// Sets what the feedback is about. After a message about a problem, the next message about the
-    /// same problem has to wait for some tool calls. Feedback without this never waits.
+    /// same problem has to wait for some tool calls. Feedback for which this method was not called
+    /// never waits.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);

@@ -99,7 +99,8 @@ impl GuidanceInjection {
     }
 
     /// Sets what the guidance is about. After a message about a problem, the next message about the
-    /// same problem has to wait for some tool calls. Guidance without this never waits.
+    /// same problem has to wait for some tool calls. Guidance for which this method was not called
+    /// never waits.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);

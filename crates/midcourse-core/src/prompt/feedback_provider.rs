@@ -9,9 +9,9 @@ use crate::session::ProviderId;
 
 /// Decides after tool calls whether the agent should get feedback, and writes the feedback.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. A replay
-/// of the run then gives the same feedback. If an implementation returns an error or panics, it is
-/// skipped and reported, and the other providers still run.
+/// An implementation must depend on the context alone: no clock, no disk, no state of its own. A
+/// replay of the run then gives the same feedback. If an implementation returns an error or panics,
+/// it is skipped and reported, and the other providers still run.
 pub trait FeedbackProvider: Send + Sync {
     /// Name of the provider in the heading of its feedback and in records. It must be unique among
     /// the feedback providers of a prompt.

@@ -12,9 +12,9 @@ use crate::threshold::{InvalidThreshold, at_least_one};
 
 /// Decides at decision points whether the agent should get guidance, and writes the guidance.
 ///
-/// An implementation depends on the context alone: no clock, no disk, no state of its own. A replay
-/// of the run then gives the same guidance. If an implementation returns an error or panics, it is
-/// skipped and reported, and the other providers still run.
+/// An implementation must depend on the context alone: no clock, no disk, no state of its own. A
+/// replay of the run then gives the same guidance. If an implementation returns an error or panics,
+/// it is skipped and reported, and the other providers still run.
 pub trait GuidanceProvider: Send + Sync {
     /// Name of the provider in records and reports. It must be unique among the guidance providers
     /// of a prompt.

@@ -14,8 +14,9 @@ pub(super) const GUIDANCE: &str = "guidance";
 #[derive(Debug, Default)]
 pub(super) struct Sections {
     /// `None` until the first section is added, because making an environment takes time. The
-    /// engine's own prompt has no sections, and with hooks every event is handled by a new process,
-    /// which would spend a few per cent of its CPU instructions on an environment it never uses.
+    /// engine's own prompt has no sections, and an agent's hooks start a new process for every
+    /// event. Each would spend a few per cent of its CPU instructions on an environment it never
+    /// uses.
     environment: Option<Environment<'static>>,
     keys: Vec<String>,
     /// Index of the first section that uses guidance; every later section uses guidance too.

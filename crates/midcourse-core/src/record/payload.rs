@@ -165,9 +165,9 @@ pub enum TrajectoryPayload {
     ConfigApplied {
         /// The text of the configuration, or its digest or name.
         config: String,
-        /// The prompt that the run uses from here on. `None` means that the agent was launched
-        /// anew, possibly to continue an earlier run: budgets count from here on, and messages that
-        /// earlier launches only recorded (shadow mode) are forgotten.
+        /// The prompt that the run uses from here on. `None` means that another use of `midcourse
+        /// run` begins here, possibly to continue an earlier run: budgets count from here on, and
+        /// messages that were only recorded before (shadow mode) are forgotten.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_name: Option<CompactString>,
     },

@@ -1,10 +1,11 @@
-//! Reads the form in which an agent reports a finished command to its model: the exit code, and the
-//! output without that form.
+//! Reads the result of a finished command. Agents wrap the output of a command in a form that adds
+//! the exit code; this module finds the exit code, and the output without the form.
 //!
-//! Agents put the exit code on the first or the last line, in a JSON object, in tags or in a list of
-//! labelled lines. Some of these forms also contain numbers that differ each time, such as the id of
-//! the shell. Everything else compares only the output, so the same failure stays the same failure.
-//! An exit code in the middle of a text is content.
+//! Agents put the exit code on the first or the last line, in a JSON object, in tags or in a list
+//! of labelled lines. Some of these forms also contain numbers that differ each time, such as the
+//! id of the shell. The rest of the crate compares only the output, so that it recognizes a failure
+//! that occurs again although these numbers differ. An exit code in the middle of a text is part of
+//! the output.
 
 use std::borrow::Cow;
 
@@ -81,7 +82,8 @@ pub(crate) struct CommandResult<'a> {
     pub(crate) form: Form,
 }
 
-/// How sure it is that the agent reports the exit code, and not the output of the command.
+/// How the exit code was given. This determines how sure it is that the agent wrote it, because the
+/// output of a command may contain a similar text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Tags or labels that only an agent writes.
@@ -138,7 +140,7 @@ fn tagged(text: &str) -> Option<CommandResult<'_>> {
 /// Codex's header: `Chunk ID`, `Wall time`, `Process exited with code`, and `Output:` before the
 /// output.
 fn codex(text: &str) -> Option<CommandResult<'_>> {
-    // Most results end here, before the text is searched.
+    // Most results are not from Codex. They return here, before the whole text is searched.
     let first = text.lines().next()?;
     if !CODEX_LABELS.iter().any(|label| first.starts_with(label)) && statement(first).is_none() {
         return None;
@@ -185,7 +187,8 @@ fn gemini(text: &str) -> Option<CommandResult<'_>> {
     for line in text.rsplit('\n').take(MAX_FORM_LINES) {
         start = start.saturating_sub(line.len().saturating_add(1));
         let Some(label) = GEMINI_LABELS.iter().find(|label| line.starts_with(*label)) else {
-            // An error may have more than one line; its label comes before them.
+            // The loop goes from the last line up. A line without a label may be a further line of
+            // an error, whose label is above it.
             continue;
         };
         let value = line.get(label.len()..).unwrap_or_default().trim();
@@ -196,7 +199,8 @@ fn gemini(text: &str) -> Option<CommandResult<'_>> {
             "Error:" => error = (value != "(none)" && !value.is_empty()).then_some(value),
             _ => {}
         }
-        // The error is the first label after the output, which may contain such lines itself.
+        // `Error:` is the label directly after the output. All lines above it are output, even
+        // those that begin like a label.
         if *label == "Error:" {
             break;
         }
@@ -256,7 +260,8 @@ fn statement(line: &str) -> Option<(i64, Form)> {
         rest = after.trim_start_matches(|c: char| !c.is_whitespace());
         form = Form::Envelope;
     }
-    // The words before the code. `exit 3` alone may be a line of a script.
+    // Read the words before the code. One of them must be a word such as `code` or `exited`,
+    // because `exit 3` may be a line of a script.
     let (mut says_exit, mut has_label) = (false, false);
     loop {
         rest = rest.trim_start_matches([' ', ':', '=', '\t']);
@@ -295,7 +300,7 @@ fn json(text: &str) -> Option<CommandResult<'_>> {
     let parsed: Option<Value> =
         if text.len() <= MAX_PARSED_JSON_BYTES { serde_json::from_str(text).ok() } else { None };
     let Some(value) = parsed else {
-        // A truncated object, or a dictionary as Python writes it.
+        // A long object, one with a part left out, or a dictionary as Python writes it.
         let head = text.get(..text.floor_char_boundary(JSON_END_BYTES)).unwrap_or(text);
         let tail = text.len().saturating_sub(JSON_END_BYTES);
         let tail = text.get(text.ceil_char_boundary(tail)..).unwrap_or(text);

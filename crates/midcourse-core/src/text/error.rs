@@ -76,7 +76,7 @@ impl ErrorClass {
 /// Identifies an error, so that it is recognized when it occurs again, elsewhere or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSignature {
-    /// Digest of the text without paths, positions, ids and times.
+    /// Digest of the text without directories, positions, ids and times.
     pub digest: Digest,
     /// Digest of the longest line without the words of the call's own arguments: equal for the
     /// same error about a different object, as in "no such file: A" and "no such file: B".

@@ -1,5 +1,5 @@
 //! Guesses whether a tool call failed by reading its result, for hosts and file formats that do not
-//! report it. `analysis` decides which of these guesses fits the call.
+//! report it. The module `analysis` decides which of these functions to use for a call.
 //!
 //! Only the beginning and the end of a result count: a file that mentions an error, or a log with
 //! error lines in its middle, is not a failure. A timeout counts as a failure.
@@ -11,7 +11,7 @@ use super::phrases::Phrases;
 const HEAD_BYTES: usize = 400;
 const TAIL_BYTES: usize = 400;
 
-/// A longer result is not an error message as a whole.
+/// A result with more bytes than this counts as an error message only if its beginning says so.
 const MAX_ERROR_MESSAGE_BYTES: usize = 600;
 
 /// Flag of a phrase that means a failure.
@@ -88,8 +88,8 @@ pub fn looks_failed(text: &str) -> bool {
     }
 }
 
-/// Whether the output of a command whose exit code is not known, or may be that of another command,
-/// reads like a failure.
+/// Whether the output of a command reads like a failure. For commands whose exit code is not known,
+/// or may be that of another program, as in `make | tail`.
 pub(crate) fn output_looks_failed(output: &str) -> bool {
     let text = output.trim();
     let (head, tail) = ends(text);
@@ -131,7 +131,8 @@ fn has_phrase(text: &str, meaning: u16) -> bool {
     FAILURE_PHRASES.find_in(text.as_bytes()).any(|(_, found)| found & meaning != 0)
 }
 
-/// Whether a program or a shell says in this line why it failed. `sh` says only `not found`.
+/// Whether a program or a shell says in this line why it failed. The text `: not found`, which `sh`
+/// writes, counts only at the end of the line.
 fn is_reason_line(line: &str) -> bool {
     let line = line.trim_end();
     begins_with_program(line) && (has_phrase(line, REASON) || line.ends_with(": not found"))

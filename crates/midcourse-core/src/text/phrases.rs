@@ -2,8 +2,8 @@
 //!
 //! A phrase matches only at the start of a word, so most bytes of the text are skipped. The phrases
 //! are sorted by their first byte at compile time. An Aho-Corasick automaton would be an
-//! alternative, but it has to be built at run time, and with hooks a new process handles every
-//! event.
+//! alternative, but it has to be built at run time, which costs too much in the short processes
+//! that an agent's hooks start, one for every event.
 
 /// Flag of a phrase that matches only whole words: in the text, a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;

@@ -28,8 +28,8 @@ pub(super) enum TextKind {
     Arguments,
     /// The result of a call. Durations are replaced, because they differ each time.
     Result,
-    /// The text of an error. Durations, positions in a file and directories are replaced, because
-    /// they can differ although the error is the same.
+    /// The text of an error. Durations are replaced, and positions in a file and directories are
+    /// left out, because all of them can differ although the error is the same.
     Error,
 }
 

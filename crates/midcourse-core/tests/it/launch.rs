@@ -1,5 +1,6 @@
-//! A run that is launched again, that is, continued by another `midcourse run`. Budgets count from
-//! the new launch, and messages that were only recorded in shadow mode are forgotten.
+//! A run that is continued by another `midcourse run`, which these tests call a new launch. Budgets
+//! count from the new launch, and messages that were only recorded before it (shadow mode) are
+//! forgotten.
 
 use midcourse_core::{
     Budget, DeliveryPolicy, Engine, FeedbackProviderConfig, FeedbackTrigger, Mode, Prompt,

@@ -41,7 +41,7 @@ pub(crate) enum RandomEvent {
     FileCreated(u8),
     /// A switch to another prompt.
     Prompt(u8),
-    /// A new configuration, as at the start of a launch.
+    /// A new configuration, as at the start of each `midcourse run`.
     Configuration,
     Gap(u64),
     Unread,

@@ -118,10 +118,11 @@ proptest! {
         run in random_run(30),
         next in random_run(30),
     ) {
-        // A call gets at most one feedback. For the latest call of `run`, `shadow` may have made
-        // that feedback already, and `live` continues from its checkpoint; `silent` has not, and
-        // could deliver it in `after`, so that the messages would differ. The `Resume` prevents
-        // this: after it, no engine delivers feedback about an earlier call.
+        // `shadow` makes messages in `before`, and `silent` makes none. If `before` ended with a
+        // call, `silent` could still deliver feedback about it in `after`, but `live`, which
+        // continues from the checkpoint of `shadow`, could not, because a call gets at most one
+        // feedback. The `Resume` prevents this difference: after it, no engine delivers feedback
+        // about an earlier call.
         let run = [run, vec![(1, RandomEvent::Resume)]].concat();
         let whole = records(&[run.clone(), vec![(1, RandomEvent::Configuration)], next].concat());
         let (before, after) = whole.split_at(records(&run).len());

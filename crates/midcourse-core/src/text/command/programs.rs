@@ -1,7 +1,8 @@
 //! A table of well-known programs, such as `grep` and `git`, and what they do.
 //!
-//! The table is a hash table without collisions that is built at compile time. A new process spends
-//! no time on building it, and looking up a program takes constant time.
+//! The table is a hash table without collisions that is built at compile time. An agent's hooks
+//! start a new process for every event; these processes spend no time on building the table, and
+//! looking up a program takes constant time.
 
 use phf::phf_map;
 
@@ -36,7 +37,7 @@ impl Program {
     /// Runs the program that follows it, as `sudo` does.
     pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
 
-    /// The traits of programs that leave files as they are. One of them is enough.
+    /// A program that has at least one of these traits leaves files as they are.
     pub(super) const CHANGES_NOTHING: Self = Self::READS
         .union(Self::SEARCHES)
         .union(Self::SHOWS_FILE)
