@@ -1,4 +1,5 @@
-//! Converts records between clark-agent and midcourse, both ways and without loss.
+//! Converts records between clark-agent and midcourse, both ways. Records whose payload kind only
+//! midcourse has cannot be converted; all others are converted without loss.
 //!
 //! Payload kinds that both crates have look the same in JSON, so stored files need no conversion.
 //! In memory the types are converted field by field and not through JSON: when clark-agent parses a

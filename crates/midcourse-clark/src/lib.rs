@@ -39,7 +39,8 @@
 //!
 //! A program that wants to keep clark-agent's own recorder, without messages, can give that
 //! recorder a [`DurableTrajectorySink`]. Exported records can be parsed with the types of either
-//! crate; [`to_clark`] and [`from_clark`] convert records in memory.
+//! crate, except those of kinds that only midcourse has; [`to_clark`] and [`from_clark`] convert
+//! records in memory.
 
 mod calls;
 mod convert;

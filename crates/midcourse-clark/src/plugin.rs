@@ -119,8 +119,9 @@ impl Midcourse {
         guard_all(run.report(ended)).await;
     }
 
-    /// Stores the gap markers (records with the number of lost events) of the current and earlier
-    /// runs that could not be stored before. Fails if the sink still does not work.
+    /// Tries again to store the gap markers (records with the number of lost events) that the sink
+    /// failed to store, of the current run and of earlier ones. Fails if the sink still does not
+    /// work.
     pub async fn flush(&self) -> Result<(), TrajectoryError> {
         let (unflushed, current) = {
             let mut state = self.state();

@@ -1,9 +1,9 @@
 //! A durable sink for programs that keep clark-agent's own recorder.
 //!
-//! clark-agent's recorder numbers its records itself, and if a sink fails to store one, leaves out
-//! its number. midcourse's store gives the records its own numbers (seqs), without gaps. If records
-//! of a run were lost, this sink stores a gap marker, a record with the number of lost ones, before
-//! the next record of the run.
+//! clark-agent's recorder numbers its records itself; if a sink fails to store a record, no other
+//! record gets its number. midcourse's store gives the records its own numbers (seqs), without
+//! gaps. If records of a run were lost, this sink stores a gap marker before the next record of the
+//! run: a record that says how many were lost.
 
 use std::sync::Arc;
 

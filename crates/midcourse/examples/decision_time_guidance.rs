@@ -151,7 +151,7 @@ fn hook_and_events() -> Result<(), Box<dyn Error>> {
     assert_eq!(event.classification.reason(), Some("a pending call deletes files"));
     assert_eq!(event.timestamp, handler.session.trajectory().latest_at());
 
-    // No pending call deletes anything, so the hook adds no guidance.
+    // The `rm` has already run, and the pending `ls` deletes nothing, so the hook adds no guidance.
     for record in parse_notation("bash ls -> a.txt\nbash rm a.txt -> \nbash ls ..")? {
         handler.session.apply(&record);
     }

@@ -43,8 +43,9 @@ pub(crate) enum Comparison {
     Conflicts,
 }
 
-/// For a result of a tool call, the payload kind of a denial; for a denial, that of a result;
-/// otherwise `None`. A call ends once, so if both are reported, the second report is a duplicate.
+/// The other payload kind with which a tool call can end: `denied` for a result, `tool_ended` for a
+/// denial, and `None` for other payloads. A call ends once, so if its result and its denial are
+/// both reported, the second report is a duplicate.
 pub(crate) const fn other_end(payload: &TrajectoryPayload) -> Option<&'static str> {
     match payload {
         TrajectoryPayload::ToolEnded { .. } => Some("denied"),
@@ -91,7 +92,8 @@ fn collect_missing(
         pointer.push('/');
         pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
         match stored.get(name) {
-            // The other source did report whether the call failed.
+            // `is_error_unknown` means that this source cannot tell whether the call failed. The
+            // source of the stored record could tell, so the field is not added.
             None if name == "is_error_unknown" => {}
             None | Some(Value::Null) if !value.is_null() => {
                 added.insert(pointer.clone(), value.clone());

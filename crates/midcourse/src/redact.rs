@@ -3,8 +3,8 @@
 //! The store redacts every text of an event here. One pass over the text finds candidates (places
 //! where a secret or its label may be), and rules check each candidate. Redaction is pure, cannot
 //! fail, and needs no preparation when a process starts. It takes linear time even on hostile text:
-//! a rule that finds nothing has read a bounded number of bytes, or a longer part of the text that
-//! is not read a second time.
+//! most rules read only a bounded number of bytes, and text that a rule reads beyond such a bound
+//! is not read again if the rule finds nothing.
 
 mod assignment;
 mod bytes;

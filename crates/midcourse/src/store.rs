@@ -149,8 +149,9 @@ impl Store {
         self.log.before_commit()?;
         if let Err(error) = transaction.commit() {
             // The write-ahead log may contain the transaction although the log could not be synced,
-            // and the next process would take the transaction for committed. A checkpoint empties
-            // the log without copying this transaction into the database.
+            // and the next process would take the transaction for committed. A checkpoint prevents
+            // that: for SQLite the transaction has failed, so it is not copied into the database,
+            // and the log is empty afterwards.
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }

@@ -1,7 +1,7 @@
 //! A tokenizer that is just good enough to find paths: identifiers, `::` and punctuation.
 //!
-//! Comments, strings, characters and lifetimes are skipped, so that a path in a doc comment or a
-//! string does not count as an import.
+//! Comments, lifetimes, and string and character literals are skipped, so that a path in a doc
+//! comment or a string does not count as an import.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips a character such as `'a'` or `'\n'`, or the quote of a lifetime.
+    /// Skips a character literal such as `'a'` or `'\n'`, or the quote of a lifetime.
     fn skip_quote(&mut self) {
         let mut chars = self.rest().chars().skip(1);
         match (chars.next(), chars.next()) {

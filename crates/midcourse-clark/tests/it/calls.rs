@@ -30,7 +30,6 @@ fn count(records: &[TrajectoryRecord], kind: &str) -> usize {
     kinds(records).iter().filter(|it| **it == kind).count()
 }
 
-/// An engine that gives feedback after every call.
 fn engine_with_feedback_after_every_call() -> Engine {
     let provider = StaticFeedback::new("Static", "Mind the tests.").unwrap();
     let trigger = FeedbackTrigger::every_n_calls(1).unwrap();

@@ -28,8 +28,8 @@ struct State {
     engine: Option<Engine>,
     /// What the engine concluded since [`take_step`](EvaluatingSink::take_step) was last called.
     step: Step,
-    /// The deadlines of the started run if the sink already contains records of that run; otherwise
-    /// `None`.
+    /// Set when the start of a run is reported that the sink already contains. The run is then
+    /// continued, perhaps with another deadline than before.
     resumed: Option<DeadlineChange>,
 }
 
@@ -50,8 +50,8 @@ impl EvaluatingSink {
         std::mem::take(&mut self.lock().step)
     }
 
-    /// Takes out the stored and the new deadline, if the run that was started is already in the
-    /// sink.
+    /// Takes out the stored and the new deadline of the run if it is being continued; `None` if the
+    /// run is new.
     pub(super) fn take_resumed(&self) -> Option<DeadlineChange> {
         self.lock().resumed.take()
     }

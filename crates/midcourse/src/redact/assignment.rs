@@ -206,7 +206,8 @@ impl Assignment<'_> {
     }
 }
 
-/// Whether a value is a path or a name with colons. Laravel's `base64:…` keys are neither.
+/// Whether a value is a path or a name with colons. A key that starts with `base64:`, as Laravel
+/// generates them, is neither, although it contains a colon.
 fn is_path_or_qualified_name(value: &[u8]) -> bool {
     !value.starts_with(b"base64:") && value.iter().any(|byte| matches!(byte, b'/' | b':'))
 }

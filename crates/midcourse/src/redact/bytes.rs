@@ -2,8 +2,8 @@
 //!
 //! All functions accept any bytes, also invalid UTF-8.
 
-/// Whether a byte can be part of a token. `-` counts, so that no token starts at the `sk-` in
-/// `task-force`.
+/// Whether a byte can be part of a token. `-` counts, so that no token starts in the middle of a
+/// name with dashes, such as at the `sk-` in `my-sk-theme`.
 pub(super) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }

@@ -52,7 +52,7 @@ pub(super) fn contains_placeholder(value: &[u8]) -> bool {
     })
 }
 
-/// Whether the password is only a placeholder, a variable or a port number.
+/// Whether the text where a password could be is only a placeholder, a variable or a port number.
 pub(super) fn is_placeholder_password(password: &[u8]) -> bool {
     const NAMES: [&[u8]; 9] = [
         b"password",

@@ -18,9 +18,9 @@ const SAMPLE_LEN: usize = 64;
 /// How many bytes of a header are searched for a secret cookie.
 const COOKIES_SAMPLE_LEN: usize = 256;
 
-/// The name of the first cookie in a header is not redacted if it has at most this many bytes.
-/// Every token that another rule finds is longer, so if a token is in the place of the name, it is
-/// redacted together with the cookies.
+/// The name of the first cookie in a header is not redacted if it has at most this many bytes. A
+/// longer name could itself be a token that another rule would find, so it is redacted together
+/// with the cookies.
 const MAX_KEPT_NAME_LEN: usize = 11;
 
 const MIN_LOGIN_LEN: usize = 16;

@@ -119,7 +119,8 @@ const SENTENCE_WORDS: &[&[u8]] = &[
     b"your",
 ];
 
-/// Whether a value that consists of lower-case words, joined with `-`, may be a password.
+/// Whether a value may be a password made of words: one lower-case word, or several joined with
+/// `-`. Values that describe a password, such as `changeme`, are none.
 pub(super) fn is_password_word(value: &[u8]) -> bool {
     let is_word = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_lowercase);
     value.len() >= MIN_WORD_LEN

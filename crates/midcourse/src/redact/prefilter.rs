@@ -139,8 +139,10 @@ impl Prefilter {
         let mut byte = 0_u8;
         loop {
             let masks = self.masks_mut(byte);
-            // The trigrams of assignments: any byte, then the last byte of a label, or a quote or
-            // space after the label, then an operator: `password=`, `"token" :`, `<secret>`.
+            // The trigrams of assignments, such as `password=`, `"token" :` and `<secret>`. The
+            // first byte is any byte. The second is the last byte of a label, or a byte that may
+            // come between label and operator, such as a quote or a space. The third is an
+            // operator.
             masks.first |= 1 << ASSIGNMENT;
             if matches!(byte | 0x20, b'd' | b'e' | b'g' | b'l' | b'n' | b's' | b't' | b'y')
                 && byte.is_ascii_alphabetic()

@@ -124,8 +124,8 @@ impl PrefixedToken {
                 return None;
             }
         } else if self.alphabet != Alphabet::Path {
-            // The alphabet may lack bytes such as `_` or `-`. If the text goes on with such a byte,
-            // it is redacted up to the end of the token.
+            // If token bytes that the alphabet lacks, such as `_` or `-`, follow directly, they are
+            // redacted too.
             len += prefix_len(view.ahead(body_start + len), is_token_byte);
         }
         let start = if self.keeps_prefix { body_start } else { start };

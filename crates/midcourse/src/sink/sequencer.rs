@@ -38,8 +38,8 @@ pub(super) struct Placed {
     /// in from a provisional run, and the record of the event itself.
     pub(super) new: Vec<TrajectoryRecord>,
     /// What is needed to take the change back: each changed run with the records that it had
-    /// before, or with `None` if the run is new. Empty if nothing changed, or if the only change is
-    /// the event's own record at the end of its run.
+    /// before, or with `None` if the run is new. If the list is empty, nothing changed except that
+    /// the event may have become a new last record of its run, which is then removed.
     undo: Vec<(RunId, Option<Vec<Entry>>)>,
 }
 
@@ -183,9 +183,10 @@ fn next_seq(entries: &[Entry]) -> u64 {
     u64::try_from(entries.len()).unwrap_or(u64::MAX)
 }
 
-/// Finds an earlier record that makes this event a duplicate although their fact keys or payload
-/// kinds do not: for a result of a tool call, the denial of this call, and vice versa; or, if the
-/// event sets `dedupe_consecutive`, an equal event of the same source directly before this one.
+/// Finds the record that this event duplicates if no record has both the fact key and the payload
+/// kind of the event. For the result of a tool call that is the denial of this call, and vice
+/// versa. For an event that sets `dedupe_consecutive`, it is also the record directly before, if
+/// that is equal and from the same source.
 fn earlier_entry<'a>(entries: &'a [Entry], event: &Event) -> Option<&'a Entry> {
     let ended = other_end(&event.payload).filter(|_| event.fact.is_some()).and_then(|kind| {
         let is_end =

@@ -1,9 +1,9 @@
 //! Appending: the one place where a record gets its seq.
 //!
 //! Everything here runs inside the caller's write transaction. Other processes cannot write
-//! meanwhile, so no provider or rule of the user is called here. A fact key identifies what an
-//! event is about: a second event with the same key and payload kind creates no record, but is
-//! compared with the stored one. If the parent of a run is not stored yet, the parent is stored
+//! meanwhile, so the engine, whose providers may be slow, is not called here. A fact key identifies
+//! what an event is about: a second event with the same key and payload kind creates no record, but
+//! is compared with the stored one. If the parent of a run is not stored yet, the parent is stored
 //! first. Events that arrived before their run was known are in a provisional run, whose records
 //! move into the real run when an event of the real run names the provisional one.
 
@@ -31,8 +31,8 @@ pub(super) enum Appended {
     Existing(RecordStatus, TrajectoryRecord),
 }
 
-/// The end of a run: the id of its row, the seq that its next record gets, and the latest hash of
-/// its hash chain.
+/// Where the next record of a run is added: the id of the run's row, the seq that the next record
+/// gets, and the latest hash of the run's hash chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunHead {
     pub(super) id: i64,
@@ -118,9 +118,10 @@ pub(super) fn is_stored(
     Ok(earlier_record(connection, run, event)?.is_some())
 }
 
-/// Finds an earlier record that makes this event a duplicate although their fact keys or payload
-/// kinds do not: for a result of a tool call, the denial of this call, and vice versa; or, if the
-/// event sets `dedupe_consecutive`, an equal event of the same source directly before this one.
+/// Finds the record that this event duplicates if no record has both the fact key and the payload
+/// kind of the event. For the result of a tool call that is the denial of this call, and vice
+/// versa. For an event that sets `dedupe_consecutive`, it is also the record directly before, if
+/// that is equal and from the same source.
 fn earlier_record(
     connection: &Connection,
     run: i64,

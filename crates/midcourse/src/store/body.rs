@@ -1,10 +1,10 @@
 //! Bodies: long texts, stored once and compressed, apart from the records that contain them.
 //!
-//! The same long text often occurs in several records: in that of a tool's result, of the message
-//! with the result, and of the turn with the message. A text longer than [`BODY_MIN`] is taken out
-//! of the payload, which keeps an empty string, and is stored under its hash; the record keeps the
-//! text's position as a JSON pointer. If a text is longer than the store's limit, its middle is
-//! removed before it is stored.
+//! The same long text often occurs in several records: the output of a tool is in the record of the
+//! tool's result, in that of the message with the result, and in that of the turn with the message.
+//! A text longer than [`BODY_MIN`] is taken out of the payload, which keeps an empty string, and is
+//! stored under its hash; the record keeps the text's position as a JSON pointer. If a text is
+//! longer than the store's limit, its middle is removed before it is stored.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -22,7 +22,8 @@ const MAX_LENGTH: usize = 1 << 30;
 /// How many bytes of a truncated text are reserved for the note that says how much is left out.
 const MAX_NOTE_BYTES: usize = 160;
 
-/// The compression level: zstd's fastest, which compresses logs and source code well enough.
+/// The compression level of zstd. This low level is fast and compresses logs and source code well
+/// enough.
 const LEVEL: i32 = 1;
 
 /// A long text that is ready to be stored.

@@ -6,8 +6,8 @@
 //! (8 bytes, little endian). Numbers are hashed as decimal text; an absent optional field is hashed
 //! as an empty field. Anybody with the database and BLAKE3 can check the chain without midcourse.
 
-/// The hash of a stored record, or of a further report of an event that already has a record, and
-/// of everything before it in its run.
+/// One hash of a run's hash chain. It covers a stored record and everything before it in the run,
+/// or a further report of an event that already has a record and everything before that report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link([u8; 32]);
 

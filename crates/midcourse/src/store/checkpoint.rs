@@ -64,7 +64,7 @@ pub(super) fn catch_up(
         return Ok(Some(head.next_seq));
     }
     let (mut from, checkpoint) = match load_checkpoint(connection, head.id)? {
-        // The checkpoint covers more records than the run had when its end was read. Either the run
+        // The checkpoint covers more records than the run had when `head` was read. Either the run
         // has grown since, or the checkpoint is wrong.
         Some((folded, _)) if folded > head.next_seq => {
             if run_head(connection, run_id.as_str())?.as_ref() != Some(head) {

@@ -27,9 +27,9 @@ impl Store {
         Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
     }
 
-    /// Removes a run in one transaction, with its long texts, except those that another run also
-    /// contains. Returns `false` and removes nothing if the run does not exist, or if the run
-    /// or a descendant has a record since `moment`.
+    /// Removes a run in one transaction. Long texts that no other run contains are removed with it.
+    /// Returns `false` and removes nothing if the run does not exist, or if the run or a descendant
+    /// has a record since `moment`.
     pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
         self.write(|connection| {

@@ -73,7 +73,7 @@ pub struct StoredRecord {
     /// Where the first report of the event came from.
     pub source: Source,
     /// The moment of the agent's turn at which a message about the event could be shown to the
-    /// agent when the event was recorded; `None` if no message was possible.
+    /// agent. `None` if no message was possible when the event was recorded.
     pub decision_point: Option<DecisionPoint>,
     /// The key by which another report of the same event is recognised, if there is one.
     pub fact: Option<String>,

@@ -28,8 +28,8 @@ pub(super) enum Ending<'a> {
 }
 
 impl<'a> RunCounts<'a> {
-    /// `failed` is the classification of a record that ends a call (see
-    /// [`classify`](super::call_failure::classify)).
+    /// What a record with this payload adds. `failed` says whether the call that the record ends
+    /// has failed or was refused (see [`classify`](super::call_failure::classify)).
     pub(super) fn of(payload: &'a TrajectoryPayload, failed: Option<bool>) -> Self {
         match payload {
             TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {

@@ -23,8 +23,9 @@ impl Store {
         self.step_batch(&mut batch, engine)
     }
 
-    /// Evaluates a batch of events and commits it. If another process wrote to the run in between,
-    /// tries again until the timeout. Returns the record of the last event.
+    /// Evaluates a batch of events and commits it. If another process wrote to the run after the
+    /// evaluation and before the commit, does both again, until `busy_timeout` is over. Returns the
+    /// record of the last event, and what the engine concluded.
     pub(super) fn step_batch(
         &mut self,
         batch: &mut Batch,

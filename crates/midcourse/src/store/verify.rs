@@ -1,7 +1,8 @@
 //! Verifies a store: seqs without gaps, unbroken hash chains, readable long texts, correct counts.
 //!
-//! Other processes may write to a run while it is verified. So the row of the run is read first,
-//! and records and reports that are added after that are ignored.
+//! A run has records and reports; a report is stored when an event that already has a record is
+//! reported again. Other processes may write to a run while it is verified. So the row of the run
+//! is read first, and records and reports that are added after that are ignored.
 
 use std::fmt;
 
@@ -38,7 +39,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The row of a run, and the id of its last report, when the verification of the run began.
+/// The row of a run and the id of the run's last report, as they were when its verification began.
 struct Snapshot {
     head: RunHead,
     summary: RunSummary,

@@ -38,7 +38,7 @@ mod guidance {
     };
 }
 
-/// Compiles only if `T` is a type or a trait object. Always returns `true`.
+/// Compiles only if `T` names a type, such as a struct or `dyn Trait`. Always returns `true`.
 fn is_type<T: ?Sized>() -> bool {
     !std::any::type_name::<T>().is_empty()
 }
