@@ -70,8 +70,8 @@ impl Api {
         }
     }
 
-    /// Why requests to this path of a model host are not read; `None` if they are not requests to a
-    /// model.
+    /// For the path of a model API that midcourse does not understand: why requests to this path
+    /// are not read. `None` for any other path.
     pub(crate) fn why_unread(path: &str) -> Option<&'static str> {
         let path = path.trim_end_matches('/');
         if path.ends_with("/responses") {

@@ -50,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) model_hosts: Vec<ModelHost>,
 }
 
-/// A host whose TLS connections `midcourse run` may open, because it offers a model API.
+/// A host that offers a model API, so that `midcourse run` may decrypt the TLS connections to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelHost {
     /// In lower case.

@@ -79,8 +79,8 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
 }
 
 /// Describes a record for the terminal. Returns a label of at most nine characters, and a text of
-/// any length whose control characters are not escaped yet. `failed` says whether the call that the
-/// record ends has failed.
+/// any length whose control characters are not escaped yet. If the record is the end of a tool
+/// call, `failed` says whether the call failed.
 pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'static str, String) {
     match &record.payload {
         TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {

@@ -34,8 +34,9 @@ impl Log {
         Self { files: main.into_iter().chain(cache).collect(), writer: writer.to_owned() }
     }
 
-    /// The log of what `midcourse run` tells the user while the command runs: `run.log`, beside
-    /// `hook.log`. Its lines are no problems.
+    /// The log `run.log`, beside `hook.log`. It contains what `midcourse run` tells the user about
+    /// the command while it runs, if that cannot be shown on the terminal. Its lines need not be
+    /// problems.
     #[cfg_attr(not(all(unix, feature = "proxy")), expect(dead_code, reason = "for the proxy"))]
     pub(crate) fn of_notices(data_dir: &DataDir) -> Self {
         let files = vec![data_dir.log_file().with_file_name("run.log")];

@@ -72,7 +72,7 @@ use upstream::{Upstreams, variables};
 pub(crate) const TOKEN_VARIABLE: &str = "MIDCOURSE_PROXY_TOKEN";
 
 /// The environment variable in which `midcourse run` passes the key of the certificate authority to
-/// its proxy. Without it, the proxy opens no connections.
+/// its proxy. Without this key, the proxy cannot decrypt TLS connections.
 pub(crate) const AUTHORITY_VARIABLE: &str = "MIDCOURSE_PROXY_AUTHORITY";
 
 /// How long a model request waits for messages from the recorder before it is forwarded without
@@ -144,7 +144,8 @@ fn run_alone(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs the proxy of `midcourse run`, which accepts connections and passes them on.
+/// Runs as the proxy process of `midcourse run`, which accepts connections and passes them to this
+/// process.
 #[cfg(unix)]
 fn run_inherited(arguments: &Arguments) -> Result<()> {
     let token = token_in_environment().context("only `midcourse run` uses --inherited")?;
@@ -170,8 +171,9 @@ fn run_inherited(_: &Arguments) -> Result<()> {
     anyhow::bail!("--inherited is not supported on this system")
 }
 
-/// Forwards all connections without recording, in the process of `midcourse run`, which uses this if
-/// its proxy process keeps crashing. Returns when the sending end of the channel is closed.
+/// Forwards all connections without recording. `midcourse run` calls this function in its own
+/// process if its proxy process keeps crashing. Returns when the sending end of the channel is
+/// closed.
 #[cfg(unix)]
 pub(crate) fn forward_only(
     channel: Channel,
@@ -195,7 +197,7 @@ fn token_in_environment() -> Option<String> {
     std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
 }
 
-/// The server and its recorder, which is `None` if there is no data directory.
+/// Creates the server and its recorder. The recorder is `None` if there is no data directory.
 fn prepare(
     arguments: &Arguments,
     token: &str,
@@ -266,8 +268,8 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// A random access token, which is the first path segment of the proxy's URLs. It consists of two
-/// UUIDs with 122 random bits each, so that nobody can guess it.
+/// A random access token, which is the first path segment of the proxy's URLs. It consists of a
+/// fixed prefix and two UUIDs with 122 random bits each, so that nobody can guess it.
 pub(crate) fn new_token() -> String {
     format!("{}{}{}", handoff::PATH_PREFIX, Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }

@@ -1,9 +1,11 @@
-//! Compares a request with what a run already has, although clients rewrite their history.
+//! Recognises the messages and tool results of earlier requests in a new request, even if the
+//! client has rewritten its history.
 //!
-//! Some clients trim or drop old messages, drop or rewrite the model's text, or send tool results as
-//! user text. What is left is compared by digest: first of the exact bytes, then without white space,
-//! and only if the first comparison fails. [`RequestDigests`] are computed once per request;
-//! [`Fit`] says how well a request continues a conversation, and the best fit is the request's run.
+//! Some clients trim or drop old messages, drop or rewrite the model's text, or send tool results
+//! as user text. Items are compared by digest: first by that of the exact bytes and, only if these
+//! differ, by that of the text without white space. [`RequestDigests`] are computed once per
+//! request. [`Fit`] says how well a request continues a conversation; a request belongs to the run
+//! whose conversation fits best.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -14,10 +16,11 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::request::{Item, Request, Role, text_of};
 
-/// How many of a request's latest items are also searched without regard to white space.
+/// How many of a request's latest items are also compared without white space.
 const RECENT_ITEMS: usize = 16;
 
-/// If a request does not begin with the run's task, at least this many of its items must be known.
+/// If a request does not begin with the task of a conversation, at least this many of its items
+/// must be known from that conversation.
 const MIN_MATCHES_WITHOUT_TASK: usize = 2;
 
 /// A message or a tool result that a conversation contains. A tool result and a user message with
@@ -44,7 +47,8 @@ impl KnownItem {
 #[derive(Debug)]
 pub(crate) struct RequestDigests<'a> {
     pub(super) items: Vec<ItemDigest<'a>>,
-    /// How many of the items come before the end of the model's last message.
+    /// How many of the items are the model's last message or come before it. The model has not seen
+    /// the other items yet.
     history_len: usize,
     system: u64,
     /// Digest of the ids of all tool calls.
@@ -81,7 +85,8 @@ impl ItemDigest<'_> {
             && (self.exact == known.exact || self.loose() == known.loose)
     }
 
-    /// The item as it will be known. If it is the same as `known`, nothing is computed again.
+    /// Converts the item to a known item. If `known` has the same exact digest, its loose digest is
+    /// reused instead of computed again.
     pub(super) fn to_known(&self, known: Option<&KnownItem>) -> KnownItem {
         let known = known.filter(|known| known.exact == self.exact);
         let loose = known.map_or_else(|| self.loose(), |known| known.loose);
@@ -122,14 +127,16 @@ impl<'a> RequestDigests<'a> {
         Self { items, history_len, system, call_ids, index: OnceCell::new(), last_text }
     }
 
-    /// Whether one of the recent user messages or tool results is this text, which is not empty.
+    /// Whether one of the latest `RECENT_ITEMS` items is a user message or a tool result with this
+    /// text. White space may differ. False if the text is empty.
     pub(crate) fn contains_input(&self, text: &str) -> bool {
         let digest = loose_digest(text, false);
         let mut recent = self.items.iter().rev().take(RECENT_ITEMS);
         !text.trim().is_empty() && recent.any(|item| item.loose() == digest)
     }
 
-    /// Whether one of the items is equal to this one. White space may differ in recent items only.
+    /// Whether the request contains `known`. White space may differ only in the latest
+    /// `RECENT_ITEMS` items.
     fn contains(&self, known: &KnownItem) -> bool {
         let index = self.index.get_or_init(|| {
             let recent = self.items.iter().rev().take(RECENT_ITEMS).map(ItemDigest::loose);
@@ -144,11 +151,12 @@ impl<'a> RequestDigests<'a> {
 pub(super) struct KnownHistory {
     /// The items of the latest request, then the texts of its reply.
     pub(super) items: Vec<KnownItem>,
-    /// How many of the items are the request's.
+    /// How many of the `items` belong to the request. The others belong to the reply.
     request_len: usize,
-    /// How many of the items come before the end of the model's last message in the request.
+    /// How many of the `items` are the model's last message in the request or come before it.
     history_len: usize,
-    /// What the client sent with the first request: its task.
+    /// The items of the conversation's first request that are not from the model. The first of them
+    /// is the task.
     opening: Vec<KnownItem>,
     /// Digest of the latest system prompt.
     system: u64,
@@ -159,21 +167,22 @@ pub(super) struct KnownHistory {
     pub(super) reply_marks: Vec<String>,
 }
 
-/// How well a request continues a conversation; the greatest is the best.
+/// How well a request continues a conversation. A greater value is a better fit; the fields are
+/// compared in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fit {
-    /// Whether the request contains the conversation's latest turn.
+    /// Whether the request contains the conversation's latest reply or the last input before it.
     has_latest_turn: bool,
-    /// Whether the request adds something after everything that is known.
+    /// Whether the last item of the request is new to the conversation.
     is_longer: bool,
     has_same_system: bool,
     matches: usize,
-    /// How many items of the client the request lacks.
+    /// How many known items that are not from the model are missing from the request.
     missing: Reverse<usize>,
 }
 
 impl KnownHistory {
-    /// Replaces the known request by this one.
+    /// Makes this request the latest known one and forgets the reply to the request before it.
     pub(super) fn set_request(&mut self, request: &RequestDigests<'_>) {
         let known = request.items.iter().enumerate();
         self.items = known.map(|(at, item)| item.to_known(self.items.get(at))).collect();
@@ -189,9 +198,9 @@ impl KnownHistory {
         self.items.iter().filter(|item| item.is_message).count()
     }
 
-    /// For each message of the request: whether it is known, or stands for a known message of the
-    /// model. `is_continued` says that the request goes on after the latest reply,
-    /// `has_reply_calls` that it contains the tool calls of that reply.
+    /// For each message of the request: whether it is known, or is probably a known message of the
+    /// model that the client rewrote. `is_continued` says that the request goes on after the latest
+    /// reply, `has_reply_calls` that it contains the tool calls of that reply.
     pub(super) fn known_messages(
         &self,
         request: &RequestDigests<'_>,
@@ -212,8 +221,9 @@ impl KnownHistory {
         let (mut is_used, mut position) = (vec![false; known.len()], prefix);
         is_used.iter_mut().take(prefix).for_each(|is_used| *is_used = true);
         for (index, item) in sent.iter().skip(prefix) {
-            // A message that the client sends last in every request moves from the end of the
-            // latest request to the end of this one. Anything else after a reply is new.
+            // A client may send the same message at the end of every request. Such a message was at
+            // the end of the latest request and is now at the end of this one. Any other message
+            // after a reply is new.
             let (from, to) = if is_new(*index) { (tail_start, tail_end) } else { (0, known.len()) };
             let is_same = |at: &usize| {
                 is_used.get(*at) == Some(&false) && known.get(*at).is_some_and(|it| item.is(it))
@@ -226,7 +236,8 @@ impl KnownHistory {
             }
             is_known.push(found.is_some());
         }
-        // A reply that is in the request neither as text nor as tool calls may have been rewritten.
+        // Every known message of the model that was not found may be in the request in rewritten
+        // form. So may a reply that has only tool calls, if the request lacks these calls.
         let has_text = self.items.len() > self.request_len;
         let unused = known.iter().zip(&is_used).filter(|(it, used)| it.is_from_model && !**used);
         let is_reply_lost = is_continued && !has_text && !has_reply_calls;
@@ -235,7 +246,7 @@ impl KnownHistory {
             if !item.is_from_model || *is_known {
                 continue;
             }
-            // Next to its tool calls, a client may send an empty text.
+            // A client may send an empty text of the model beside the model's tool calls.
             *is_known = item.is_empty() || rewritten > 0;
             rewritten = rewritten.saturating_sub(usize::from(!item.is_empty()));
         }
@@ -276,7 +287,8 @@ impl KnownHistory {
         let has_reply = self.has_reply(request);
         let last_input =
             self.items.iter().take(self.request_len).rev().find(|item| !item.is_from_model);
-        // An item that is in the opening may be in the opening of another conversation too.
+        // If the last input is part of the opening, another conversation with the same task may
+        // contain it too. So it counts only if the request has the whole opening.
         let has_last_input = last_input.is_some_and(|input| {
             (has_opening || !self.opening.iter().any(|item| item.loose == input.loose))
                 && request.contains(input)

@@ -3,9 +3,10 @@
 //! Clients send their whole history with every request. Tool calls and results are recognised by
 //! their ids, or as described in `known_calls`. Messages have no ids: a message is new if it comes
 //! after the messages already known. A client may cut, summarise or edit its history; a known
-//! message that reappears, and a message in the place of a reply, are not new. Every new message
-//! gets a fact key: the store drops a second event with the same key. The key depends only on the
-//! conversation, so another process that reads the same request computes the same keys.
+//! message that reappears is not new, nor is a message that the client sends in place of a reply.
+//! Every new message gets a fact key: the store drops a second event with the same key. The key
+//! depends only on the conversation, so another process that reads the same request computes the
+//! same keys.
 
 use std::collections::HashMap;
 
@@ -24,8 +25,8 @@ use super::request::{
 /// is too short for that conclusion.
 const MIN_ITEMS_FOR_COMPACTION: usize = 4;
 
-/// How many bytes of a reply's text are kept to recognise the reply in a message that the client
-/// made from it.
+/// Length in bytes of the beginning of a reply's text by which the reply is recognised in a message
+/// that the client made from it. Shorter texts and shorter call ids are not used.
 const MARK_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// The messages, tool calls and results that earlier requests and replies of one conversation
@@ -109,10 +110,11 @@ impl Conversation {
         digests_by(request, Role::Assistant).next_back().map(|digest| message_key(digest, 0))
     }
 
-    /// Adds a request to the conversation and returns what is new in the request. Changes ids and
-    /// results that the client rewrote back to what they were. The caller sets `with_user_messages`
-    /// to false if hooks already report the user and system messages; the result then contains no
-    /// events for such messages.
+    /// Adds a request to the conversation and returns what is new in the request. Undoes in
+    /// `request` what the client rewrote: tool calls get their first ids again, and user messages
+    /// that are tool results become tool results. The caller sets `with_user_messages` to false if
+    /// hooks already report the user and system messages; the result then contains no events for
+    /// such messages.
     pub(crate) fn apply_request(
         &mut self,
         request: &mut Request<'_>,
@@ -176,8 +178,9 @@ impl Conversation {
                 }
             }
         }
-        // A client that goes on after a reply has something new to say. If all of it is known, the
-        // client dropped old messages, and its last message is equal to one of them.
+        // A client that sends another request after a reply has added something to it. If nothing
+        // new was found, the client has dropped old messages and its last message is equal to one
+        // of them, so report this message as new.
         if let Some(text) = last_input.filter(|_| self.has_reply && !is_resent)
             && delta.events.is_empty()
             && let Some((payload, fact_key)) =

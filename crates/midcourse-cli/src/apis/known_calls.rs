@@ -1,9 +1,10 @@
 //! The tool calls of a conversation, and how they are recognised if a client changes them.
 //!
-//! A call is known by its id. Some clients give their calls other ids in the next request, and some
-//! write calls and results as plain text. Such calls are matched from the newest to the oldest,
-//! because clients drop the oldest items of their history first: by their arguments and results, or
-//! by a message in place of the reply that names the call.
+//! A call is known by its id. Some clients send a call with another id in the next request; such a
+//! call is recognised by its arguments and its result. Other clients write calls and results as
+//! plain text; then a message in place of the model's reply has to name the id or the tool of a
+//! call. In the history, calls and results are matched from the newest to the oldest, because
+//! clients drop the oldest items first.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -26,12 +27,13 @@ pub(super) struct KnownCalls {
     calls: Vec<KnownCall>,
     /// Digest of each call id → index in `calls`.
     by_id: HashMap<u64, usize>,
-    /// How many of the latest calls belong to the latest reply, if no request followed it yet.
+    /// How many of the `calls`, at the end, belong to the latest reply; 0 once a request followed
+    /// it.
     reply_len: usize,
     /// Whether the client has given calls other ids.
     has_changed_ids: bool,
     /// Results that the client sent as user messages, oldest first: the digest of the message, and
-    /// the calls that it is the result of.
+    /// the indices in `calls` of the calls whose result it is.
     text_results: Vec<(u64, Vec<usize>)>,
 }
 
@@ -45,7 +47,8 @@ struct KnownCall {
     result: Option<u64>,
 }
 
-/// For each user message that is the result of tool calls: its index in the request, and the calls.
+/// For each user message that is the result of tool calls: its index in the request → the indices
+/// of these calls in `KnownCalls::calls`.
 pub(super) type TextResults = HashMap<usize, Vec<usize>>;
 
 impl KnownCalls {
@@ -76,7 +79,7 @@ impl KnownCalls {
         self.update(id, |call| call.result = Some(result));
     }
 
-    /// Changes what is known about a call, which may be a new one.
+    /// Changes what is known about a call. Adds the call if it is new.
     fn update(&mut self, id: &str, change: impl FnOnce(&mut KnownCall)) {
         let next = self.calls.len();
         let index = *self.by_id.entry(id_digest(id)).or_insert(next);
@@ -123,8 +126,9 @@ impl KnownCalls {
         self.reply_len = 0;
     }
 
-    /// Gives calls their known ids again. `is_resent` says that the request is the latest one
-    /// again, so that it contains no call of the reply.
+    /// Gives calls whose ids the client has changed their first ids again. `is_resent` says that
+    /// the client sent its latest request again; such a request contains no call of the reply to
+    /// it.
     pub(super) fn restore_ids(&mut self, request: &mut Request<'_>, is_resent: bool) {
         let is_reply_missing = self.reply_len > 0 && !self.has_reply_in(request);
         if !is_reply_missing && !self.has_changed_ids {
@@ -188,7 +192,8 @@ impl KnownCalls {
         if self.reply_len == 0 && self.text_results.is_empty() {
             return found;
         }
-        // The results in the history are known. The newest is matched first.
+        // In the history, find the messages that earlier requests have shown to be results, newest
+        // first.
         let history_len = match (self.text_results.is_empty(), is_continued) {
             (true, _) => 0,
             (false, true) => request.tail_start,
@@ -210,7 +215,8 @@ impl KnownCalls {
             let mut texts = tail.filter_map(|(at, item)| Some((at, user_text(item)?))).peekable();
             while let (Some((at, text)), Some(call)) = (texts.next(), open.next()) {
                 let mut calls = vec![call];
-                // The last text is the result of all calls that are left.
+                // If there are more calls than texts, the last text is the result of all calls that
+                // are left.
                 if texts.peek().is_none() {
                     calls.extend(open.by_ref());
                 }
@@ -221,7 +227,7 @@ impl KnownCalls {
         found
     }
 
-    /// Replaces user messages by the tool results that they are.
+    /// Replaces each user message in `found` by tool results, one for each of its calls.
     pub(super) fn restore_results(&self, request: &mut Request<'_>, found: &TextResults) {
         if found.is_empty() {
             return;
@@ -296,7 +302,7 @@ fn result_digest<'r>(item: &'r Item<'_>) -> Option<(&'r str, u64)> {
     }
 }
 
-/// The text of a user message that is not a note of the client.
+/// The text of a user message; `None` for a note that the client itself sends with the role `user`.
 fn user_text<'a>(item: &Item<'a>) -> Option<&'a RawValue> {
     match item {
         Item::Message { role: Role::User, text } if !is_client_note(text) => Some(text),

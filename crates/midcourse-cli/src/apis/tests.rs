@@ -123,7 +123,7 @@ struct Client {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CallForm {
     Kept,
-    /// Each call has another id, which stays the same.
+    /// Each call gets another id, which is the same in all later requests.
     OtherIds,
     /// Calls and results are text; one text for the results of parallel calls.
     Text,

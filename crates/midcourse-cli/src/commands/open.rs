@@ -47,8 +47,8 @@ pub(super) fn existing() -> Result<Option<Store>> {
     Store::open_read_only(&data_dir).with_context(|| data_dir.path().display().to_string())
 }
 
-/// Counts the calls without a result among the run's calls too, such as the one the agent stopped
-/// on.
+/// Adds the calls without a result to `run.calls`, which otherwise counts only calls that have
+/// ended. The agent may have stopped during such a call.
 pub(super) fn add_open_calls(store: &Store, run: &mut RunSummary) -> Result<(), StoreError> {
     run.calls = run.calls.saturating_add(store.open_call_count(run.run_id.as_str())?);
     Ok(())

@@ -35,8 +35,8 @@ use summary::Observed;
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to `claude`
 /// and `codex`, for this process only. If a base URL such as OPENAI_BASE_URL is in the environment,
 /// model requests go through midcourse to that same server. For aider, gptme, llm, mini, opencode,
-/// openhands and qwen, midcourse opens their HTTPS connections to model APIs. Any other command runs
-/// as it is; add --proxy=intercept to record it.
+/// openhands and qwen, midcourse opens their HTTPS connections to model APIs. Any other command
+/// runs as it is; add --proxy=intercept to record it.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.
@@ -84,7 +84,7 @@ pub(super) enum ProxyChoice {
     Off,
 }
 
-/// What is needed to record a launch.
+/// What is needed to record one use of `midcourse run` (a launch).
 struct Recording {
     data_dir: DataDir,
     settings: RunSettings,
@@ -173,7 +173,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
         if observed.proxy {
-            // An error is ignored: the only consequence is that these runs have no recorded end.
+            // Ignore an error: the only consequence is that runs which only the proxy observed have
+            // no recorded end.
             let _ = end::record(data_dir, settings, started, &ended);
         }
         let unread = proxy.as_ref().and_then(Proxied::report);

@@ -1,8 +1,10 @@
-//! The certificate authority of one launch.
+//! The certificate authority of one use of `midcourse run` (a launch), with which the proxy
+//! decrypts TLS connections to model hosts.
 //!
-//! `midcourse run` creates it and keeps its key in memory. Only the command that it starts trusts
-//! it, and it can vouch for hosts of model APIs only. When the proxy process is restarted, `run`
-//! passes the key to the new one.
+//! `midcourse run` creates the authority and keeps its key in memory. Only the command that
+//! `midcourse run` starts trusts the authority, and its certificates are valid for hosts of model
+//! APIs only. When the proxy process is restarted, `midcourse run` passes the key to the new
+//! process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +23,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::model_hosts::ModelHosts;
 
-/// How long the authority's certificate is valid. Longer than any launch should take.
+/// How long the authority's certificate is valid. No command should run longer than this.
 const AUTHORITY_DAYS: i64 = 366;
 
 /// How long a host's certificate is valid, and after which time a new one is made.
@@ -68,7 +70,7 @@ impl Authority {
         Ok(certificate.context("cannot make the certificate authority")?.pem())
     }
 
-    /// The TLS settings for a client that connects to `host`, with the protocol that the model
+    /// The TLS settings for a client that connects to `host`. `alpn` is the protocol that the model
     /// server chose for this connection, if any.
     pub(super) fn server_config(&self, host: &str, alpn: Option<&[u8]>) -> Result<ServerConfig> {
         let resolver: Arc<dyn ResolvesServerCert> =
@@ -99,7 +101,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, host);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Python 3.13 rejects certificates without it.
+        // Python 3.13 rejects certificates without this extension.
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, HOST_DAYS);
         let key = KeyPair::generate()?;

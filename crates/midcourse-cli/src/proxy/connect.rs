@@ -65,7 +65,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What the bytes received so far are.
+/// What a client's connection begins with, as far as the bytes received so far show it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Head {
     /// More bytes are needed to decide.

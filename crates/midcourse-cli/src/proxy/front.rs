@@ -1,8 +1,8 @@
 //! The listening side of the proxy, in the process of `midcourse run`.
 //!
 //! It accepts every connection. A CONNECT request to a host that is not a model API becomes a blind
-//! tunnel right here, so that no crash of the proxy process can break a download of the agent.
-//! Every other connection is passed to the proxy process.
+//! tunnel (bytes are copied unread) right here, so that no crash of the proxy process can break a
+//! download of the agent. Every other connection is passed to the proxy process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -60,7 +60,8 @@ impl Front {
         let open_tunnels = Arc::<Mutex<Vec<_>>>::default();
         let blind_hosts = Arc::<Mutex<_>>::default();
         let (to_proxy, messages) = mpsc::channel::<Message>();
-        // Sending blocks while the proxy does not receive; the accept loop must not.
+        // Sending blocks while the proxy does not receive. A thread of its own sends, because the
+        // accept loop must not block.
         thread::Builder::new().name("to-proxy".to_owned()).spawn(move || {
             for message in messages {
                 let _ = channel.send(&message);

@@ -18,7 +18,8 @@ use super::{stop_signal, tunnel};
 /// How often to look whether processes of the command are left.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// On systems where processes cannot be listed: how long the port stays after the last request.
+/// On systems where processes cannot be listed: how long the port stays open after the last
+/// request.
 const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Serves until a signal to stop arrives, or until `run` and the processes of its command are gone.
@@ -49,7 +50,8 @@ async fn handle(
     launch_id: &str,
 ) {
     let mut listener = None;
-    // Tunnels in this process end with it; nothing takes them over.
+    // Never becomes true: tunnels in this process are not stopped early, because no other process
+    // could take them over.
     let (_keep, never) = watch::channel(false);
     while let Some(message) = messages.recv().await {
         match message {

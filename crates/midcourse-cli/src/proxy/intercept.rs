@@ -1,9 +1,10 @@
-//! Opens a TLS connection to a model host: midcourse is the server for the client, and the client
-//! for the model host.
+//! Opens (decrypts) a TLS connection to a model host: midcourse is the server for the client, and
+//! the client for the model host.
 //!
-//! The connection to the model host comes first. The client is offered what the model host chose,
-//! and everything that one side does to its connection happens to the other: there is one connection
-//! on each side, never a pool. A connection that cannot be opened becomes a blind tunnel.
+//! midcourse connects to the model host first, and offers the client the protocol that the model
+//! host chose. Each connection of a client has one connection to the model host, never a pool, so
+//! that what one side does to its connection also happens to the other side's. A connection that
+//! cannot be decrypted becomes a blind tunnel: its bytes are copied unread.
 
 use std::collections::HashSet;
 use std::io;
@@ -43,7 +44,7 @@ const HTTP1: &[u8] = b"http/1.1";
 /// Size of HTTP/2 flow-control windows, in bytes, so that long responses are not slowed down.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// What is needed to open connections.
+/// What is needed to open (decrypt) connections.
 pub(super) struct Interception {
     authority: Authority,
     hosts: ModelHosts,
@@ -51,7 +52,8 @@ pub(super) struct Interception {
     /// Hosts that get blind tunnels, because a client refused the certificate or because the
     /// connection to the host could not be opened.
     not_opened: Mutex<HashSet<String>>,
-    /// Hosts to which requests came through, so that their certificates are accepted.
+    /// Hosts to which a request has come through, so that the client accepts midcourse's
+    /// certificates for them.
     accepted: Mutex<HashSet<String>>,
     is_off: AtomicBool,
 }
@@ -68,7 +70,7 @@ impl Interception {
         }
     }
 
-    /// From now on, opens no connection.
+    /// From now on, no connection is decrypted.
     pub(super) fn switch_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
     }
@@ -145,8 +147,8 @@ pub(super) async fn serve(
         return tunnel(TokioIo::new(client), upstream, Vec::new()).await;
     };
     let client = Tee { io: TokioIo::new(client), copy: Some(Vec::new()) };
-    // An error means that the client does not speak TLS, or has gone. A client of a model host
-    // that does not speak TLS has nothing to lose.
+    // An error means that the client does not speak TLS or has disconnected. Nothing is lost by
+    // closing the connection, because model hosts expect TLS.
     let Ok(mut start) = LazyConfigAcceptor::new(Acceptor::default(), client).await else { return };
     let hello = start.io.copy.take().unwrap_or_default();
     let upstream =
@@ -157,7 +159,8 @@ pub(super) async fn serve(
                 server.log(&format!("connections to {target} are not opened: {why}"));
                 let host = target.host.clone();
                 server.notices().send_once(Notice::NotOpened { host, why: why.to_string() });
-                // The first connection is used up, so the client's first bytes go to a new one.
+                // The failed attempt has used up the first connection, so the client's first bytes
+                // go to a new one.
                 let Ok(upstream) = target.dial().await else { return };
                 return tunnel(start.io, upstream, hello).await;
             }
@@ -171,8 +174,9 @@ pub(super) async fn serve(
         Ok(client) => serve_http(&server, interception, client, upstream, target, alpn).await,
         Err(error) => {
             let is_refusal = is_refusal(&error);
-            // A client that hangs up without a word may have changed its mind, or may not like the
-            // certificate. Once a request has come through, it likes it.
+            // A client that disconnects without a TLS alert may have changed its mind, or may not
+            // trust the certificate. If a request to this host has come through before, it does
+            // trust it.
             if is_refusal || !interception.is_accepted(&target.host) {
                 refused(&server, interception, &target.host, is_refusal);
             }
@@ -286,7 +290,7 @@ async fn serve_http<IO>(
     }
 }
 
-/// Begins HTTP on the connection to the model host. The task ends with the connection.
+/// Begins HTTP on the connection to the model host. The returned task ends with the connection.
 async fn handshake(
     upstream: client::TlsStream<TcpStream>,
     is_http2: bool,
@@ -308,8 +312,8 @@ async fn handshake(
     Ok((Sender::Http1(tokio::sync::Mutex::new(sender)), task))
 }
 
-/// Opens no further connection to this host. `is_certain` if the client said that it does not trust
-/// the certificate.
+/// Stops decrypting connections to this host, because the client seems to refuse the certificate.
+/// `is_certain` says that the client said so.
 fn refused(server: &Server, interception: &Interception, host: &str, is_certain: bool) {
     interception.stop_opening(host);
     let host = host.to_owned();
@@ -361,7 +365,7 @@ where
     }
 }
 
-/// Notes whether a server asks for a client certificate, and has none.
+/// Has no client certificate, and notes whether a server asks for one.
 #[derive(Debug, Default)]
 struct WantedClientCertificate(AtomicBool);
 

@@ -1,7 +1,7 @@
-//! The hosts of model APIs: the only hosts whose TLS connections midcourse opens.
+//! The hosts of model APIs: the only hosts whose TLS connections midcourse opens (decrypts).
 //!
-//! The list is fixed when `midcourse run` starts. The certificate authority of the launch is
-//! constrained to it, so its certificates are worthless for any other host.
+//! The list is fixed when `midcourse run` starts. The certificate authority that `midcourse run`
+//! creates is constrained to this list, so its certificates are worthless for any other host.
 
 use crate::config::ModelHost;
 

@@ -15,7 +15,7 @@ pub(crate) enum Notice {
     Watching { api: String, host: String },
     /// A request to a model host that midcourse cannot read. Sent for every such request.
     Unread { host: String, path: String, why: String },
-    /// A TLS connection to a model host that is not opened.
+    /// TLS connections to this model host cannot be decrypted and pass unread.
     NotOpened { host: String, why: String },
     /// The client refused the certificate of this host.
     Refused { host: String },

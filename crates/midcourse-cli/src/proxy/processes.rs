@@ -1,4 +1,5 @@
-//! Finds the processes of a launch: those that inherited the variables of `midcourse run`.
+//! Finds the processes of one use of `midcourse run` (a launch): those that inherited the
+//! environment variable with its id.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -215,7 +215,7 @@ impl ProxiedRun {
     }
 
     /// The events to record for a model request: what is new in the conversation, and the request
-    /// itself. Changes ids and results in the request that the client rewrote.
+    /// itself. Also undoes in `request` how the client rewrote ids and results.
     pub(super) fn request_events(
         &mut self,
         request: &mut Request<'_>,

@@ -1,9 +1,10 @@
 //! Finds the run to which a model request belongs.
 //!
 //! Claude Code sends its session id in a header. A request of another client belongs to the run
-//! that made the tool calls in the request's history, or else to the run whose conversation it
-//! continues best: some clients change or drop the calls and the model's text. If a conversation begins with a task that a tool call of another run
-//! delegates, it is a child of that run. Runs that are not in memory are looked up in the store.
+//! that made the tool calls in the request's history. If the client has changed or dropped these
+//! calls, the request belongs to the run whose conversation it continues best. If a conversation
+//! begins with a task that a tool call of another run delegates, it is a child of that run. Runs
+//! that are not in memory are looked up in the store.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -35,10 +36,11 @@ const MAX_SESSION_ID_LEN: usize = 128;
 /// older than this.
 const MAX_RUN_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The same, if the model's reply is not left in the request because the client rewrites it.
+/// Like `MAX_RUN_AGE`, for a request in which the client has rewritten the model's reply. The run
+/// of such a request is harder to recognise, so this limit is lower.
 const MAX_REWRITTEN_RUN_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// How many stored runs with the same messages are compared with a request.
+/// How many stored runs that contain the request's reply or task are compared with the request.
 const MAX_CANDIDATES: usize = 8;
 
 pub(super) struct ProxiedRuns {
@@ -218,7 +220,8 @@ impl ProxiedRuns {
             return Ok(None);
         };
         let digests = RequestDigests::of(request);
-        // The client may have rewritten the model's reply. Then only the task is left.
+        // Search for the model's last message first. If the client has rewritten this message, only
+        // the task can be found.
         for (key, max_age) in [(&reply, MAX_RUN_AGE), (&task, MAX_REWRITTEN_RUN_AGE)] {
             let runs = store.runs_with_fact("message_appended", key, before(now, max_age))?;
             let mut runs: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();

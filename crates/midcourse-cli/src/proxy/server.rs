@@ -87,8 +87,8 @@ impl Server {
         Self { has_tunnels: true, ..self }
     }
 
-    /// After the command has ended: opens no connection any more, and reports when everything until
-    /// now is recorded.
+    /// After the command has ended: decrypts no further connections, and sends a notice once
+    /// everything until now is recorded.
     pub(super) async fn command_ended(&self) {
         if let Some(interception) = &self.interception {
             interception.switch_off();
@@ -99,7 +99,7 @@ impl Server {
         self.notices.send_once(Notice::Recorded);
     }
 
-    /// Opens connections to model hosts with certificates of this authority.
+    /// Opens (decrypts) connections to model hosts, with certificates of this authority.
     pub(super) fn with_interception(
         mut self,
         authority: Authority,
@@ -238,8 +238,8 @@ impl Server {
         }
     }
 
-    /// Forwards a request on an opened connection. Its headers stay as they are: each client
-    /// connection has its own connection to the model host.
+    /// Forwards a request on an opened (decrypted) connection. Its headers stay as they are: each
+    /// client connection has its own connection to the model host.
     pub(super) async fn forward_opened(
         &self,
         opened: &Opened,

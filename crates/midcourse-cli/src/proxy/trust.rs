@@ -1,8 +1,10 @@
-//! Makes a command trust the certificate authority of its launch, through files named in variables.
+//! Makes a command trust the certificate authority of its `midcourse run`, through environment
+//! variables that name files with certificates.
 //!
-//! Each variable names a copy of the file that it named before, with the authority added. A variable
-//! that replaces the roots of its program and was not set gets the roots of the system and of
-//! Mozilla, which between them are what the program would have used.
+//! If the user has set such a variable, it gets a copy of the user's file with the authority added.
+//! If not, and if the file would replace the root certificates of the program that reads it, the
+//! file also contains the roots of the system and of Mozilla. Together, these are what the program
+//! would have used.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,8 +20,9 @@ use crate::run_settings::LaunchFolder;
 enum Meaning {
     /// The file replaces the program's own roots.
     Replaces,
-    /// The file replaces the roots of Python's `requests`, and also those that a program of it
-    /// chose itself, such as pip. So it needs every root that the user named in any variable.
+    /// The file replaces the roots of Python's `requests`, and also those that a program which uses
+    /// `requests`, such as pip, chose itself. So it needs every root that the user named in any
+    /// variable.
     ReplacesAll,
     /// The file adds to the program's own roots.
     Adds,
@@ -62,8 +65,8 @@ pub(crate) fn write(
     let mut variables = Vec::new();
     for ((variable, meaning), named) in VARIABLES.into_iter().zip(&named) {
         let text = match (named, meaning) {
-            // A folder, or a file that cannot be read, means the same to the program as without
-            // midcourse.
+            // The variable names a folder, an empty file, or a file that cannot be read. Leave it
+            // as it is, so that the program does the same as without midcourse.
             (Some(text), _) if text.is_empty() => continue,
             (Some(text), _) => format!("{}\n{authority}", text.trim_end()),
             (None, Meaning::Replaces) => format!("{roots}{authority}"),

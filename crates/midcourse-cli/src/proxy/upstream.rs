@@ -98,7 +98,8 @@ impl Redirect {
         redirects.collect()
     }
 
-    /// Whether the server is one whose connections can be opened instead.
+    /// Whether the server is a model host, whose connections can be decrypted instead of
+    /// redirected.
     pub(crate) fn is_covered_by(&self, hosts: &ModelHosts) -> bool {
         let host = self.origin.host().unwrap_or_default();
         let port = self.origin.port_u16().unwrap_or(443);
@@ -170,7 +171,8 @@ pub(super) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, 
     BASE_URLS.into_iter().map(variable).collect()
 }
 
-/// Checks that model hosts can be reached from here, so that their connections can be opened.
+/// Checks that the user's HTTP proxy settings let midcourse connect to model hosts, so that
+/// connections to them can be decrypted.
 pub(crate) fn check_interception() -> Result<()> {
     check(&Uri::from_static("https://api.openai.com"))
 }

@@ -69,7 +69,8 @@ impl Agent {
 pub(crate) enum Found {
     /// `command[..=at]` starts the agent; its own arguments follow.
     Argument { agent: Agent, at: usize },
-    /// `command[at]` is a shell script of one simple command: `words[..=word]` starts the agent.
+    /// `command[at]` is a shell script that is one simple command, split into `words`.
+    /// `words[..=word]` starts the agent; its own arguments follow.
     Script { agent: Agent, at: usize, words: Vec<OsString>, word: usize },
     /// A shell script that does more than start the agent.
     InsideScript { agent: Agent },
@@ -171,8 +172,8 @@ fn start(command: &[OsString]) -> Option<usize> {
     }
 }
 
-/// The number of words before the first one that is no option, no value of an option and not
-/// `is_prefix`.
+/// The number of words before the first one that is neither an option, nor the value of an option
+/// in `with_value`, nor accepted by `is_prefix`.
 fn skip(
     words: &[OsString],
     with_value: &[&str],

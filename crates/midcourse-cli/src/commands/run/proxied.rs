@@ -1,5 +1,5 @@
-//! The proxy of a launch: a thread of `midcourse run` that accepts connections, and a separate
-//! process that reads model traffic.
+//! The proxy of one use of `midcourse run` (a launch): a thread of `midcourse run` that accepts
+//! connections, and a separate process that reads model traffic.
 //!
 //! The thread tunnels what midcourse does not read, so that a crash of the process breaks no
 //! download. If the process dies, it is started again; connections wait for it meanwhile. If it
@@ -36,7 +36,8 @@ const MAX_FAILED_STARTS: usize = 3;
 /// How long the proxy may take to record the last requests when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long processes of the command may linger before they count as left behind.
+/// After the command has ended, processes that it started get this much time to end too. If one of
+/// them is still running then, the proxy keeps running for it.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// Environment variables that list the servers to reach without an HTTP proxy.
@@ -144,7 +145,8 @@ impl Proxied {
             }
             command.envs(self.trust.iter().map(|(variable, file)| (variable, file)));
         }
-        // Servers on this machine are reached directly: midcourse's own port, and the agent's.
+        // Servers on this machine, such as the proxy itself and servers that the agent starts, are
+        // reached without an HTTP proxy.
         let values = NO_PROXY_VARIABLES.map(|name| std::env::var(name).ok());
         let value = values.into_iter().flatten().find(|it| !it.is_empty()).unwrap_or_default();
         // Clients differ in which of the two variables they read, so both get the same value.
@@ -154,14 +156,14 @@ impl Proxied {
         }
     }
 
-    /// What passed unread, if nothing could be read.
+    /// If midcourse could read no model request: which traffic passed unread. Otherwise `None`.
     pub(super) fn report(&self) -> Option<String> {
         self.supervisor.watch.report()
     }
 
-    /// Ends the proxy after it has recorded the last requests, or leaves it to the processes of the
-    /// command that are still running. Returns false if the proxy had failed before and could not
-    /// be restarted.
+    /// Ends the proxy after it has recorded the last requests. If processes of the command are
+    /// still running, the proxy keeps running for them instead. Returns false if the proxy had
+    /// failed before and could not be restarted.
     pub(super) fn stop(&self) -> bool {
         let supervisor = &self.supervisor;
         supervisor.is_stopping.store(true, Ordering::SeqCst);

@@ -52,8 +52,9 @@ pub(crate) struct Observed {
     pub(crate) proxy: bool,
 }
 
-/// Prints the summary to standard error. `unread` says what passed that midcourse could not read. An error is printed too and not returned, because
-/// `midcourse run` must exit with the exit code of the command.
+/// Prints the summary to standard error. `unread` says which traffic midcourse could not read. An
+/// error is printed too and not returned, because `midcourse run` must exit with the exit code of
+/// the command.
 pub(crate) fn print(
     data_dir: &DataDir,
     settings: &RunSettings,
@@ -131,7 +132,8 @@ fn totals(store: &Store, run: &RunSummary, mut from: u64) -> Result<RunTotals, S
 }
 
 impl RunTotals {
-    /// `failed` says whether the call that the record ends has failed or was refused.
+    /// Adds a record to the totals. If the record is the end of a tool call, `failed` says whether
+    /// the call failed or was refused.
     fn add(&mut self, record: &TrajectoryRecord, failed: Option<bool>) {
         let (why, text, is_shadow) = match &record.payload {
             TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {

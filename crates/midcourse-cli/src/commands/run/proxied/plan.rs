@@ -9,22 +9,22 @@ use crate::commands::run::program::Agent;
 use crate::proxy::{self, ModelHosts, Redirect};
 use crate::run_settings::RunSettings;
 
-/// What the proxy of a launch does.
+/// What the proxy of one use of `midcourse run` does.
 #[derive(Default)]
 pub(in crate::commands::run) struct Plan {
     /// Base URLs in the environment that are replaced by the proxy's.
     pub(super) redirects: Vec<Redirect>,
-    /// Whether connections to model hosts are opened.
+    /// Whether TLS connections to model hosts are opened (decrypted).
     pub(super) intercepts: bool,
-    /// Whether Node programs have to be told to use the proxy. Node 22 warns about this, also in
-    /// the programs that an agent runs, so it is done only where it is needed.
+    /// Whether Node programs have to be told to use the proxy. Node 22 prints a warning when it is
+    /// told so, also in the programs that an agent runs; so this is done only where it is needed.
     pub(super) tells_node: bool,
     /// What the user should know about this decision.
     pub(in crate::commands::run) note: Option<String>,
 }
 
 impl Plan {
-    /// Decides for a command that starts `agent`, or an unknown program if it is `None`. `name` is
+    /// Decides for a command that starts `agent`, which is `None` for an unknown program. `name` is
     /// the file name of the program. Fails if the proxy cannot do what is needed.
     pub(in crate::commands::run) fn decide(
         choice: Option<ProxyChoice>,
@@ -49,7 +49,8 @@ impl Plan {
                 }
                 Ok(plan)
             }
-            // Inside another `midcourse run`, the proxy of that run is enough. Hooks need no proxy.
+            // No proxy is needed inside another `midcourse run`, whose proxy is enough, nor for an
+            // agent that has hooks.
             None if proxy::is_inside_another()
                 || agent.is_some_and(|agent| agent.host.is_some()) =>
             {
@@ -85,7 +86,7 @@ impl Plan {
         Ok(Self { redirects, ..Self::default() })
     }
 
-    /// Opens connections to model hosts, and redirects the base URLs that this does not cover, such
+    /// Decrypts connections to model hosts, and redirects the base URLs of all other servers, such
     /// as that of a local model.
     fn intercept(hosts: &ModelHosts) -> Result<Self> {
         proxy::check_interception()?;

@@ -14,12 +14,12 @@ fn read(data_dir: &DataDir) -> BTreeSet<String> {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Whether this program refused midcourse's certificate in an earlier launch.
+/// Whether this program refused midcourse's certificate in an earlier `midcourse run`.
 pub(super) fn contain(data_dir: &DataDir, program: &str) -> bool {
     read(data_dir).contains(program)
 }
 
-/// Adds a program. Errors are ignored: the program is then left alone one launch later.
+/// Adds a program. Errors are ignored: the program is then added when it refuses again.
 pub(super) fn remember(data_dir: &DataDir, program: &str) {
     let mut programs = read(data_dir);
     if programs.insert(program.to_owned())

@@ -1,5 +1,5 @@
-//! Tells the user what the proxy can and cannot read: early, in one line each, and at the end as a
-//! count.
+//! Tells the user which traffic the proxy can and cannot read: with single lines while the command
+//! runs, and with counts at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
@@ -23,7 +23,7 @@ const LAST_NOTICES: Duration = Duration::from_millis(200);
 /// Maximum number of hosts and paths that are counted.
 const MAX_COUNTED: usize = 200;
 
-/// What is known about the traffic of a launch.
+/// What is known about the traffic of this use of `midcourse run`.
 pub(super) struct Watch {
     seen: Mutex<Seen>,
     changed: Condvar,
@@ -40,7 +40,7 @@ struct Seen {
     has_read: bool,
     /// Requests that could not be read, by host and path, with the reason if it is known.
     unread: BTreeMap<(String, String), (u64, String)>,
-    /// Connections to other hosts, by host.
+    /// Numbers of connections to hosts that are not known as model hosts.
     tunnels: HostCounts,
     not_opened: BTreeMap<String, String>,
     told: BTreeSet<String>,
@@ -50,7 +50,8 @@ struct Seen {
 }
 
 impl Watch {
-    /// `is_full_screen` if the command draws on the whole terminal. Then notices go to the log only.
+    /// `is_full_screen` says that the command draws on the whole terminal. Then notices go to the
+    /// log only.
     pub(super) fn new(data_dir: &DataDir, program: &str, is_full_screen: bool) -> Arc<Self> {
         let is_on_terminal = io::stderr().is_terminal() && !is_full_screen;
         Arc::new(Self {
@@ -140,7 +141,8 @@ impl Watch {
         }
     }
 
-    /// Prints a line where the user sees it at once, or else writes it to the log. Each line once.
+    /// Prints a line if the user can see it at once; otherwise writes it to the log. Does nothing
+    /// if the same line was told before.
     fn tell(&self, line: &str) {
         if !self.seen().told.insert(line.to_owned()) {
             return;
