@@ -1,8 +1,8 @@
 //! Benchmark of `midcourse backtest`, which replays a file of runs. Generates such a file and
-//! compares the time that the command needs with the time that only parsing the JSON lines needs,
-//! with one thread and with one thread per processor. Each round measures all three, so that
-//! a slow moment of the machine affects them alike. Also measures the command's memory
-//! for files of three sizes.
+//! measures three times: that of the command, that of only parsing the JSON lines with one thread,
+//! and that of parsing them with one thread per processor. Each round measures all three, so that a
+//! slow moment of the machine affects them alike. Also measures the command's memory for files of
+//! three sizes.
 //!
 //! `cargo bench -p midcourse-cli --bench backtest [-- MEGABYTES]`
 

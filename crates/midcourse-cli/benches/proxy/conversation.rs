@@ -130,8 +130,8 @@ impl Conversation {
         body.into()
     }
 
-    /// A copy without messages, which saves memory. It is enough to send a body that was built
-    /// before and to check the response.
+    /// A copy without messages, to save memory. A request whose body was built before needs no more
+    /// than this copy to be sent and to have its response checked.
     pub(crate) fn without_history(&self) -> Self {
         Self { messages: String::new(), ..*self }
     }

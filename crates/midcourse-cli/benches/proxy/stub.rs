@@ -1,5 +1,5 @@
-//! A stub of a model server. It responds to each request without delay, with the next tool call of
-//! the conversation.
+//! A stub of a model server. It responds to each request at once, with the next tool call of the
+//! conversation. A streamed response pauses after its first event.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
 //! Sessions captured from real clients: the payloads of their hooks, and Codex's rollouts (its
-//! session files). Unit tests of the hosts use this file too.
+//! session files). The unit tests in `src/hosts/tests.rs` include this file too.
 
 use std::path::PathBuf;
 

@@ -22,7 +22,8 @@ fn hook(disk: &Disk, command: &mut Command, home: &DataDir, call: &str) {
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
 }
 
-/// A short text for each stored record: the call's id, the number of lost events or the kind.
+/// A short text for each stored record: the id of a call that started, the number of lost events in
+/// a gap marker, or the kind of any other record.
 fn stored(home: &DataDir) -> Vec<String> {
     let store = Store::open(home, test_settings()).unwrap();
     assert_eq!(findings(&store), [""; 0]);

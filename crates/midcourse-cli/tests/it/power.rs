@@ -59,7 +59,8 @@ fn write_unsynced() {
 }
 
 /// Describes what is wrong with the store after a power cut. `acked` has a line for each event that
-/// must be stored (run and call id), or for a whole batch (run and number of records).
+/// must be stored (run and call id), and one for each batch (run, and how many records the run must
+/// have after the batch).
 fn losses(state: &CrashState, acked: &[String]) -> Vec<String> {
     let folder = state.materialise();
     let data_dir = DataDir::at(folder.path().join("deep/home"));

@@ -69,8 +69,9 @@ fn a_gap_says_how_many_events_were_dropped() {
     assert!(recorder.record_blocking(TURN).unwrap().dropped().is_some());
     sink.rejects.store(false, Ordering::SeqCst);
     recorder.record_blocking(TrajectoryPayload::Resumed).unwrap();
-    // Before the fourth event, the recorder tried to store the gap marker for the first three. The
-    // sink rejected the marker, so the fourth event was dropped too and has a marker of its own.
+    // Three events were dropped because of the I/O error. When the fourth came, the recorder first
+    // tried to store a gap marker for these three. The sink rejected the marker, so the fourth
+    // event was dropped too. It was dropped for another reason, so it has a marker of its own.
     assert_eq!(
         kinds(&sink),
         ["run_started", "turn_started", "gap of 1 (Rejected)", "gap of 3 (Io)", "resumed"]

@@ -139,8 +139,9 @@ fn state(pid: u32) -> String {
     status.rsplit(')').next().unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// At a terminal, `midcourse run` stops together with its program, and the shell continues both.
-/// Without a terminal nobody would continue `midcourse run`, so it must keep running.
+/// If the program is suspended (`SIGSTOP`), `midcourse run` at a terminal suspends itself too, and
+/// the user's shell can continue both. Without a terminal there is no such shell, so
+/// `midcourse run` must keep running.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_terminal_run_does_not_stop_with_the_program() {

@@ -66,7 +66,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 #[derive(Debug, Clone, PartialEq)]
 struct Fact {
     /// Identifies what the record reports, for example one tool call. Further reports with the same
-    /// key and kind are stored in this record. `None` if each report gets a record of its own.
+    /// key and kind add no record. `None` if each report gets a record of its own.
     key: Option<String>,
     source: Source,
     /// The payload of the first report, before other sources added missing fields.

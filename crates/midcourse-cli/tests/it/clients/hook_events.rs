@@ -1,5 +1,6 @@
-//! The hook events for which the command installs midcourse's hooks. Tests and benchmarks cannot
-//! use the command's own list, so they install hooks for this one; a unit test compares the two.
+//! The hook events for which the command installs midcourse's hooks. Integration tests and
+//! benchmarks cannot use the command's own list, because a binary crate exports nothing. So they
+//! install hooks for the events in this list; a unit test compares the two lists.
 
 pub(crate) const CLAUDE_CODE: [&str; 12] = [
     "SessionStart",

@@ -77,8 +77,8 @@ fn check_session(api: Api, streams: bool) {
     let run = check(&trial, &ended, &bare);
     assert_eq!(user_messages(&run), [TASK]);
     let failed = match api {
-        // A tool result in OpenAI's API does not say whether the call failed, so midcourse records
-        // every call as successful.
+        // A tool result in OpenAI's API has no error flag, so midcourse records none, and `calls`
+        // shows every call as `ok`.
         Api::OpenAi => "ok",
         Api::Anthropic => "failed",
     };

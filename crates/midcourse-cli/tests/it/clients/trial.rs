@@ -393,7 +393,7 @@ impl Ended {
 }
 
 /// The id of every call of a run and how the call ended (`ok`, `failed` or `denied`), sorted by id.
-/// Fails if a call has two records of its start or of its end.
+/// Fails unless each call has exactly one record of its start and one of its end.
 pub(crate) fn calls(records: &[TrajectoryRecord]) -> Vec<String> {
     let (mut started, mut ended) = (Vec::new(), Vec::new());
     for record in records {

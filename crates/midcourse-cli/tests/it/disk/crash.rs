@@ -29,9 +29,8 @@ impl Sample {
         Self { points: usize::MAX, random_states: 4 }
     }
 
-    /// Tests this many crash points. The points just before and after a sync and just after an
-    /// acknowledgement are always tested, even if there are more than `points` of them; the others
-    /// are chosen at random.
+    /// Tests the end of the log and all crash points just before and after a sync and just after an
+    /// acknowledgement. If these are fewer than `points`, adds random ones up to that number.
     pub(crate) fn at_most(points: usize) -> Self {
         Self { points, ..Self::all() }
     }

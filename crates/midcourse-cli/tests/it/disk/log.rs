@@ -1,9 +1,9 @@
 //! The log of the file operations of recorded processes, in the order in which they took effect.
 //!
-//! `shim.c` writes the entries, and [`super::model`] replays them. A system call that failed has no
-//! entry, so replaying all entries gives the real content of the folder. The exception is a failed
-//! sync (`SyncFailed`), which changes no content. Files are identified by inode number. The kernel
-//! may use the number of a deleted file again; a `Create` entry always means a new file.
+//! `shim.c` writes the entries, and [`super::model`] replays them. Of the system calls that failed,
+//! only syncs have an entry (`SyncFailed`), and these change no content. So replaying all entries
+//! gives the real content of the folder. Files are identified by inode number. The kernel may use
+//! the number of a deleted file again; a `Create` entry always means a new file.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The random numbers that decide what one simulated power cut keeps.
 //!
-//! The same seed always gives the same numbers. The seed also decides how likely a change that was
-//! not synced survives, and how likely a write is torn (only some of its sectors reach the disk).
+//! The same seed always gives the same numbers. The seed also decides two probabilities: that an
+//! unsynced change survives, and that a write is torn (only some of its sectors reach the disk).
 
 /// A random number generator that uses the SplitMix64 algorithm.
 pub(super) struct CrashRng {

@@ -1,5 +1,6 @@
-//! Failures over APIs that have no error flag, or whose clients leave it out: the text of a result
-//! decides, and everything that counts or shows failures agrees.
+//! Failed tool calls whose results have no error flag, because the API has none or the client
+//! leaves it out. midcourse then decides from the text of the result, and all commands that count
+//! or show failures must agree.
 
 use std::process::Stdio;
 
@@ -36,8 +37,8 @@ fn output(folder: &TempDir, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that the only run has this many failed calls, wherever they are counted or shown, that
-/// every payload is as the client sent it, and that a message was delivered.
+/// Checks that there is one run, that every command counts or shows this many failed calls in it,
+/// that no stored result got an error flag, and that the agent got a message.
 #[track_caller]
 fn check(folder: &TempDir, failures: usize) {
     let runs = runs(folder);
@@ -79,7 +80,7 @@ fn different_calls_with_one_traceback_get_a_message_over_chat_completions() {
         );
         assert!(proxy.chat(&chat.body()).is_whole);
     }
-    // A long result is stored apart from its record.
+    // The store keeps a long result apart from its record; this failure must be counted too.
     let long = format!("{}{TRACEBACK}", "loaded a row\n".repeat(600));
     chat.call("call_with_a_long_result", "python load.py --verbose", &long);
     chat.call("call_that_reads_a_log", "cat build.log", "start\nProcess exited with code 1");

@@ -1,6 +1,9 @@
-//! `midcourse run --proxy=intercept`: the command asks whom it would ask without midcourse, and only
-//! connections to model APIs are opened. The command in these tests prints its variables; the test
-//! itself then plays the client.
+//! `midcourse run --proxy=intercept`: the command connects to the same hosts as without midcourse,
+//! but through midcourse's proxy. The proxy opens (decrypts) connections to model APIs and tunnels
+//! all others, that is, passes them on unread.
+//!
+//! The command in these tests is a shell that prints its environment variables. The test takes the
+//! proxy's URL and the trusted certificates from them, and plays the client itself.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -23,7 +26,8 @@ struct Session {
     variables: HashMap<String, String>,
 }
 
-/// Prints its variables, then waits for the end of its input and runs `script`.
+/// A shell script that prints its environment variables, waits for the end of its input, and then
+/// runs `script`.
 fn shell(script: &str) -> String {
     format!("env; echo END; cat >/dev/null; {script}")
 }
@@ -47,7 +51,8 @@ impl Session {
             .args(["--", "sh", "-c", script])
             .env("HTTPS_PROXY", format!("http://{}", world.proxy))
             .env("SSL_CERT_FILE", world.authority())
-            // Holding a request for a minute is enough even on a busy machine.
+            // The proxy holds a request back until its messages are ready, for at most this long. A
+            // minute is enough even on a busy machine.
             .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -76,7 +81,8 @@ impl Session {
         self.variable("HTTPS_PROXY")
     }
 
-    /// Connects as a program of the command would.
+    /// Connects to `host` as the command would: through the proxy and with the trusted certificates
+    /// that its environment variables name.
     fn open(&self, host: &str) -> Connection {
         Connection::open(self.proxy(), host, &self.roots()).unwrap()
     }
@@ -205,7 +211,8 @@ fn a_host_that_cannot_be_opened_is_tunnelled() {
         let session = Session::start(&world);
         let opened = Connection::open(session.proxy(), HOST, &session.roots());
         match behaviour {
-            // The client itself rejects the server, as it would without midcourse.
+            // The connection is tunnelled, so the client sees the server's own certificate and
+            // rejects it, as it would without midcourse.
             Behaviour::Untrusted => assert!(opened.is_err()),
             _ => {
                 let mut client = opened.unwrap();
@@ -226,7 +233,8 @@ fn a_client_that_refuses_the_certificate_is_left_alone_from_then_on() {
     let session = Session::start(&world);
     let pinned = world.authority();
     assert!(Connection::open(session.proxy(), HOST, &pinned).is_err());
-    // The refusal reaches the proxy on another connection than the next request does.
+    // The proxy may notice the refusal only after the next connection has begun, so the test tries
+    // again until a connection is tunnelled.
     let mut client = loop {
         match Connection::open(session.proxy(), HOST, &pinned) {
             Ok(client) => break client,
@@ -249,7 +257,8 @@ fn a_client_that_refuses_the_certificate_is_left_alone_from_then_on() {
 fn a_client_that_checks_the_certificate_late_works_from_its_second_connection_on() {
     let world = ordinary();
     let session = Session::start(&world);
-    // It accepts the handshake, looks at the certificate, and hangs up.
+    // The client completes the handshake, then looks at the certificate and hangs up without having
+    // sent a request.
     drop(session.open(HOST));
     let mut client = loop {
         let client = session.open(HOST);
@@ -324,7 +333,7 @@ fn tunnels_survive_the_death_of_the_proxy_and_opened_hosts_work_again() {
 fn a_process_that_outlives_the_command_keeps_its_connections() {
     let world = ordinary();
     let folder = tempfile::tempdir().unwrap();
-    // The process in the background waits until the file is there.
+    // When the command ends, it leaves a background process that runs until this file exists.
     let done = folder.path().join("done");
     let background = format!("(until [ -e {} ]; do sleep 0.05; done) >&- 2>&- &", done.display());
     let session = Session::start_with(
@@ -341,14 +350,15 @@ fn a_process_that_outlives_the_command_keeps_its_connections() {
     let (folder, code, _) = session.end();
     assert_eq!(code, Some(4));
     open_before.post("/two", "{}");
-    // Connections to model hosts are tunnelled too: the run is over.
+    // The command has ended, so nothing more is recorded: connections to model hosts are now
+    // tunnelled too.
     let mut later = Connection::open(&url, HOST, &roots).unwrap();
     assert!(later.is_signed_by("corporate"));
     later.chat(&Chat::new("go").body());
     assert_eq!(world.asked().len(), 3);
     drop((open_before, later));
     std::fs::write(done, "").unwrap();
-    // The proxy ends when no process of the command is left.
+    // The proxy ends when no process that the command started is left.
     while std::path::Path::new(&format!("/proc/{process}")).exists() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

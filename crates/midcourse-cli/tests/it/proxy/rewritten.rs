@@ -1,5 +1,6 @@
-//! Clients that rewrite their history: one conversation stays one run, and each result is recorded
-//! once.
+//! Clients that change earlier messages when they send the history of a conversation again: they
+//! shorten it, write tool calls as text, or use other call ids. The proxy must still record each
+//! conversation as one run, and each tool result once.
 
 use midcourse::{TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ fn send(proxy: &Proxy, messages: &[Value]) {
     assert!(proxy.chat(&body).is_whole);
 }
 
-/// The result of each tool call in a run, in the order of the records.
+/// The id and the result of each tool call that ended in a run, in the order of the records.
 fn results(run: &[TrajectoryRecord]) -> Vec<String> {
     let result = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::ToolEnded { tool_call_id, result, .. } => {
@@ -40,7 +41,7 @@ fn results(run: &[TrajectoryRecord]) -> Vec<String> {
     run.iter().filter_map(result).collect()
 }
 
-/// How often each user message was recorded.
+/// The content of each recorded user message, as JSON text.
 fn user_texts(run: &[TrajectoryRecord]) -> Vec<String> {
     let text = |record: &TrajectoryRecord| match &record.payload {
         TrajectoryPayload::MessageAppended { message } => {
@@ -52,7 +53,8 @@ fn user_texts(run: &[TrajectoryRecord]) -> Vec<String> {
     run.iter().filter_map(text).collect()
 }
 
-/// smolagents' `ToolCallingAgent`: calls and results are text in the history.
+/// A tool call and its result as `ToolCallingAgent` of the Python package smolagents sends them in
+/// the history: as the texts of two messages.
 fn calls_as_text(id: &str, result: &str) -> [Value; 2] {
     let call = format!(
         "Calling tools:\n[{{'id': '{id}', 'type': 'function', 'function': {{'name': 'shell', \
@@ -63,7 +65,7 @@ fn calls_as_text(id: &str, result: &str) -> [Value; 2] {
 
 #[test]
 fn calls_that_the_client_writes_as_text_are_one_run_with_their_results() {
-    // In the second case the server uses one id for all calls.
+    // In the second case the model server gives all calls the same id.
     for id in [|number: usize| format!("call_{number:012}"), |_| "call_0".to_owned()] {
         let server = Server::of_json(move |number| completion(None, Some((&id(number), "make"))));
         let proxy = Proxy::start(&server, "");
@@ -104,7 +106,8 @@ fn feedback_stays_at_a_result_that_the_client_sends_as_text() {
 
 #[test]
 fn text_that_the_client_changes_or_drops_is_one_run() {
-    // Each client makes its history from the turns so far: the model's text and the result.
+    // Builds the history that a client sends from its turns so far. A turn consists of the model's
+    // text and the result.
     type Client = fn(&[(String, String)]) -> Vec<Value>;
     let clients: [(&str, Client); 7] = [
         ("CodeAgent", |turns| {
@@ -173,7 +176,8 @@ fn text_that_the_client_changes_or_drops_is_one_run() {
 
 #[test]
 fn the_same_result_again_is_recorded_again() {
-    // The model always says the same, and every result is equal.
+    // The model always says the same, and every result is equal. A client sends only its last
+    // `kept` turns.
     for (name, kept) in [("whole", 99), ("trimmed", 2)] {
         let server = Server::of_json(|number| {
             completion(Some("I try."), Some((&format!("call_{number:012}"), "make")))
@@ -194,7 +198,8 @@ fn the_same_result_again_is_recorded_again() {
 
 #[test]
 fn calls_with_other_ids_in_the_history_are_the_same_calls() {
-    // What the client makes of an id: another one, or a number in the request.
+    // The id that a client sends for a call instead of the model's id. The arguments are the
+    // position of the call in the request and the number of the call in the conversation.
     type Rename = fn(usize, usize) -> String;
     let renames: [(&str, Rename); 3] = [
         ("other", |_, call| format!("toolu-{call:012}")),
@@ -254,7 +259,7 @@ fn rewriting_agents_with_the_same_task_stay_apart_once_they_differ() {
     let server = Server::of_json(|number| completion(Some(&format!("Idea {number}.")), None));
     let proxy = Proxy::start(&server, "");
     let mut agents = [vec![user(TASK)], vec![user(TASK)]];
-    // The second agent is slower: it makes one request for two of the first.
+    // The second agent is slower: it sends one request while the first sends two.
     for turn in 0..8 {
         for (index, agent) in agents.iter_mut().enumerate() {
             if index == 1 && turn % 2 == 1 {
@@ -280,7 +285,8 @@ fn rewriting_agents_with_the_same_task_stay_apart_once_they_differ() {
 fn a_new_conversation_after_the_first_one_is_another_run() {
     let server = Server::of_json(|number| completion(Some(&format!("Idea {number}.")), None));
     let proxy = Proxy::start(&server, "");
-    // The first and the third have the same task. All begin with the same message.
+    // The first and the third conversation have the same task. All three begin with the same
+    // message.
     for task in [TASK, "New task:\nWrite the manual.", TASK] {
         let mut messages = vec![user("The folder is /repo."), user(task)];
         for turn in 0..3 {
@@ -328,8 +334,8 @@ fn a_restarted_proxy_finds_the_run_by_its_task() {
         send(&proxy, &messages);
         messages.extend([assistant("(a step)"), user(&format!("It failed: {turn}"))]);
     }
-    // Other conversations that begin with the same message: one that has it as an example, and
-    // one with the same task.
+    // Two new conversations that begin with the same message: in one it is only an example before
+    // the real task; the other has the same task and no history yet.
     let proxy = Proxy::start_in(proxy.stop(), server.address);
     send(&proxy, &[user(TASK), assistant("(a step)"), user("Another task.")]);
     send(&proxy, &messages[..1]);

@@ -1,5 +1,6 @@
-//! The outside world for tests of interception: a corporate proxy that leads every host to one TLS
-//! server, whose certificates a test authority signs.
+//! The network outside midcourse, for tests of `--proxy=intercept`: the HTTP proxy of a company
+//! (the corporate proxy) and a TLS server. The corporate proxy connects clients to this one server,
+//! whatever host they ask for. A certificate authority of the test signs the server's certificates.
 
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-/// What the TLS server does.
+/// How the TLS server behaves during the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Ordinary,
@@ -30,7 +31,7 @@ pub(crate) enum Behaviour {
 /// A request that reached the TLS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// The host name that the client used in TLS.
+    /// The host name that the client gave in the TLS handshake.
     pub(crate) host: String,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -45,8 +46,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `respond` gets the number of the request (0 for the first) and returns the bytes of the
-    /// response.
+    /// Starts the corporate proxy and the TLS server. `respond` gets the number of a request (0 for
+    /// the first) and the request, and returns the bytes of the response.
     pub(crate) fn start(
         behaviour: Behaviour,
         respond: impl Fn(usize, &Asked) -> Vec<u8> + Send + Sync + 'static,
@@ -79,7 +80,8 @@ impl World {
         Self { folder, proxy, asked, connects }
     }
 
-    /// The file with the corporate authority.
+    /// The file with the certificate of the authority `corporate`. That authority signs the TLS
+    /// server's certificates, except with [`Behaviour::Untrusted`].
     pub(crate) fn authority(&self) -> PathBuf {
         self.folder.path().join("corporate.pem")
     }
@@ -202,8 +204,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Asks the proxy at `url` for a connection to `host`. Returns the status of the reply, and the
-    /// connection if it was accepted.
+    /// Asks the proxy at `url` for a connection to `host`. Returns the status of the reply and the
+    /// connection to the proxy, which leads to `host` if the status is 200.
     pub(crate) fn tunnel(url: &str, host: &str) -> (u16, TcpStream) {
         let rest = url.strip_prefix("http://").unwrap();
         let (credentials, address) = rest.split_once('@').unwrap_or(("", rest));
@@ -225,8 +227,8 @@ impl Connection {
         (status, stream)
     }
 
-    /// Connects to `host` through the proxy and trusts only the certificates in `roots`. An error
-    /// means that the client rejected the server's certificate.
+    /// Connects to `host` through the proxy and trusts only the certificates in `roots`. Returns an
+    /// error if the TLS handshake fails, for example because the server's certificate is rejected.
     pub(crate) fn open(url: &str, host: &str, roots: &Path) -> Result<Self, rustls::Error> {
         let (status, stream) = Self::tunnel(url, host);
         assert_eq!(status, 200);
@@ -254,7 +256,8 @@ impl Connection {
         Ok(Self { stream, host: host.to_owned() })
     }
 
-    /// The name of the authority that signed the server's certificate, as its raw bytes contain it.
+    /// Whether this authority signed the server's certificate. Only searches the bytes of the
+    /// certificate for the authority's name.
     pub(crate) fn is_signed_by(&self, authority: &str) -> bool {
         let certificates = self.stream.get_ref().conn.peer_certificates().unwrap();
         let bytes: &[u8] = certificates[0].as_ref();
