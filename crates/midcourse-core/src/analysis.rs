@@ -193,7 +193,8 @@ impl TrajectoryAnalysis {
         self.totals.consecutive_errors
     }
 
-    /// Number of consecutive failures, for deciding whether the agent is in trouble.
+    /// Number of consecutive failures, as providers and classifiers count them to decide whether
+    /// the agent needs a message.
     ///
     /// If `failing_exit_is_output` is configured, two events reset this number to 0 although no
     /// call succeeded: a user message, and a shell command that fails with another error than all
@@ -218,8 +219,8 @@ impl TrajectoryAnalysis {
         self.totals.lost_records + self.totals.unread
     }
 
-    /// How many different tools were called; never more than [`MAX_COUNTED_NAMES`], even if more
-    /// tools were called.
+    /// How many different tools were called. The result is at most [`MAX_COUNTED_NAMES`], because
+    /// further tools have no count of their own.
     pub fn unique_tools(&self) -> usize {
         self.tool_frequency.len()
     }
@@ -448,10 +449,11 @@ impl TrajectoryAnalysis {
         self.patterns.iter().find(|pattern| pattern.pattern_type() == *kind)
     }
 
-    /// Whether the newest evidence of a pattern is a call of the latest turn, or a later record.
+    /// Whether a pattern shows in what the agent does now: its newest evidence is not older than
+    /// the first call of the latest turn that has calls. A pattern without evidence always shows.
     ///
-    /// Otherwise the agent is already doing something else, although a detector still reports the
-    /// pattern. A pattern without evidence always counts as current.
+    /// If this is `false`, the agent is already doing something else, although a detector still
+    /// reports the pattern.
     pub fn shows_now(&self, pattern: &TrajectoryPattern) -> bool {
         let turn = self.latest_call().map(ToolInvoked::turn);
         let latest = self.calls.iter().rev().take_while(|call| Some(call.turn()) == turn);

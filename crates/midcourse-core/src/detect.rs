@@ -62,8 +62,8 @@ impl From<Option<TrajectoryPattern>> for Detection {
 ///
 /// The result must depend on nothing but the records so far, and not on the clock: a backtest runs
 /// the detector on stored runs and has to get the same results as the live run. A detector with
-/// state implements [`Self::save`] and [`Self::restore`], because a new process may handle every
-/// event of a run: it does if the host (the program that runs the agent) calls midcourse as a hook.
+/// state implements [`Self::save`] and [`Self::restore`]: if the host (the program that runs the
+/// agent) calls midcourse as a hook, each event of a run is handled by a new process.
 pub trait PatternDetector: Send + Sync {
     /// The detector's name, for error reports, and to find its saved state in a checkpoint.
     fn name(&self) -> &str;
@@ -133,8 +133,8 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// The shortest sequence of calls that the agent is repeating, if there is one. `threshold`
-    /// (how often) and `min_len` (number of calls) are used in place of the configured values.
+    /// The shortest sequence of at least `min_len` calls that the agent has made at least
+    /// `threshold` times in a row, if there is one. The configured minimums do not matter here.
     fn cycle(
         &self,
         trajectory: &TrajectoryAnalysis,

@@ -1,9 +1,10 @@
 //! The engine: takes the records of one run and returns messages for its agent.
 //!
 //! It owns the session (the state of the run) and the prompt, whose providers make the messages.
-//! Its callers are the hooks and the proxy, for a run that is going on, and replay and backtest,
-//! for a stored run. All of them call [`Engine::step`] with one record after the other. The engine
-//! does no I/O and reads no clock, so a replay delivers the same messages as the live run.
+//! For a run that is going on, the hooks and the proxy of the `midcourse` command call
+//! [`Engine::step`] with each record. For a stored run, its commands `replay` and `backtest` do.
+//! The engine does no I/O and reads no clock, so a replay delivers the same messages as the live
+//! run.
 
 mod delivery;
 mod settings;
@@ -34,9 +35,9 @@ pub enum Mode {
     #[default]
     Live,
     /// Messages are recorded, but the caller must not show them to the agent. Still they count as
-    /// delivered, both for the limits on messages and for the waits between them. They are
-    /// forgotten when the agent is launched again to continue the run, which a `config_applied`
-    /// record without a prompt name marks.
+    /// delivered, both for the limits on messages and for the waits between them. The session
+    /// forgets them at the next `config_applied` record without a prompt name, which is made when
+    /// the agent is started again to resume the run.
     Shadow,
 }
 
@@ -74,7 +75,7 @@ impl Engine {
     /// name. If the engine already has a prompt of that name, the new prompt replaces it.
     ///
     /// A record may also name a prompt that was never added. Then the run keeps the providers of
-    /// the current prompt, but calls and messages are counted separately under the new name.
+    /// the prompt that it was on, but further calls and messages are counted under the new name.
     #[must_use]
     pub fn with_prompt(mut self, prompt: Prompt) -> Self {
         self.add_prompt(prompt);

@@ -3,8 +3,8 @@
 //! This module has the built-in feedback providers and [`collect_feedback`], which evaluates the
 //! providers of a prompt in order. Each provider has a trigger, such as "every five calls", that
 //! says when it is evaluated. The trait [`FeedbackProvider`](crate::FeedbackProvider) is in
-//! `prompt`. The module `observers` offers feedback providers a second time, under the names that
-//! the trajectory-observers specification gives them.
+//! `prompt`. The module `observers` is a second API for feedback providers, in which they are
+//! called observers.
 
 mod budget;
 mod collect;

@@ -3,8 +3,8 @@
 //!
 //! This module has the built-in guidance providers and [`collect_guidance`], which evaluates the
 //! providers of a prompt and selects the best message of each category. The trait
-//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance is part of one model
-//! request only. It comes after the rest of the prompt, whose bytes stay the same, so that the
+//! [`GuidanceProvider`](crate::GuidanceProvider) is in `prompt`. Guidance in a prompt comes after
+//! the other text of the prompt. So the bytes of that text are the same in each request, and the
 //! model's prompt cache stays valid.
 
 mod collect;

@@ -1,10 +1,10 @@
-//! Trajectory observers: feedback providers under the names of the trajectory-observers
-//! specification.
+//! Trajectory observers: a second API for feedback providers, with the names of the document
+//! trajectory-observers, one of those that specify midcourse.
 //!
-//! An observer is a feedback provider with other names. It has the same triggers and the same waits
-//! between messages about one problem. Its feedback is called an assessment and has its own
-//! heading. New code uses [`FeedbackProvider`]; this module is for code that follows the
-//! specification.
+//! An observer is what the rest of the crate calls a feedback provider. It has the same triggers
+//! and the same waits between messages about one problem. Its feedback is called an assessment and
+//! has its own heading. New code uses [`FeedbackProvider`]; this module is for code that follows
+//! that document.
 //!
 //! ```
 //! use midcourse_core::observers::{

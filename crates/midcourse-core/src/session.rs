@@ -201,8 +201,8 @@ impl Session {
         let Some(why) = why else { return };
         let count = self.count_for(&why.cause);
         self.state.ledger.record_delivery(why, text, seq, at, count);
-        // An outcome depends on whether a detector stops reporting the cause, so a message gets one
-        // only if a detector reports the cause now.
+        // The outcome of a message depends on whether a detector stops reporting the cause. A cause
+        // that no detector reports now cannot have an outcome.
         let is_detected =
             self.trajectory().patterns().iter().any(|held| *held.cause() == why.cause);
         if is_detected {
@@ -241,8 +241,8 @@ impl Session {
         self.state.delivery_totals
     }
 
-    /// Calls, tokens and cost that the run had used when the agent was last launched to continue
-    /// it. The budget does not count them.
+    /// Calls, tokens and cost that the run had used when the agent was last started or started
+    /// again to resume the run. The budget does not count them.
     pub(crate) const fn usage_before(&self) -> UsageBefore {
         self.state.usage_before
     }
@@ -292,8 +292,8 @@ impl Session {
     }
 
     /// The shortest sequence of at least `min_len` calls that the agent has just made at least
-    /// `threshold` times in a row; `None` if there is none. For a long sequence, the first calls of
-    /// the last repetition are enough.
+    /// `threshold` times in a row; `None` if there is none. A long sequence counts a little early:
+    /// as soon as the agent has made the first calls of the repetition that reaches `threshold`.
     pub(crate) fn cycle(
         &self,
         threshold: NonZeroU32,

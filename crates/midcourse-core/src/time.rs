@@ -60,8 +60,8 @@ impl TryFrom<f64> for Seconds {
     }
 }
 
-/// When a run has to be done, and when this was set. midcourse tells the agent about the deadline
-/// and never stops a run.
+/// The time by which a run has to be done, and when this deadline was set. midcourse tells the
+/// agent about the deadline and never stops a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     at: Timestamp,

@@ -40,10 +40,10 @@ impl CallStatus {
     }
 }
 
-/// Properties of a call that are either true or false, one bit each. Most have a method of
-/// `ToolInvoked` that explains them; the others are set from fields of `CommandView` with similar
-/// names. Bits take little space in the checkpoint (the saved session), which contains all kept
-/// calls.
+/// Properties of a call that are either true or false, one bit each. Most are explained at the
+/// method of `ToolInvoked` that returns them, or at the field of `CommandView` with a similar name.
+/// `NEW_TARGET` and `NEW_RESULT` are kinds of progress, which `is_progress` returns. Bits take
+/// little space in the checkpoint (the saved session), which contains all kept calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CallFlags(u32);
 
@@ -71,6 +71,7 @@ impl CallFlags {
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
     pub(super) const ONLY_READS: Self = Self(1 << 21);
     pub(super) const REMOTE: Self = Self(1 << 22);
+    /// The call reads a file or searches, so that its result may contain any words.
     pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
     pub(super) const SEARCHES: Self = Self(1 << 24);
 
@@ -268,8 +269,8 @@ impl ToolInvoked {
     }
 
     /// Digest of the tool and the arguments, without volatile parts such as ids and clock times.
-    /// For a shell command, flags, quotes and redirections are left out too. For other calls, if
-    /// they write or have long arguments, this equals the exact digest.
+    /// For a shell command, flags, quotes and redirections are left out too. If a call of another
+    /// kind writes or has long arguments, this equals the exact digest.
     pub const fn call_digest(&self) -> Digest {
         self.call_digest
     }

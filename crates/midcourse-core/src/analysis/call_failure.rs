@@ -21,8 +21,9 @@ use crate::text::{
     output_looks_failed,
 };
 
-/// Whether a finished tool call failed: by the host's error flag if it set one, otherwise by the
-/// text of the result.
+/// Whether a finished tool call failed. It did if the host's error flag says so, unless the call is
+/// a search that found nothing. If the flag says otherwise or is missing, the text of the result
+/// may still show a failure, such as an exit code other than 0.
 ///
 /// `args` returns the arguments of the call, or `Value::Null` if they are not known. It is called
 /// only if the decision depends on them.
@@ -35,7 +36,8 @@ pub fn call_failed(
     let text = result.comparable_text();
     let flag = error_flag(result, is_error);
     if flag == Some(true) && !is_bare_exit(&text) {
-        // Only a search that found nothing may be reported as failed without having failed.
+        // The host may report a failure wrongly in one case only: a search command that found
+        // nothing. Such a command prints nothing, so other output makes the arguments irrelevant.
         return CommandResult::parse(&text).is_none_or(|result| !result.is_silent())
             || CallEnd::of(flags(tool, &args()), &text, flag).failed;
     }
@@ -62,8 +64,8 @@ pub(super) const fn error_flag(result: &ToolResult, is_error: bool) -> Option<bo
 /// How a call ended, judged by the host's error flag and the text of its result.
 pub(super) struct CallEnd<'a> {
     pub(super) failed: bool,
-    /// The result without the exit code and other parts that the agent adds to a command's output.
-    /// If the command printed nothing, the exit code is all there is.
+    /// The result without the exit code and other parts that the agent program adds to a command's
+    /// output. For a command that failed and printed nothing, a text with its exit code.
     pub(super) output: Cow<'a, str>,
     /// Whether a search command exited with 1 and printed nothing, which means that it found
     /// nothing.
@@ -71,7 +73,8 @@ pub(super) struct CallEnd<'a> {
 }
 
 impl<'a> CallEnd<'a> {
-    /// `flags` must have those that [`add_result_flags`] sets.
+    /// `flags` must include the flags that [`add_result_flags`] sets for the call. `flag` is the
+    /// host's error flag, if it set one.
     pub(super) fn of(flags: CallFlags, text: &'a str, flag: Option<bool>) -> Self {
         let is_command = flags.any(CallFlags::SHELL);
         // A search such as `grep` exits with 1 if it finds nothing, which is not a failure.
@@ -79,8 +82,9 @@ impl<'a> CallEnd<'a> {
         let shows_content = flags.any(CallFlags::SHOWS_CONTENT);
         let Some(result) = is_command.then(|| CommandResult::parse(text)).flatten() else {
             let found_no_match = is_search_command && is_bare_exit(text);
-            // A command such as `make | tail` exits with 0 even if `make` failed. Without a flag,
-            // that may be so for every command.
+            // A command such as `make | tail` exits with 0 even if `make` failed, so its output is
+            // searched for signs of a failure. Without a flag, this is done for every command that
+            // may do more than read.
             let may_hide_failure = flags.any(CallFlags::HIDES_FAILURE)
                 || (flag.is_none() && is_command && !flags.any(CallFlags::ONLY_READS));
             let looks_failed = match shows_content {
@@ -93,8 +97,9 @@ impl<'a> CallEnd<'a> {
         };
         let is_silent = result.is_silent();
         let found_no_match = is_search_command && is_silent && matches!(result.exit_code, 0 | 1);
-        // What looks like an exit code may be the content of a file or a log, unless the rest is an
-        // error message.
+        // Whether the exit code was added by the agent program. If the command shows a file or a
+        // log, a line that looks like an exit code may be part of that content. It is not if there
+        // is no other output, or if the other output is an error message.
         let is_agents = match result.form {
             Form::Envelope => true,
             Form::FirstLine => !shows_content,

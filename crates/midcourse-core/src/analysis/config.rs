@@ -66,7 +66,8 @@ pub struct TrajectoryAnalysisConfig {
     pub error_window: NonZeroU32,
     /// Number of occurrences within the error window that make an error a repeated error.
     pub error_threshold: NonZeroU32,
-    /// Number of consecutive failures that make an error cascade. Failures in one turn count once.
+    /// Number of consecutive failures that make an error cascade, if no other detector reports them
+    /// as a repeated error, loop or outage. Failures in one turn count once.
     pub cascade_threshold: NonZeroU32,
     /// Number of calls without progress that make a stall.
     pub stall_threshold: NonZeroU32,

@@ -98,8 +98,8 @@ impl TrajectoryAnalysis {
 
     /// Whether the call that starts now begins a new turn. It does not if the host has reported the
     /// start of the current turn and not its end. For hosts that do not report turns, it does not
-    /// if all calls of the current turn are still running, because then the model made these calls
-    /// together.
+    /// if all calls of the current turn are still running: then the model made the new call and
+    /// these calls together.
     fn begins_turn(&self) -> bool {
         let running = self.open.iter().filter(|open| open.turn == self.turns.count).count();
         !self.turns.is_open && (running == 0 || running < self.turns.calls_in_turn as usize)
@@ -216,9 +216,10 @@ impl TrajectoryAnalysis {
         }
     }
 
-    /// Called after each added call. One call is now too old to keep the excerpt of its arguments,
-    /// and a newer one is too old to keep the excerpt of its result; both excerpts are dropped. A
-    /// result's excerpt is kept for half as many calls, because calls are never compared by it.
+    /// Called after each added call. The latest `excerpts` calls (a configured number) keep the
+    /// excerpt of their arguments. Half as many keep the excerpt of their result, because calls are
+    /// never compared by that excerpt. Each new call makes one call too old for the one excerpt and
+    /// one call too old for the other.
     fn drop_old_excerpts(&mut self) {
         let excerpts = self.config.excerpts.get();
         let back = |places: usize| self.calls.len().checked_sub(places + 1);

@@ -201,9 +201,8 @@ impl OpenCall {
             Digest::of(b"a clock's")
         } else {
             let whole = Digest::of(bytes);
-            // Ids and times are not removed here: errors are compared not by this digest but by
-            // their signature, which ignores ids and times, and in the output of a benchmark every
-            // number matters.
+            // In these two cases, the digest includes ids and times. Errors are compared by their
+            // signature and not by this digest. In the output of a benchmark, every number matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
                 whole
             } else if self.flags.any(CallFlags::LISTS_PROCESSES) {

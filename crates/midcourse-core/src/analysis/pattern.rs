@@ -29,7 +29,7 @@ pub enum PatternType {
     ContextDegradation,
     /// One file read over and over in pieces.
     Sweep,
-    /// Many different failures in a short time.
+    /// Many failures with different errors, in a row or nearly so.
     ErrorCascade,
     /// Different calls with the same result.
     Stagnation,
@@ -136,7 +136,7 @@ pub enum PatternDetail {
         /// pattern was reported only because of the large number of reads.
         repeated: u32,
     },
-    /// Many different failures in a short time.
+    /// Many failures with different errors, in a row or nearly so.
     ErrorCascade {
         /// Number of turns in which a call failed.
         failures: u64,

@@ -29,7 +29,8 @@ impl TrajectoryAnalysis {
             seen_target |= kept.target == call.target;
             let same_result = kept.result_digest == call.result_digest && !kept.is_error();
             seen_result |= same_result;
-            // Making a call again after a change is not a repetition.
+            // The calls are visited from old to new. A call that changed something resets
+            // `repeats`: making an earlier call again after a change is not a repetition.
             repeats &= !kept.flags.any(CallFlags::LANDED);
             duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
             if kept.exact_digest == call.exact_digest {
@@ -52,8 +53,8 @@ impl TrajectoryAnalysis {
         let counts = ok && !flags.any(CallFlags::IDLE);
         flags.set(CallFlags::NEW_TARGET, counts && call.target.is_some() && !seen_target);
         // A short result such as "done" counts as new if the agent has not made this very call
-        // before, even if another call got the same result. For a search it does not: a short
-        // result that other searches got too usually means that nothing was found.
+        // before, even if another call got the same result. The short result of a search does not
+        // count as new then: a short result of several searches usually means "nothing found".
         let is_search = matches!(call.act, Some(Act::Search(_)));
         let is_short = !seen_call && !is_search && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
         let is_new = is_short || !seen_result;

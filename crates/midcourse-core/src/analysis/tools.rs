@@ -61,7 +61,8 @@ const IRRELEVANT_ARGUMENTS: [&str; 11] = [
 pub struct ToolSetting {
     /// Whether calls of the tool change files or other state.
     pub writes: Option<bool>,
-    /// Whether the tool is meant to be called repeatedly, so that repetition is not a loop.
+    /// Whether calls of the tool wait or poll, as `sleep` or a status query does. Repeating them is
+    /// not a loop.
     pub polls: Option<bool>,
     /// Names of top-level arguments that are ignored when calls are compared.
     pub volatile: Vec<CompactString>,

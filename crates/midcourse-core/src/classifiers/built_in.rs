@@ -166,7 +166,7 @@ impl Classifier for ProgressStallClassifier {
     }
 }
 
-/// Applies if the run has made nearly as many tool calls as a limit, or more.
+/// Applies if the number of tool calls in the run is near a limit or above it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HighToolCountClassifier {
     /// The limit: a number of tool calls in one run.
@@ -201,7 +201,7 @@ impl Classifier for HighToolCountClassifier {
 /// Applies if most of the latest calls use the same tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SingleToolRepeatedClassifier {
-    /// Minimum number of the examined calls that use the same tool.
+    /// How many of the examined calls must use the same tool.
     pub calls: NonZeroU32,
     /// How many of the latest calls are examined. With fewer calls in the run, the classifier does
     /// not apply.

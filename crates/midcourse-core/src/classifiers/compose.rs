@@ -65,8 +65,8 @@ impl Classifier for AnyOf {
     }
 }
 
-/// Applies if the classifier inside does not apply, and the other way round. The confidence stays
-/// the same.
+/// Applies if the classifier inside does not apply, and the other way round. The confidence is that
+/// of the classifier inside.
 pub struct Not<C>(C);
 
 /// Turns a classifier into its opposite, which applies if `part` does not.

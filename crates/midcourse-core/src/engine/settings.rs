@@ -1,8 +1,8 @@
 //! Settings of the built-in providers (the parts of midcourse that make messages): whether each is
 //! on, its parameters, and how often it may deliver a message.
 //!
-//! By default, messages about the deadline and the budget and guidance about detected patterns are
-//! on, and all other providers are off.
+//! By default, the providers of messages about the deadline, the budget and detected patterns are
+//! on. All other providers are off.
 
 use crate::feedback::{
     Budget, BudgetFeedback, DeadlineFeedback, DriftDetector, ErrorCascadeDetector, StallDetector,

@@ -1,7 +1,7 @@
 //! Feedback about the budget: how many calls and tokens, and how much money, are used up.
 //!
-//! The feedback informs the agent; a budget never stops a run. If a run is stopped and launched
-//! again, the new launch has the whole budget: what earlier launches used up does not count.
+//! The feedback informs the agent; a budget never stops a run. If the agent is started again to
+//! resume a run, it has the whole budget: what the run used up before does not count.
 
 use crate::cause::{Cause, Rung, Why};
 use crate::digest::Digest;
@@ -83,7 +83,8 @@ pub struct BudgetFeedback {
 /// One limit of a budget, and how much of it is used.
 struct Usage {
     kind: &'static str,
-    /// Amount that earlier launches of the run used up, which does not count towards the limit.
+    /// Amount that the run had used up when the agent was last started, which does not count
+    /// towards the limit and is not part of `used`.
     used_before: u64,
     used: u64,
     limit: u64,
@@ -102,8 +103,8 @@ impl Usage {
         STEPS_PERCENT.iter().map(|step| u8::from(self.percent() >= *step)).sum()
     }
 
-    /// The cause that identifies this limit in messages about it. It includes the amount that
-    /// earlier launches used up, so that each launch gets these messages again.
+    /// The cause that identifies this limit in messages about it. It includes `used_before`, so
+    /// that an agent that is started again to resume the run gets these messages again.
     fn cause(&self) -> Cause {
         let limit = Digest::of(self.kind.as_bytes()).then(&self.limit.to_le_bytes());
         Cause::new("budget", limit.then(&self.used_before.to_le_bytes()))

@@ -1,11 +1,14 @@
 //! Feedback about the time that is left until the deadline.
 //!
 //! By default the agent gets this feedback whenever the provider's trigger is due. For hosts that
-//! keep every message in the agent's context, [`DeadlineFeedback::at_steps`] limits it to certain
-//! moments: first when the agent has had no message about the deadline yet, then when a half, a
-//! quarter and a tenth of the time are left, when the warning threshold and a quarter of it are
-//! left, and at the deadline. The agent also gets it after the host has compacted the context,
-//! which removes the earlier messages.
+//! keep every message in the agent's context, [`DeadlineFeedback::at_steps`] limits it to these
+//! moments:
+//!
+//! - when the agent has had no message about the deadline yet,
+//! - when a half, a quarter and a tenth of the time are left,
+//! - when the time left is the warning threshold (by default two minutes) and a quarter of that,
+//! - at the deadline,
+//! - after the host has compacted the context, which removes the earlier messages.
 
 use std::time::Duration;
 
@@ -46,7 +49,8 @@ impl DeadlineFeedback {
     }
 
     /// How many of six points in time have passed: when a half, a quarter and a tenth of the time
-    /// are left, when the warning threshold and a quarter of it are left, and the deadline itself.
+    /// are left, when the time left is the warning threshold and a quarter of the warning
+    /// threshold, and the deadline itself.
     fn step(&self, deadline: Deadline, now: Timestamp) -> u8 {
         let left = deadline.remaining(now);
         let part = |of: u32| left <= deadline.total() / of;

@@ -12,7 +12,8 @@ use crate::prompt::{FeedbackContext, FeedbackProvider};
 pub struct StallDetector;
 
 /// The first present pattern that shows a lack of progress and about which the agent may get a
-/// message now: not too soon after the latest message, and only with new evidence.
+/// message now: not too soon after the latest message, and only with new evidence. The text of the
+/// message is not known here, so `is_new_text` gets an empty text and checks only the evidence.
 fn reportable_stall<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryPattern> {
     context.trajectory().patterns().iter().find(|pattern| {
         matches!(

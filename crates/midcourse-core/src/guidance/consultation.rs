@@ -33,7 +33,7 @@ impl ConsultationPromptProvider {
         Ok(Self::default().with_failure_threshold(at_least_one(failure_threshold)?))
     }
 
-    /// Sets the number of consecutive failures from which on the provider applies; by default five.
+    /// Sets how many consecutive failures it takes for the provider to apply; by default five.
     #[must_use]
     pub const fn with_failure_threshold(mut self, failures: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors: failures };

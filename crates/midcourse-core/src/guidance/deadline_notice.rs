@@ -18,9 +18,9 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 pub struct DeadlineNotice;
 
 impl DeadlineNotice {
-    /// The text of the notice and the reason for it. `None` if there is no deadline, if it has
-    /// passed, or if the agent already has a message about it in its context or got the same text
-    /// before.
+    /// The text of the notice and the reason for it. `None` if there is no deadline, if the
+    /// deadline has passed, if the agent's context still has a message about it, or if the agent
+    /// got the same text before.
     fn notice(context: &GuidanceContext<'_>) -> Option<(String, Why)> {
         let deadline = context.session().deadline()?;
         let left = deadline.remaining(context.now());

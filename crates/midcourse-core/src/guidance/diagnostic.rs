@@ -11,8 +11,8 @@ use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 use crate::threshold::{InvalidThreshold, at_least_one};
 
-/// A tool that a message suggests. A configured tool is always suggested, a default tool only if
-/// this run has used it.
+/// A tool that a message suggests. A tool that the user configured is always suggested. The default
+/// tool is suggested only if this run has used it, because the agent may not have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolMention {
     name: SafeName,
@@ -69,7 +69,7 @@ impl DiagnosticSignalProvider {
         Ok(Self::default().with_error_threshold(at_least_one(error_threshold)?))
     }
 
-    /// Sets the number of consecutive errors from which on the provider applies; by default three.
+    /// Sets how many consecutive errors it takes for the provider to apply; by default three.
     #[must_use]
     pub const fn with_error_threshold(mut self, errors: NonZeroU32) -> Self {
         self.streak = ErrorStreakClassifier { errors };

@@ -38,10 +38,10 @@ impl DoomLoopDetector {
     /// `max_repetitions` times, if the repetitions have at least this similarity.
     ///
     /// `max_repetitions` takes effect even if it is lower than
-    /// [`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold) of the analysis. The
-    /// similarity does not: calls that are less alike than
-    /// [`similarity`](crate::TrajectoryAnalysisConfig::similarity) of the analysis never count as a
-    /// repetition.
+    /// [`cycle_threshold`](crate::TrajectoryAnalysisConfig::cycle_threshold) of the analysis. A
+    /// `similarity_threshold` that is lower than
+    /// [`similarity`](crate::TrajectoryAnalysisConfig::similarity) of the analysis has no effect:
+    /// the analysis does not count calls that are less alike as a repetition.
     pub fn new(
         similarity_threshold: f64,
         window_size: u32,

@@ -18,13 +18,13 @@ pub struct ParallelToolReminder {
 }
 
 impl ParallelToolReminder {
-    /// Applies after this many consecutive turns with one call each.
+    /// Applies after this many consecutive turns with one call each, if these calls only read.
     pub fn new(sequential_threshold: u32) -> Result<Self, InvalidThreshold> {
         Ok(Self::default().with_sequential_threshold(at_least_one(sequential_threshold)?))
     }
 
-    /// Sets the number of consecutive turns with one call each from which on the provider applies;
-    /// by default three.
+    /// Sets how many consecutive turns with one call each it takes for the provider to apply; by
+    /// default three.
     #[must_use]
     pub const fn with_sequential_threshold(mut self, turns: NonZeroU32) -> Self {
         self.classifier = SequentialWhenParallelClassifier { turns };

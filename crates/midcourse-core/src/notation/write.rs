@@ -39,8 +39,7 @@ fn end_of(record: &TrajectoryRecord) -> Option<(&CallId, &TrajectoryRecord)> {
 struct Writer {
     text: String,
     now: Option<Timestamp>,
-    /// Whether a turn has started and no call of it was written yet. If not, the next call is in
-    /// the same turn as the call before, and its line begins with `&`.
+    /// Whether the next call is the first call of its turn. If it is not, its line begins with `&`.
     turn_started: bool,
 }
 
@@ -131,7 +130,8 @@ impl Writer {
         }
         let (mark, text) = match end.map(|record| &record.payload) {
             Some(TrajectoryPayload::ToolEnded { result, is_error, .. }) => {
-                // The notation has no mark for a result without an error flag.
+                // The notation has no mark for a result without an error flag, so the text of such
+                // a result decides between the marks for success and for an error.
                 let failed = if result.is_error_unknown {
                     call_failed(tool, || args.clone(), result, *is_error)
                 } else {

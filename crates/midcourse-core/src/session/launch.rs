@@ -1,8 +1,8 @@
-//! What changes in a session when the agent is launched again to continue the run.
+//! What changes in a session when the agent is launched, that is, started for the run or started
+//! again to resume it. A `config_applied` record without a prompt name marks a launch.
 //!
-//! Budgets count from the latest launch on. Messages that an earlier launch only recorded and did
-//! not deliver (shadow mode) are forgotten. A `config_applied` record without a prompt name marks a
-//! launch.
+//! Budgets count from the latest launch on. If messages were only recorded and not shown to the
+//! agent (shadow mode), the session forgets all messages, because the agent may not know them.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl State {
     }
 
     /// Forgets all messages, also those that reached the agent before shadow mode began. The agent
-    /// may get these a second time; telling them apart would need a second ledger.
+    /// may get the latter a second time; only a second ledger could tell the two kinds apart.
     fn forget_deliveries(&mut self) {
         self.ledger = Ledger::default();
         self.cadence = Cadence::default();

@@ -1,10 +1,10 @@
 //! Outcomes: whether the problem that a message was about went away.
 //!
-//! The problem has cleared if its detector stops reporting it within five tool calls after the
-//! message, or if after five calls there is no evidence that is newer than the message. Otherwise
-//! the agent has ignored the message. If the run ends before either is clear, the verdict is
-//! `RunEnded`. Messages about a limit of the run, such as a deadline, get no outcome, because no
-//! detector reports them.
+//! The verdict is `Cleared` if the detector stops reporting the problem within five tool calls
+//! after the message, or if it still reports it after five calls, but without evidence that is
+//! newer than the message. With newer evidence, the verdict after five calls is `Ignored`. If the
+//! run ends earlier, the verdict is `RunEnded`. Messages about a limit of the run, such as a
+//! deadline, get no outcome, because no detector reports limits.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Slices: the recent items of one type (tool calls, feedback, guidance or patterns) on one prompt
-//! of a session, and how many there were in the whole run.
+//! Slices: the items of one type (tool calls, feedback, guidance or patterns) that belong to one
+//! prompt of a run. A slice gives the recent items, and the number of all items so far.
 
 use std::collections::VecDeque;
 
@@ -130,7 +130,8 @@ impl SliceItem for ToolInvoked {
     }
 }
 
-/// The observer API calls feedback an assessment, so this slice contains all feedback.
+/// "Assessment" is the word of the module `observers` for feedback, so this slice contains all
+/// feedback, whether an observer or another provider made it.
 impl SliceItem for Assessment {
     fn recent(session: &Session, prompt: u8) -> Box<dyn DoubleEndedIterator<Item = &Self> + '_> {
         Box::new(session.state.feedback.of_prompt(prompt))

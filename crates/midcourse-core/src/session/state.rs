@@ -22,10 +22,11 @@ pub const MAX_PROMPTS: usize = 16;
 /// The maximum number of created files that are remembered; beyond that, the oldest is forgotten.
 pub const MAX_CREATED_FILES: usize = 16;
 
-/// A provider can have a file as its trigger: it is due from the creation of the file until it
-/// delivers feedback. So the session remembers, for each created file, which providers have
-/// delivered feedback since. It remembers at most this many providers per file; once there
-/// are so many, the file triggers no provider any more.
+/// A provider can have a file as its trigger: the provider is due from the creation of the file
+/// until it delivers feedback. So the session remembers, for each created file, which providers
+/// have delivered feedback since. It remembers at most this many providers per file. Once it has
+/// that many, the file triggers no provider any more, because further ones could not be remembered
+/// and would be triggered forever.
 const MAX_ANNOUNCERS: usize = 32;
 
 /// The maximum number of bytes that are kept of the path of a file or of the name of a prompt.
@@ -63,8 +64,9 @@ pub(super) struct CreatedFile {
     pub(super) announced_by: Vec<ProviderId>,
 }
 
-/// How many messages a run has received. Messages that were only recorded (shadow mode) count too;
-/// if there are any, both totals restart at 0 when the agent is launched again.
+/// How many messages a run has received. Messages that were only recorded and not shown to the
+/// agent (shadow mode) count too; if there are any, both totals restart at 0 when the agent is
+/// started again to resume the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryTotals {
     /// Number of messages, feedback and guidance together.
@@ -101,8 +103,8 @@ impl State {
         known.and_then(|at| u8::try_from(at).ok())
     }
 
-    /// Sets the deadline. Does nothing if the run already has this deadline, so that the record
-    /// that first set the deadline is remembered.
+    /// Sets the deadline. Does nothing if the run already has a deadline at this time: the record
+    /// that first set it stays the one from which the total time counts.
     pub(super) fn set_deadline(&mut self, at: Timestamp, record: &TrajectoryRecord) {
         if self.deadline.is_none_or(|(known, _)| known.at() != at) {
             self.deadline = Some((Deadline::new(at, record.at()), record.seq));
@@ -174,7 +176,8 @@ impl State {
 }
 
 impl CreatedFile {
-    /// Whether `file` is the path of this file, or its name in any folder.
+    /// Whether `file` is the path of this file, or the last part of the path: `b.rs` and `src/b.rs`
+    /// match `/work/src/b.rs`.
     fn matches(&self, file: &str) -> bool {
         self.path
             .strip_suffix(file)
