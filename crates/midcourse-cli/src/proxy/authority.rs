@@ -23,7 +23,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::model_hosts::ModelHosts;
 
-/// How long the authority's certificate is valid. No command should run longer than this.
+/// How many days the authority's certificate is valid: longer than any agent runs.
 const AUTHORITY_DAYS: i64 = 366;
 
 /// How long a host's certificate is valid, and after which time a new one is made.
