@@ -109,6 +109,8 @@ def base_environment(case, temporary, agent):
         "PATH": ":".join(path), "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC", "USER": "user", "SHELL": "/bin/bash",
         "HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "XDG_DATA_HOME": f"{home}/.local/share",
         "XDG_CACHE_HOME": f"{home}/.cache", "XDG_STATE_HOME": f"{home}/.local/state", "TMPDIR": str(temporary),
+        # Long enough even on a busy machine, so that no message comes one request late.
+        "MIDCOURSE_PROXY_MAX_WAIT_MS": "60000",
         "MIDCOURSE_HOME": f"{home}/midcourse", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "HTTPS_PROXY": proxy, "https_proxy": proxy, "NO_PROXY": loopback, "no_proxy": loopback,
         "SSL_CERT_FILE": ca, "REQUESTS_CA_BUNDLE": ca, "CURL_CA_BUNDLE": ca, "NODE_EXTRA_CA_CERTS": ca, "NODE_USE_ENV_PROXY": "1",
