@@ -177,7 +177,7 @@ impl State {
 
 impl CreatedFile {
     /// Whether `file` is the path of this file, or the last part of the path: `b.rs` and `src/b.rs`
-    /// match `/work/src/b.rs`.
+    /// match `/project/src/b.rs`.
     fn matches(&self, file: &str) -> bool {
         self.path
             .strip_suffix(file)
