@@ -1,7 +1,9 @@
 //! Benchmark of `midcourse proxy`. Compares model requests that go directly to a stub of a model
 //! server, through midcourse, and through the proxies LiteLLM and Portkey. Measures the time of a
 //! request of about 100 KB, the time until the first byte of a streamed response, and the number of
-//! requests per second over 16 connections. All routes are measured in turn.
+//! requests per second over 16 connections. All routes are measured in turn. The route `unread` goes
+//! through midcourse with a path that midcourse only forwards. The latencies are measured over TLS
+//! too, where midcourse decrypts the connection.
 //!
 //! `cargo bench -p midcourse-cli --bench proxy`. With `-- --memory` it measures only the memory of
 //! midcourse. `MIDCOURSE_LITELLM` is the folder of a Python environment with `litellm[proxy]`,
@@ -31,7 +33,7 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use conversation::{Api, Conversation};
-use routes::{Connection, Route, midcourse, routes};
+use routes::{Connection, Route, midcourse, routes, tls_routes};
 use stub::Stub;
 
 /// The length in bytes of the first request in a large conversation. Large conversations are used
@@ -77,6 +79,11 @@ async fn compare(stub: &Stub, rounds: u64) {
     latency("100 KB, ms", &routes, conversations, false).await;
     stub.set_streaming(true);
     latency("first byte, ms", &routes, conversations, true).await;
+    stub.set_streaming(false);
+    let over_tls = tls_routes(stub).await;
+    latency("TLS 100 KB, ms", &over_tls, conversations, false).await;
+    stub.set_streaming(true);
+    latency("TLS first byte", &over_tls, conversations, true).await;
     stub.set_streaming(false);
     throughput(&routes, conversations.div_ceil(2)).await;
     for route in &routes {
@@ -297,7 +304,7 @@ fn print_ratios(verb: &str, figures: &[(&str, f64)], less_is_better: bool) {
     let Some((_, ours)) = figures.iter().find(|(name, _)| *name == "midcourse") else { return };
     for (name, theirs) in figures {
         match *name {
-            "direct" | "midcourse" => {}
+            "direct" | "midcourse" | "unread" => {}
             _ if less_is_better => {
                 println!("{name} {verb} {:.1} x what midcourse {verb}", theirs / ours);
             }

@@ -52,7 +52,8 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}{}_{}", Self::PREFIX, self.conversation, self.turn)
+        // As long as the ids of the vendors. midcourse compares more if ids are short.
+        write!(formatter, "{}{:012}_{:08}", Self::PREFIX, self.conversation, self.turn)
     }
 }
 

@@ -5,17 +5,26 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
 
 use crate::conversation::{Api, Conversation};
 use crate::stub::Stub;
@@ -29,14 +38,30 @@ pub(crate) struct Route {
     pub(crate) chat: String,
     /// The URL path before `/messages`.
     pub(crate) messages: String,
+    /// Appended to the path. midcourse forwards paths that it does not know without reading them.
+    pub(crate) suffix: &'static str,
+    pub(crate) tls: Option<Tls>,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) process: Option<Process>,
+}
+
+/// How a client reaches the stub over TLS.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) connector: TlsConnector,
+    /// For a route through midcourse: the request with which the client asks midcourse to connect
+    /// it to the stub.
+    pub(crate) connect: Option<String>,
 }
 
 /// Starts all proxies that are installed, and warms them up with some requests.
 pub(crate) async fn routes(stub: &Stub) -> Vec<Route> {
     let mut routes = vec![Route::at("direct", stub.address)];
-    routes.extend(midcourse(stub));
+    if let Some(midcourse) = midcourse(stub) {
+        let unread = Route { name: "unread", suffix: "/unread", ..midcourse.address_only() };
+        routes.push(midcourse);
+        routes.push(unread);
+    }
     routes.extend(litellm(stub));
     routes.extend(portkey(stub));
     for route in &routes {
@@ -45,14 +70,72 @@ pub(crate) async fn routes(stub: &Stub) -> Vec<Route> {
     routes
 }
 
-pub(crate) fn midcourse(stub: &Stub) -> Option<Route> {
-    let binary = std::env::var("MIDCOURSE_BENCH_BINARY").ok();
-    let Some(binary) = binary.or(option_env!("CARGO_BIN_EXE_midcourse").map(str::to_owned)) else {
-        println!("skipping midcourse: there is no binary");
-        return None;
-    };
+/// The routes over TLS: directly, and through the proxy of `midcourse run --proxy=intercept`.
+pub(crate) async fn tls_routes(stub: &Stub) -> Vec<Route> {
+    let tls = Tls { connector: connector(stub.authority.as_bytes()), connect: None };
+    let mut routes = vec![Route { tls: Some(tls), ..Route::at("direct", stub.tls_address) }];
+    routes.extend(intercepted(stub));
+    for route in &routes {
+        route.warm_up().await;
+    }
+    routes
+}
+
+fn connector(authorities: &[u8]) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authorities).flatten());
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Starts `midcourse run` with a shell that prints the address of midcourse's proxy and the file
+/// with the certificates that it trusts, and then waits.
+fn intercepted(stub: &Stub) -> Option<Route> {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = isolated(Path::new(&binary), &folder);
+    let mut command = isolated(Path::new(&binary()?), &folder);
+    let (authority, config) = (folder.path().join("stub.pem"), folder.path().join("config.toml"));
+    let host = format!("localhost:{}", stub.tls_address.port());
+    std::fs::write(&authority, &stub.authority).unwrap();
+    std::fs::write(&config, format!("[proxy]\nmodel_hosts = [\"{host}\"]\n")).unwrap();
+    command
+        .env("MIDCOURSE_HOME", folder.path().join("midcourse"))
+        .env("SSL_CERT_FILE", authority)
+        .args(["run", "--proxy=intercept", "--config"])
+        .arg(config)
+        .args(["--", "sh", "-c", r#"echo "$HTTPS_PROXY"; echo "$SSL_CERT_FILE"; cat"#])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut process = Process::start(&mut command, folder);
+    let (proxy, roots) = (process.line(), process.line());
+    let (credentials, address) =
+        proxy.trim().trim_start_matches("http://").split_once('@').unwrap();
+    let connector = connector(&std::fs::read(roots.trim()).unwrap());
+    let connect = format!(
+        "CONNECT {host} HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Basic {}\r\n\r\n",
+        BASE64_STANDARD.encode(credentials)
+    );
+    let tls = Some(Tls { connector, connect: Some(connect) });
+    let address = address.trim_end_matches('/').parse().unwrap();
+    Some(Route { tls, process: Some(process), ..Route::at("midcourse", address) })
+}
+
+fn binary() -> Option<String> {
+    let binary = std::env::var("MIDCOURSE_BENCH_BINARY").ok();
+    let binary = binary.or(option_env!("CARGO_BIN_EXE_midcourse").map(str::to_owned));
+    if binary.is_none() {
+        println!("skipping midcourse: there is no binary");
+    }
+    binary
+}
+
+pub(crate) fn midcourse(stub: &Stub) -> Option<Route> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = isolated(Path::new(&binary()?), &folder);
     command.env("MIDCOURSE_HOME", folder.path().join("midcourse"));
     command.args(["proxy", "--listen", "127.0.0.1:0", "--upstream", &stub.url()]);
     let mut process = Process::start(command.stdout(Stdio::piped()), folder);
@@ -145,20 +228,23 @@ impl Route {
     pub(crate) fn at(name: &'static str, address: SocketAddr) -> Self {
         let (chat, messages) = ("/v1".to_owned(), "/v1".to_owned());
         let headers = vec![("authorization", "Bearer dummy".to_owned())];
-        Self { name, address, chat, messages, headers, process: None }
+        Self { name, address, chat, messages, suffix: "", tls: None, headers, process: None }
     }
 
     /// A copy without the proxy's process. Dropping the copy does not kill the process.
     pub(crate) fn address_only(&self) -> Self {
         let (chat, messages) = (self.chat.clone(), self.messages.clone());
-        Self { chat, messages, headers: self.headers.clone(), ..Self::at(self.name, self.address) }
+        let headers = self.headers.clone();
+        let (suffix, tls) = (self.suffix, self.tls.clone());
+        Self { chat, messages, suffix, tls, headers, ..Self::at(self.name, self.address) }
     }
 
     pub(crate) fn path(&self, api: Api) -> String {
-        match api {
+        let path = match api {
             Api::Chat => format!("{}/chat/completions", self.chat),
             Api::Messages => format!("{}/messages", self.messages),
-        }
+        };
+        path + self.suffix
     }
 
     /// Waits until the route accepts connections, then warms it up with some requests.
@@ -251,13 +337,13 @@ pub(crate) struct Timing {
 
 impl Connection {
     pub(crate) async fn open(route: &Route) -> Self {
-        Self { route: route.address_only(), sender: connect(route.address).await }
+        Self { route: route.address_only(), sender: connect(route).await }
     }
 
     /// Sends a request. Fails unless the response contains the conversation's next step.
     pub(crate) async fn send(&mut self, conversation: &Conversation, body: Bytes) -> Timing {
         if self.sender.ready().await.is_err() {
-            self.sender = connect(self.route.address).await;
+            self.sender = connect(&self.route).await;
         }
         let mut request = Request::post(self.route.path(conversation.api))
             .header("host", self.route.address.to_string())
@@ -286,9 +372,25 @@ impl Connection {
     }
 }
 
-pub(crate) async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
-    let stream = TcpStream::connect(address).await.unwrap();
+async fn connect(route: &Route) -> SendRequest<Full<Bytes>> {
+    let mut stream = TcpStream::connect(route.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
+    let Some(Tls { connector, connect }) = &route.tls else { return handshake(stream).await };
+    if let Some(connect) = connect {
+        stream.write_all(connect.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(b"\r\n\r\n") {
+            response.push(stream.read_u8().await.unwrap());
+        }
+        assert!(response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));
+    }
+    let name = ServerName::try_from("localhost").unwrap();
+    handshake(connector.connect(name, stream).await.unwrap()).await
+}
+
+async fn handshake(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> SendRequest<Full<Bytes>> {
     let (sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);

@@ -1,5 +1,6 @@
 //! A stub of a model server. It responds to each request at once, with the next tool call of the
-//! conversation. A streamed response pauses after its first event.
+//! conversation. A streamed response pauses after its first event. The stub listens on two ports: one
+//! for plain HTTP and one for TLS.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,39 +15,38 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
+use tokio_rustls::TlsAcceptor;
 
 use crate::STREAM_PAUSE;
 use crate::conversation::{Step, chat_call};
 
 pub(crate) struct Stub {
     pub(crate) address: SocketAddr,
-    pub(crate) streams: Arc<AtomicBool>,
+    /// The address for TLS. The certificate is for `localhost`.
+    pub(crate) tls_address: SocketAddr,
+    /// The certificate of the authority that has signed the stub's certificate, as PEM.
+    pub(crate) authority: String,
+    streams: Arc<AtomicBool>,
 }
 
 impl Stub {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tls = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, tls_address) = (plain.local_addr().unwrap(), tls.local_addr().unwrap());
+        let (acceptor, authority) = tls_acceptor();
         let streams = Arc::new(AtomicBool::new(false));
-        let is_streaming = Arc::clone(&streams);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                stream.set_nodelay(true).unwrap();
-                let is_streaming = Arc::clone(&is_streaming);
-                let service = hyper::service::service_fn(move |request| {
-                    let streams = is_streaming.load(Ordering::Relaxed);
-                    async move { Ok::<_, Infallible>(respond(request, streams).await) }
-                });
-                let connection = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service);
-                // If the connection breaks, the client notices and the benchmark fails.
-                tokio::spawn(async { drop(connection.await) });
-            }
-        });
-        Self { address, streams }
+        tokio::spawn(serve(plain, None, Arc::clone(&streams)));
+        tokio::spawn(serve(tls, Some(acceptor), Arc::clone(&streams)));
+        Self { address, tls_address, authority, streams }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -59,11 +59,59 @@ impl Stub {
     }
 }
 
+async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, streams: Arc<AtomicBool>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        stream.set_nodelay(true).unwrap();
+        let (tls, streams) = (tls.clone(), Arc::clone(&streams));
+        // If the connection breaks, the client notices and the benchmark fails.
+        tokio::spawn(async move {
+            match tls {
+                None => serve_connection(stream, streams).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => serve_connection(stream, streams).await,
+                    Err(_) => {}
+                },
+            }
+        });
+    }
+}
+
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    is_streaming: Arc<AtomicBool>,
+) {
+    let service = hyper::service::service_fn(move |request| {
+        let streams = is_streaming.load(Ordering::Relaxed);
+        async move { Ok::<_, Infallible>(respond(request, streams).await) }
+    });
+    let http = hyper::server::conn::http1::Builder::new();
+    drop(http.serve_connection(TokioIo::new(stream), service).await);
+}
+
+fn tls_acceptor() -> (TlsAcceptor, String) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let authority = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), authority)
+}
+
 pub(crate) async fn respond(request: Request<Incoming>, streams: bool) -> Response<PausedBody> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let step = Step::last_in(&body).map(Step::next);
-    let (kind, chunks) = match (step, path.as_str()) {
+    let (kind, chunks) = match (step, path.trim_end_matches("/unread")) {
         (Some(step), "/v1/chat/completions") if streams => ("text/event-stream", chat_stream(step)),
         (Some(step), "/v1/chat/completions") => ("application/json", vec![chat_completion(step)]),
         (Some(step), "/v1/messages") => ("application/json", vec![message(step)]),
