@@ -7,6 +7,7 @@ mod deliveries;
 mod failures;
 mod forwarding;
 mod hooks;
+mod http2;
 mod intercepted;
 mod rewritten;
 mod server;

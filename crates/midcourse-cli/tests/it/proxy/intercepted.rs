@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
@@ -17,10 +18,10 @@ use super::server::completion;
 use super::world::{Behaviour, Connection, World, json_response};
 use super::{Chat, command, deliveries, log, runs};
 
-const HOST: &str = "api.openai.com";
+pub(super) const HOST: &str = "api.openai.com";
 
 /// A command that runs under `midcourse run` until the test ends it.
-struct Session {
+pub(super) struct Session {
     child: Child,
     folder: TempDir,
     variables: HashMap<String, String>,
@@ -34,8 +35,13 @@ fn shell(script: &str) -> String {
 
 impl Session {
     fn start(world: &World) -> Self {
+        Self::start_at(world.proxy, &world.authority())
+    }
+
+    /// Starts a command whose connections go to this corporate proxy and its authority.
+    pub(super) fn start_at(proxy: SocketAddr, authority: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::start_with(world, folder, &["--proxy=intercept"], &shell(":"), |_| {})
+        Self::spawn(proxy, authority, folder, &["--proxy=intercept"], &shell(":"), |_| {})
     }
 
     fn start_with(
@@ -45,12 +51,23 @@ impl Session {
         script: &str,
         change: impl FnOnce(&mut Command),
     ) -> Self {
+        Self::spawn(world.proxy, &world.authority(), folder, options, script, change)
+    }
+
+    fn spawn(
+        proxy: SocketAddr,
+        authority: &Path,
+        folder: TempDir,
+        options: &[&str],
+        script: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut run = command(&folder);
         run.arg("run")
             .args(options)
             .args(["--", "sh", "-c", script])
-            .env("HTTPS_PROXY", format!("http://{}", world.proxy))
-            .env("SSL_CERT_FILE", world.authority())
+            .env("HTTPS_PROXY", format!("http://{proxy}"))
+            .env("SSL_CERT_FILE", authority)
             // The proxy holds a request back until its messages are ready, for at most this long. A
             // minute is enough even on a busy machine.
             .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
@@ -73,11 +90,11 @@ impl Session {
         self.variables.get(name).map_or("", String::as_str)
     }
 
-    fn roots(&self) -> PathBuf {
+    pub(super) fn roots(&self) -> PathBuf {
         self.variable("SSL_CERT_FILE").into()
     }
 
-    fn proxy(&self) -> &str {
+    pub(super) fn proxy(&self) -> &str {
         self.variable("HTTPS_PROXY")
     }
 
@@ -95,7 +112,7 @@ impl Session {
     }
 
     /// Ends the command. Returns the folder, the exit code and the standard error of `run`.
-    fn end(mut self) -> (TempDir, Option<i32>, String) {
+    pub(super) fn end(mut self) -> (TempDir, Option<i32>, String) {
         drop(self.child.stdin.take());
         let output = self.child.wait_with_output().unwrap();
         (self.folder, output.status.code(), String::from_utf8(output.stderr).unwrap())

@@ -59,7 +59,7 @@ impl World {
             Behaviour::Untrusted => authority("unknown").0,
             _ => trusted,
         };
-        let server = tls_server(signer, behaviour);
+        let server = tls_server(signer, behaviour, b"http/1.1");
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let connects: Arc<Mutex<Vec<String>>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
+pub(crate) fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(rcgen::DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -120,7 +120,11 @@ impl ResolvesServerCert for AnyHost {
     }
 }
 
-fn tls_server(signer: Issuer<'static, KeyPair>, behaviour: Behaviour) -> Arc<ServerConfig> {
+pub(crate) fn tls_server(
+    signer: Issuer<'static, KeyPair>,
+    behaviour: Behaviour,
+    protocol: &[u8],
+) -> Arc<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -136,12 +140,12 @@ fn tls_server(signer: Issuer<'static, KeyPair>, behaviour: Behaviour) -> Arc<Ser
         builder.with_no_client_auth()
     };
     let mut config = builder.with_cert_resolver(Arc::new(AnyHost(signer)));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Arc::new(config)
 }
 
 /// Reads a CONNECT request and accepts it. Returns its target.
-fn accept_connect(mut client: &TcpStream) -> Option<String> {
+pub(crate) fn accept_connect(mut client: &TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -232,18 +236,8 @@ impl Connection {
     pub(crate) fn open(url: &str, host: &str, roots: &Path) -> Result<Self, rustls::Error> {
         let (status, stream) = Self::tunnel(url, host);
         assert_eq!(status, 200);
-        let mut trusted = RootCertStore::empty();
-        let certificates = CertificateDer::pem_file_iter(roots).unwrap();
-        trusted.add_parsable_certificates(certificates.flatten());
-        let provider = Arc::new(ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(trusted)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let name = ServerName::try_from(host.to_owned()).unwrap();
-        let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut connection = ClientConnection::new(client_config(roots), name).unwrap();
         let mut stream = stream;
         while connection.is_handshaking() {
             if let Err(error) = connection.complete_io(&mut stream) {
@@ -281,6 +275,22 @@ impl Connection {
     pub(crate) fn chat(&mut self, body: &serde_json::Value) -> (String, String) {
         self.post("/v1/chat/completions", &body.to_string())
     }
+}
+
+/// The TLS settings of a client that trusts only the certificates in `roots`. It offers HTTP/2 and
+/// HTTP/1.1.
+pub(crate) fn client_config(roots: &Path) -> Arc<ClientConfig> {
+    let mut trusted = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(roots).unwrap();
+    trusted.add_parsable_certificates(certificates.flatten());
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(trusted)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
 }
 
 fn base64(bytes: &[u8]) -> String {
