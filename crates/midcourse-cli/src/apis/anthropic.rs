@@ -6,7 +6,9 @@
 //! exceptions. If the current turn contains thinking blocks, a new text block would end the turn
 //! and make the API discard them, so guidance is appended to the last tool result. If the client
 //! itself sends messages with the role `system` in the middle of the conversation, guidance is
-//! added as another `system` message.
+//! added as another `system` message. Claude Code with an older model marks its own notes in user
+//! messages with `<system-reminder>`, and its safety check takes all other text as the user's
+//! words. So guidance gets the same mark there.
 
 use std::borrow::Cow;
 
@@ -16,7 +18,7 @@ use serde_json::value::RawValue;
 
 use super::insertion::InsertionPoint;
 use super::reply::{Reply, ReplyBuilder};
-use super::request::{Item, Request, Role, present, text_of};
+use super::request::{Item, Request, Role, is_client_note, present, text_of};
 use super::sse;
 use midcourse::{AssistantBlock, StopReason, TextContent, ToolCallBlock, Usage};
 
@@ -138,6 +140,8 @@ struct Reader<'a> {
     /// Whether one of the messages has the role `system`. If so, the model accepts this role, and
     /// guidance can be added as a `system` message.
     has_system_messages: bool,
+    /// Whether a user message has a note of the client, marked with `<system-reminder>`.
+    has_reminders: bool,
     /// Whether the model has sent thinking blocks since the user's last text.
     has_thinking: bool,
     /// Where to insert text into the last content block, if that block is a tool result.
@@ -176,7 +180,10 @@ impl<'a> Reader<'a> {
         let BlockWire { kind, text, id, name, input, tool_use_id, content, is_error } = block;
         self.last_result = None;
         match (kind.as_ref(), text, id, tool_use_id) {
-            ("text", Some(text), ..) => self.items.push(Item::Message { role, text }),
+            ("text", Some(text), ..) => {
+                self.has_reminders |= role == Role::User && is_client_note(text);
+                self.items.push(Item::Message { role, text });
+            }
             ("tool_use", _, Some(id), _) => {
                 let tool = name.unwrap_or_default();
                 self.items.push(Item::ToolCall { id, tool, args: input });
@@ -201,11 +208,14 @@ impl<'a> Reader<'a> {
     fn insertion_point(&self, last: &MessageWire<'a>, messages: &str) -> Option<InsertionPoint> {
         match (last.role.as_ref(), self.last_result) {
             ("assistant", _) => None,
-            ("user", Some(_)) if self.has_system_messages => {
+            ("user", _) if self.has_system_messages => {
                 InsertionPoint::as_last_message(self.body, messages, "system")
             }
             ("user", Some(result)) if self.has_thinking => {
                 Some(result).filter(InsertionPoint::accepts_several)
+            }
+            ("user", _) if self.has_reminders => {
+                InsertionPoint::at_end_of_content(self.body, last.content.get())?.as_reminder()
             }
             _ => InsertionPoint::at_end_of_content(self.body, last.content.get()),
         }

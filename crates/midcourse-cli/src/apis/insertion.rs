@@ -20,6 +20,8 @@ enum Form {
     StringEnd,
     /// Before the closing bracket of a list of content blocks.
     NewBlock,
+    /// Like `NewBlock`. The text is marked as a note that does not come from the user.
+    NewReminder,
     /// After a field of a JSON object that has no `content` field. The object gets a `content`
     /// field with the text.
     NewContentField,
@@ -52,6 +54,12 @@ impl InsertionPoint {
         Some(Self { offset: last, form })
     }
 
+    /// The same position, if it is in a list of content blocks. There the text becomes a block that is
+    /// marked as a note, in the way of Claude Code. `None` for any other position.
+    pub(super) fn as_reminder(self) -> Option<Self> {
+        (self.form == Form::NewBlock).then_some(Self { form: Form::NewReminder, ..self })
+    }
+
     /// A position directly after a field's value, in a JSON object that has no `content` field. An
     /// insertion adds this field.
     pub(super) fn after_field(body: &str, value: &str) -> Option<Self> {
@@ -80,6 +88,10 @@ impl InsertionPoint {
                 inside.unwrap_or_default().to_owned()
             }
             Form::NewBlock => format!(r#",{{"type":"text","text":{}}}"#, quoted(text)),
+            Form::NewReminder => {
+                let text = format!("<system-reminder>\n{text}\n</system-reminder>");
+                format!(r#",{{"type":"text","text":{}}}"#, quoted(&text))
+            }
             Form::NewContentField => format!(r#","content":{}"#, quoted(text)),
             Form::NewMessage(role) => {
                 format!(r#",{{"role":"{role}","content":{}}}"#, quoted(text))

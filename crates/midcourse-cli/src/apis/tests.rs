@@ -373,6 +373,37 @@ fn an_error_is_an_incomplete_reply_without_calls() {
     assert_eq!(count(&refused), 0);
 }
 
+/// Claude Code's safety check takes text in user messages as the user's words, unless it is marked.
+#[test]
+fn guidance_is_marked_like_the_notes_of_the_client() {
+    let note = json!({"type": "text", "text": "<system-reminder>\nDate\n</system-reminder>"});
+    let task = json!({"type": "text", "text": "go"});
+    let call = json!({"type": "tool_use", "id": "c1", "name": "Bash", "input": {}});
+    let result = json!({"type": "tool_result", "tool_use_id": "c1", "content": "denied"});
+    let guided = |messages: Value| {
+        let body = json!({"model": "m", "messages": messages}).to_string();
+        let request = Api::Messages.parse_request(&body).unwrap();
+        let point = request.insertion_point?;
+        Some(String::from_utf8(insert(body.as_bytes(), &mut [point.insertion("TEXT")])).unwrap())
+    };
+    let opening = json!({"role": "user", "content": [note, task]});
+    let after_result = json!([opening, {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]}]);
+    for messages in [json!([opening]), after_result] {
+        let sent = guided(messages).unwrap();
+        let marked = r#"{"type":"text","text":"<system-reminder>\nTEXT\n</system-reminder>"}]}"#;
+        assert!(sent.contains(marked), "{sent}");
+    }
+    // There is no place for a mark in a plain text of the user.
+    let plain = json!([opening, {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "yes"}]);
+    assert_eq!(guided(plain), None);
+    let with_system = json!([{"role": "user", "content": "go"}, {"role": "system", "content": "n"},
+        {"role": "assistant", "content": "ok"}, {"role": "user", "content": "yes"}]);
+    let sent = guided(with_system).unwrap();
+    assert!(sent.contains(r#""yes"},{"role":"system","content":"TEXT"}]"#), "{sent}");
+}
+
 #[test]
 fn cache_breakpoints_that_move_add_no_events() {
     let breakpoint = json!({"type": "ephemeral"});

@@ -14,14 +14,13 @@ pub(super) use install::install_hooks;
 
 /// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
 /// something, such as PermissionRequest, are left out.
-pub(super) const HOOK_EVENTS: [&str; 12] = [
+pub(super) const HOOK_EVENTS: [&str; 11] = [
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
     "PostToolUse",
     "PostToolUseFailure",
     "PostToolBatch",
-    "PermissionDenied",
     "Stop",
     "StopFailure",
     "SubagentStart",

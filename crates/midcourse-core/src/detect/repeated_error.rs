@@ -315,6 +315,11 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
              The cause may be somewhere else: read the full error text from its first line.",
             class.label()
         )),
+        (2, ErrorClass::Permission) => Some(format!(
+            "{count} attempts, and you were refused every time. Do not try to get around the refusal: \
+             say in your answer what you need permission for and why, and continue with work that \
+             does not need it."
+        )),
         (2, _) => Some(format!(
             "{count} attempts, and still the same error. To narrow it down, build a minimal case \
              that shows it, or undo your last changes to see whether they matter at all."

@@ -13,6 +13,9 @@ const MAX_READ_BYTES: usize = 600;
 /// "unchanged" or "negative", even if it contains such a phrase.
 const MAX_STATEMENT_BYTES: usize = 240;
 
+/// How long results of refused calls begin. Their reasons may have more than `MAX_READ_BYTES`.
+const REFUSALS: [&str; 1] = ["Permission for this action was denied by "];
+
 /// A result that is exactly one of these means "nothing found".
 const NOTHING_FOUND: [&str; 12] = [
     "",
@@ -76,7 +79,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<95> = Phrases::new([
+static PHRASES: Phrases<96> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -157,6 +160,7 @@ static PHRASES: Phrases<95> = Phrases::new([
     ("user refused", REFUSED),
     ("refused by user", REFUSED),
     ("refused by the user", REFUSED),
+    ("require approval", REFUSED),
     ("requires approval", REFUSED),
     ("requires your approval", REFUSED),
     ("approval denied", REFUSED),
@@ -174,7 +178,7 @@ static PHRASES: Phrases<95> = Phrases::new([
     ("0 failed", NONE_FAILED),
 ]);
 
-/// What a short result says; all false for a long result.
+/// What a short result says. For a long result, all but `refused` are false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ShortResult {
     /// A search found nothing.
@@ -196,7 +200,8 @@ impl ShortResult {
     pub(crate) fn of(text: &str, is_search: bool) -> Self {
         let text = text.trim();
         if text.len() > MAX_READ_BYTES {
-            return Self::default();
+            let refused = REFUSALS.iter().any(|start| text.starts_with(start));
+            return Self { refused, ..Self::default() };
         }
         let is_statement = text.len() <= MAX_STATEMENT_BYTES;
         let meaning = meaning_of(text);
@@ -207,7 +212,7 @@ impl ShortResult {
             service_down: means(DOWN),
             unchanged: is_statement && means(UNCHANGED),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
-            refused: means(REFUSED),
+            refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }
     }
 }
@@ -308,6 +313,20 @@ mod tests {
         ] {
             assert!(!ShortResult::of(text, false).service_down, "{text}");
         }
+    }
+
+    #[test]
+    fn refusals_are_recognized_even_if_their_reason_is_long() {
+        let reason = "The command sends files to a host that the user did not name. ".repeat(20);
+        for text in [
+            "This command require approval",
+            "Permission for this action was denied by the Claude Code auto mode classifier.",
+            &format!("Permission for this action was denied by the classifier. Reason: {reason}"),
+        ] {
+            assert!(ShortResult::of(text, false).refused, "{text}");
+        }
+        let file = format!("{reason} This requires approval.");
+        assert!(!ShortResult::of(&file, false).refused, "a long text with the phrase");
     }
 
     #[test]

@@ -140,14 +140,6 @@ impl Decoder {
                 (ended, Some((ReplyEvent("PostToolUseFailure"), DecisionPoint::PostToolResult)))
             }
             "PostToolBatch" => return Some(self.batch(payload.tool_calls?)),
-            "PermissionDenied" => {
-                let denied = TrajectoryPayload::Denied {
-                    tool_call_id: payload.tool_use_id?.into(),
-                    tool_name: payload.tool_name?.into(),
-                    reason: payload.reason,
-                };
-                (denied, None)
-            }
             "Stop" => (assistant_message(payload.last_assistant_message, None), None),
             "StopFailure" => {
                 let error = payload.error.unwrap_or_default();
@@ -223,8 +215,10 @@ impl Decoder {
 }
 
 /// Hook events that need no record, or that only repeat another hook event.
-const IGNORED_EVENTS: [&str; 21] = [
+const IGNORED_EVENTS: [&str; 22] = [
     "Notification",
+    // PostToolBatch reports the same refusal, with the text that the model gets.
+    "PermissionDenied",
     "UserPromptExpansion",
     "PreCompact",
     "PostCompact",

@@ -2,14 +2,13 @@
 //! benchmarks cannot use the command's own list, because a binary crate exports nothing. So they
 //! install hooks for the events in this list; a unit test compares the two lists.
 
-pub(crate) const CLAUDE_CODE: [&str; 12] = [
+pub(crate) const CLAUDE_CODE: [&str; 11] = [
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
     "PostToolUse",
     "PostToolUseFailure",
     "PostToolBatch",
-    "PermissionDenied",
     "Stop",
     "StopFailure",
     "SubagentStart",
