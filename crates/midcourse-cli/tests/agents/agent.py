@@ -54,8 +54,10 @@ class Agent:
     places = ("env",)
     # True if midcourse has a row for this program in its own table: it is driven with plain `midcourse run --` too.
     in_table = False
-    # True if midcourse has hooks for it: messages of hooks stay in the conversation.
-    keeps_messages = False
+    # The ways (see `drive.py --via`) in which hooks deliver the messages: these stay in the conversation.
+    keeps_messages = ()
+    # The ways it is driven in besides bare, run and plain.
+    ways = ()
 
     # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5
@@ -63,6 +65,8 @@ class Agent:
     timeout = 90
     # (pattern, replacement) for what differs from run to run in bodies, headers and output.
     volatile = ()
+    # The same for requests that ask whether a call is safe. A message must not change anything in them.
+    ids = ()
 
     def __init__(self, **values):
         for key, value in values.items():
@@ -100,6 +104,10 @@ class Agent:
     def answer(self, stdout):
         """What has to be the same bare and under `run`."""
         return stdout
+
+    def unexpected(self, form, seen):
+        """What did not go as the script wants it, as sentences."""
+        return []
 
 
 class Program(Agent):

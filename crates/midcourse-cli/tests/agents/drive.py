@@ -36,6 +36,7 @@ INSERTIONS = [
     re.compile(rb',"content":"' + MESSAGE + rb'"'),
     re.compile(rb"(?:\\n\\n)?" + MESSAGE),
 ]
+REMINDER = "<system-reminder"
 # Headers that a proxy replaces, and those that change with the length of the body.
 HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te"}
 
@@ -137,7 +138,13 @@ def run_case(agent, form, via, options, out):
             "again": [],
             "run": [options.midcourse, "run", options.run_option, "--"],
             "plain": [options.midcourse, "run", "--"],
+            "proxy": [options.midcourse, "run", "--proxy=intercept", "--"],
+            "redirect": [options.midcourse, "run", "--proxy=redirect", "--"],
         }[via]
+        if via == "proxy":
+            # Under a name that midcourse does not know, an agent gets no hooks.
+            (root / "agent").symlink_to(command[0])
+            command[0] = str(root / "agent")
         with open(root / "stdout", "wb") as stdout, open(root / "stderr", "wb") as stderr:
             started = time.monotonic()
             process = start(prefix + command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
@@ -181,11 +188,11 @@ def recorded_runs(midcourse, environment, root):
     return runs
 
 
-def normal(text, agent, ready):
+def normal(text, agent, ready, ids_only=False):
     """The text without what differs from run to run: the ports of the network, and what the agent names as volatile."""
     for name, address in ready.items():
         text = text.replace(address.removeprefix("http://"), name)
-    for pattern, replacement in agent.volatile:
+    for pattern, replacement in agent.ids if ids_only else agent.volatile:
         text = re.sub(pattern, replacement, text)
     return text
 
@@ -194,13 +201,30 @@ def request(entry, agent, ready):
     """A request as it is compared."""
     raw = base64.b64decode(entry["body"])
     place = entry["server"] if entry["server"] != "proxy" else f"{entry['scheme']}://{entry['host']}:{entry['port']}"
-    body, messages = without_messages(raw)
+    is_check = "safety_check" in entry
+    # A message in a safety check is a difference.
+    body, messages = (raw, []) if is_check else without_messages(raw)
     headers = [[name, normal(value, agent, ready)] for name, value in entry["headers"] if name.lower() not in HOP_BY_HOP]
     return {
         "place": place, "method": entry["method"], "path": normal(entry["path"], agent, ready), "status": entry["status"],
         "credentials": entry["credentials"], "headers": headers, "turn": entry.get("turn"),
-        "body": normal(body.decode(errors="replace"), agent, ready), "messages": messages,
+        "body": normal(body.decode(errors="replace"), agent, ready, is_check), "messages": messages,
+        "safety_check": entry.get("safety_check"), "passes_for_user": passes_for_user(raw),
     }
+
+
+def passes_for_user(body):
+    """Whether the vendor's safety check, if the request asks for it, takes a message for words of the user.
+
+    That check reads the request itself. Claude Code begins what the user did not write with a tag, or sends it as a
+    message of the role system.
+    """
+    if b'"safeguards":' not in body:
+        return False
+    contents = [message["content"] for message in json.loads(body)["messages"] if message["role"] == "user"]
+    texts = [block.get("text", "") for blocks in contents if isinstance(blocks, list) for block in blocks]
+    texts += [text for text in contents if isinstance(text, str)]
+    return any("[midcourse run monitor]" in text and not text.startswith(REMINDER) for text in texts)
 
 
 def target(request):
@@ -249,7 +273,7 @@ def first_difference(one, two):
     return f"…{one[max(0, start - 30):start + 80]!r} bare, …{two[max(0, start - 30):start + 80]!r} under run"
 
 
-def what_midcourse_did(agent, form, run):
+def what_midcourse_did(agent, form, via, run):
     """What was recorded and said, and what of that is not as expected."""
     messages = [request["messages"] for request in run["requests"] if request["turn"]]
     with_message = [number for number, texts in enumerate(messages, 1) if texts]
@@ -265,15 +289,17 @@ def what_midcourse_did(agent, form, run):
     expected = ([agent.calls], [agent.failed]) if agent.calls else ([], [])
     if (seen["calls"], seen["failed"]) != expected:
         found.append(f"recorded calls {seen['calls']}, failed {seen['failed']} per run; expected {expected[0]} and {expected[1]}")
-    # A side request, such as for a title, is a conversation of its own.
-    conversations = 1 + sum(request["turn"] == 0 for request in run["requests"])
+    # A side request, such as for a title, is a conversation of its own. One that checks a call is not.
+    conversations = 1 + sum(request["turn"] == 0 and not request["safety_check"] for request in run["requests"])
     if seen["runs"] > conversations:
         found.append(f"recorded {seen['runs']} runs for {conversations} conversations")
     if agent.calls and not with_message:
         found.append("no message from midcourse in any request")
     for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
-        if set(texts) & set(later) and not agent.keeps_messages:
+        if set(texts) & set(later) and via not in agent.keeps_messages:
             found.append(f"the message in request {number} is in the next one too")
+    if wrong := [request["turn"] for request in run["requests"] if request["passes_for_user"]]:
+        found.append(f"the safety check takes the message in request {wrong} for words of the user")
     return seen, found
 
 
@@ -282,7 +308,10 @@ def drive(agent, form, options):
     results = {}
     bare = None
     for via in options.via:
-        if via == "plain" and not agent.in_table:
+        if via == "plain" and not agent.in_table or via in ("proxy", "redirect") and via not in agent.ways:
+            continue
+        # Only addresses in the environment are redirected.
+        if via == "redirect" and "env" not in form.split("+"):
             continue
         out = options.out / agent.name / form / via
         try:
@@ -297,15 +326,16 @@ def drive(agent, form, options):
             bare = seen
             if turns < len(agent.script()) or seen["exit"] or FINAL_TEXT not in seen["answer"]:
                 found.append(f"bare: {turns} model requests, exit code {seen['exit']}; see {out}")
+            found += agent.unexpected(form, seen)
         elif via == "again":
             found = differences(bare, seen)
         else:
-            more["midcourse"], found = what_midcourse_did(agent, form, seen)
+            more["midcourse"], found = what_midcourse_did(agent, form, via, seen)
             found = (differences(bare, seen) if bare else []) + found
         results[via] = {
             "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": turns,
             "places": sorted({request["place"] for request in seen["requests"]}),
-            **more, "differences": [f"{via}: {text}" if via == "plain" else text for text in found],
+            **more, "differences": [text if via in ("bare", "run") else f"{via}: {text}" for text in found],
         }
     return results
 
@@ -314,7 +344,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", help="these agents, instead of all that are installed")
     parser.add_argument("--group", help="the agents of this group of `install`")
-    parser.add_argument("--via", default="bare,run,plain", help="bare, again (bare, to find what differs anyway), run (--proxy=intercept), plain (no option)")
+    parser.add_argument("--via", default="bare,run,plain,proxy,redirect", help="bare, again (bare, to find what differs anyway), run (--proxy=intercept), plain (no option), proxy (--proxy=intercept without hooks), redirect (--proxy=redirect)")
     parser.add_argument("--address", default="default,env,dotenv,config,flag", help="places that addresses come from")
     parser.add_argument("--midcourse", default=str(HERE.parents[3] / "target/debug/midcourse"))
     parser.add_argument("--run-option", default="--proxy=intercept", help="option of `midcourse run` for the way `run`")

@@ -14,6 +14,11 @@ FOLDER/requests.jsonl gets one line per request and per CONNECT. Ends on SIGTERM
 A script is a list of turns, a turn is a list of {"text": …} and {"call": NAME, "args": {…}}. The n-th model request gets
 turn n; after the last turn, the last one again. If the script has calls, a request without tools is a side request of
 the agent (for a title, say); else one to a small model is. It gets a fixed text and no turn.
+
+In auto mode, Claude Code has tool calls checked before it runs them: by the vendor's host, which adds verdicts to its
+responses if the request asks for them, or by model requests of its own, which get no turn. All calls are allowed but those
+with "denied": REASON. The client's own check has a second stage for calls that the first does not allow. With
+"doubted": true, the second stage allows the call.
 """
 import argparse
 import base64
@@ -33,6 +38,7 @@ FAILING_COMMAND = "cat missing.txt"
 WORKING_COMMAND = "echo it works"
 FINAL_TEXT = "All done."
 SIDE_TEXT = "A title"
+DENIED_RULE = "Code from External"
 CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 CREATED = 1780000000
 
@@ -103,11 +109,65 @@ class Certificates:
         return context.wrap_socket(connection, server_side=True), named[0]
 
 
+class SafetyCheck:
+    """Plays the safety check of Claude Code's auto mode, as 2.1.325 expects it."""
+
+    def __init__(self, script):
+        self.calls = [item for turn in script for item in turn if "call" in item]
+
+    @staticmethod
+    def action(request):
+        """The call that a request of the client wants to have checked, as JSON, or None for any other request.
+
+        The request is one user message: "<transcript>", the user's prompts and the earlier calls, the call in question,
+        "</transcript>", instructions. After a subagent, {"user": …} in the place of a call asks to check all of its calls.
+        """
+        content = [message.get("content") for message in request.get("messages") or []]
+        blocks = [block for blocks in content if isinstance(blocks, list) for block in blocks]
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        if request.get("tools") or "<transcript>\n" not in texts or "</transcript>\n" not in texts:
+            return None
+        return texts[texts.index("</transcript>\n") - 1]
+
+    def verdict(self, request, action):
+        """The text of the response, and its stop sequence. The first stage stops at one, the second may think.
+
+        The check of a single call wants <block>yes or <block>no, the check of a subagent's work a number up to 100.
+        """
+        name, shown = next(iter(json.loads(action).items()))
+        call = next((item for item in self.calls if item["call"] == name and item["args"].get("command") == shown), {})
+        stop = next(iter(request.get("stop_sequences") or []), None)
+        is_blocked = "denied" in call or bool(stop) and "doubted" in call
+        if "<severity>" in request["messages"][-1]["content"][-1]["text"]:
+            tag, value = "severity", "80" if is_blocked else "10"
+        else:
+            tag, value = "block", "yes" if is_blocked else "no"
+        if stop:
+            return f"<{tag}>{value}", stop
+        reason = f"<category>{DENIED_RULE}</category><reason>{call['denied']}</reason>" if is_blocked else ""
+        return f"<thinking>I looked at the rules.</thinking><{tag}>{value}</{tag}>{reason}", None
+
+    @staticmethod
+    def results(request, blocks, turn):
+        """What the vendor's host adds to a response if the request asks it to check the calls, else nothing."""
+        if not any(entry.get("type") == "dangerous_tool_use" for entry in request.get("safeguards") or []):
+            return {}
+        verdicts = {
+            block["id"]: {"type": "evaluated", "outcome": "flagged", "explanation": item["denied"]}
+            if "denied" in item
+            else {"type": "evaluated", "outcome": "not_flagged"}
+            for block, item in zip(blocks, turn)
+            if block["type"] == "tool_use"
+        }
+        return {"safeguard_results": [{"type": "dangerous_tool_use", "status": {"type": "available", "tool_uses": verdicts}}]}
+
+
 class Model:
     """The scripted model: which turn a request gets, and how each API writes it."""
 
     def __init__(self, script):
         self.script = script
+        self.safety_check = SafetyCheck(script)
         self.has_calls = any("call" in item for turn in script for item in turn)
         self.lock = threading.Lock()
         self.requests = 0
@@ -162,7 +222,7 @@ def chat(request, number, turn):
     return response, [*events, (None, "[DONE]")]
 
 
-def messages(request, number, turn):
+def messages(request, number, turn, is_vendor=False, stop_sequence=None):
     """Messages: the response, and the events of the streamed one."""
     blocks = [
         {"type": "text", "text": item["text"]}
@@ -170,17 +230,19 @@ def messages(request, number, turn):
         else {"type": "tool_use", "id": f"toolu_{number:04}_{k}", "name": item["call"], "input": item["args"]}
         for k, item in enumerate(turn)
     ]
-    stop = "tool_use" if any("call" in item for item in turn) else "end_turn"
+    stop = "tool_use" if any("call" in item for item in turn) else "stop_sequence" if stop_sequence else "end_turn"
+    results = SafetyCheck.results(request, blocks, turn) if is_vendor else {}
     usage = {"input_tokens": 500, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 20}
     response = {
         "id": f"msg_{number:04}", "type": "message", "role": "assistant", "model": request.get("model"),
-        "content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage,
+        "content": blocks, "stop_reason": stop, "stop_sequence": stop_sequence, "usage": usage, **results,
     }
 
     def event(kind, **data):
         return kind, {"type": kind, **data}
 
-    start = {**response, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    start = {**response, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
+    start.pop("safeguard_results", None)
     events = [event("message_start", message=start), event("ping")]
     for k, block in enumerate(blocks):
         if block["type"] == "text":
@@ -191,7 +253,7 @@ def messages(request, number, turn):
         events.append(event("content_block_start", index=k, content_block=empty))
         events += [event("content_block_delta", index=k, delta=part) for part in parts]
         events.append(event("content_block_stop", index=k))
-    events.append(event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 20}))
+    events.append(event("message_delta", delta={"stop_reason": stop, "stop_sequence": stop_sequence, **results}, usage={"output_tokens": 20}))
     return response, [*events, event("message_stop")]
 
 
@@ -322,10 +384,17 @@ class Handler(BaseHTTPRequestHandler):
         elif self.command == "POST":
             api = next((api for suffix, api in APIS.items() if bare_path.endswith(suffix)), None)
             if api:
-                request = self.decoded(body)
-                entry["turn"], turn = self.server.model.next_turn(request)
+                request, model, options = self.decoded(body), self.server.model, {}
+                if action := SafetyCheck.action(request):
+                    text, stop = model.safety_check.verdict(request, action)
+                    entry["turn"], turn = 0, [{"text": text}]
+                    entry["safety_check"], options = text, {"stop_sequence": stop}
+                else:
+                    entry["turn"], turn = model.next_turn(request)
+                    # Gateways do not know this.
+                    options = {"is_vendor": self.server.name == "proxy"} if api is messages else {}
                 entry["api"] = api.__name__
-                status, (response, events) = 200, api(request, entry["turn"], turn)
+                status, (response, events) = 200, api(request, entry["turn"], turn, **options)
                 if not request.get("stream"):
                     events = None
         self.server.log(**entry, status=status)
