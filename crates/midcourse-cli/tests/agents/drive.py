@@ -28,11 +28,11 @@ from pathlib import Path
 from agent import HERE, INSTALLED, Case
 from network import FINAL_TEXT
 
-MESSAGE = rb'(?P<text>\[midcourse run monitor\](?:[^"\\]|\\.)*)'
+MESSAGE = rb'(?P<text>\[midcourse run monitor\](?:(?!\\n</system-reminder>)(?:[^"\\]|\\.))*)'
 # The forms in which the proxy inserts a message into the bytes of a request: as an element of a list, as a field, and at
 # the end of a string.
 INSERTIONS = [
-    re.compile(rb',\{(?:"\w+":"\w+",)*"(?:text|content)":"' + MESSAGE + rb'"\}'),
+    re.compile(rb',\{(?:"\w+":"\w+",)*"(?:text|content)":"(?:<system-reminder>\\n)?' + MESSAGE + rb'(?:\\n</system-reminder>(?:\\n)?)?"\}'),
     re.compile(rb',"content":"' + MESSAGE + rb'"'),
     re.compile(rb"(?:\\n\\n)?" + MESSAGE),
 ]

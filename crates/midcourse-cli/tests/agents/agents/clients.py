@@ -63,8 +63,10 @@ class ClaudeCodeAuto(ClaudeCode):
     calls = 7
     failed = 5
     client_checks = False
+    model = None
     volatile = (
         *ClaudeCode.volatile,
+        (r"\\n\\n<system-reminder>\\nPostToolUse\w*:Bash hook additional context: \\n</system-reminder>", ""),
         # midcourse adds its hooks with `--settings`. The client then tells the vendor's safety check another folder for
         # paths in permission rules from there. There are no such rules.
         (r'"flagSettings":"[^"]*"', '"flagSettings":"FOLDER"'),
@@ -88,7 +90,8 @@ class ClaudeCodeAuto(ClaudeCode):
 
     def command(self, case):
         program, option, task, *_ = super().command(case)
-        return [program, option, task, "--permission-mode", "auto", "--output-format", "json"]
+        model = ["--model", self.model] if self.model else []
+        return [program, option, task, "--permission-mode", "auto", "--output-format", "json", *model]
 
     def answer(self, stdout):
         names = ("result", "is_error", "stop_reason", "terminal_reason", "num_turns", "usage", "modelUsage", "permission_denials")
@@ -152,5 +155,7 @@ AGENTS = [
     ClaudeCode(),
     ClaudeCodeAuto(),
     ClaudeCodeAuto(name="claude-code-auto-client", client_checks=True, places=()),
+    # For this model, the client sends no messages of the role system.
+    ClaudeCodeAuto(name="claude-code-auto-sonnet", model="claude-sonnet-4-6", places=()),
     Codex(),
 ]
