@@ -114,7 +114,9 @@ def base_environment(case, temporary, agent):
         "MIDCOURSE_PROXY_MAX_WAIT_MS": "60000",
         "MIDCOURSE_HOME": f"{home}/midcourse", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "HTTPS_PROXY": proxy, "https_proxy": proxy, "NO_PROXY": loopback, "no_proxy": loopback,
-        "SSL_CERT_FILE": ca, "REQUESTS_CA_BUNDLE": ca, "CURL_CA_BUNDLE": ca, "NODE_EXTRA_CA_CERTS": ca, "NODE_USE_ENV_PROXY": "1",
+        "SSL_CERT_FILE": ca, "REQUESTS_CA_BUNDLE": ca, "CURL_CA_BUNDLE": ca, "NODE_EXTRA_CA_CERTS": ca,
+        # midcourse itself has to set it for the programs in its table that need it.
+        **({} if agent.in_table else {"NODE_USE_ENV_PROXY": "1"}),
     }
 
 

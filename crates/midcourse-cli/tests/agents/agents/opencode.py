@@ -9,6 +9,7 @@ class Opencode(Agent):
     group = "node"
     folder = "opencode"
     node = True
+    in_table = True
     packages = ("opencode-linux-x64@1.18.33",)
     places = ("env", "config")
     model = None

@@ -1,5 +1,6 @@
 """Qwen Code. Its default host is not OpenAI's, although it uses OPENAI_API_KEY and OPENAI_BASE_URL."""
 import json
+import os
 
 from agent import INSTALLED, TASK, Agent
 from network import failing_script
@@ -13,6 +14,7 @@ class Qwen(Agent):
     group = "node"
     folder = "qwen"
     node = True
+    in_table = True
     packages = ("@qwen-code/qwen-code@0.24.4",)
     places = ("env", "dotenv", "config", "flag")
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
@@ -34,13 +36,14 @@ class Qwen(Agent):
         (case.home / ".qwen/settings.json").write_text(json.dumps(settings))
 
     def environment(self, case):
-        return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1"}
+        # It starts `node` by name.
+        path = f"{NODE.parent}:{os.environ['PATH']}"
+        return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1", "PATH": path}
 
     def command(self, case):
-        modules = self.installed / "node_modules"
         url = case.url("flag")
         return [
-            NODE, modules / "@qwen-code/qwen-code/cli-entry.js", "--yolo", "--auth-type", "openai",
+            self.installed / "node_modules/.bin/qwen", "--yolo", "--auth-type", "openai",
             *(["--openai-base-url", url] if url else []), TASK,
         ]
 
