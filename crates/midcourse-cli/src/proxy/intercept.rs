@@ -22,13 +22,14 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
-use rustls::server::Acceptor;
+use rustls::server::{Acceptor, ClientHello};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake, TlsConnector, client};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::authority::Authority;
 use super::connect::Target;
@@ -49,12 +50,13 @@ pub(super) struct Interception {
     authority: Authority,
     hosts: ModelHosts,
     tls: Arc<ClientConfig>,
-    /// Hosts that get blind tunnels, because a client refused the certificate or because the
-    /// connection to the host could not be opened.
+    /// Hosts that get blind tunnels, because the connection to the host could not be opened.
     not_opened: Mutex<HashSet<String>>,
-    /// Hosts to which a request has come through, so that the client accepts midcourse's
-    /// certificates for them.
-    accepted: Mutex<HashSet<String>>,
+    /// Clients that refused midcourse's certificate for a host. They get blind tunnels to this host.
+    refused: Mutex<HashSet<Visit>>,
+    /// Clients whose request to a host has come through, so that they accept midcourse's certificate
+    /// for it.
+    accepted: Mutex<HashSet<Visit>>,
     is_off: AtomicBool,
 }
 
@@ -65,6 +67,7 @@ impl Interception {
             hosts,
             tls,
             not_opened: Mutex::default(),
+            refused: Mutex::default(),
             accepted: Mutex::default(),
             is_off: AtomicBool::new(false),
         }
@@ -87,17 +90,43 @@ impl Interception {
         not_opened.insert(host.to_owned());
     }
 
-    /// Notes that a request to this host came through.
-    pub(super) fn accept(&self, host: &str) {
+    /// Notes that a request of this client to this host came through.
+    pub(super) fn accept(&self, visit: &Visit) {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if !accepted.contains(host) {
-            accepted.insert(host.to_owned());
+        if !accepted.contains(visit) {
+            accepted.insert(visit.clone());
         }
     }
 
-    fn is_accepted(&self, host: &str) -> bool {
-        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        accepted.contains(host)
+    fn is_accepted(&self, visit: &Visit) -> bool {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).contains(visit)
+    }
+
+    fn is_refused(&self, visit: &Visit) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(visit)
+    }
+
+    fn refuse(&self, visit: Visit) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(visit);
+    }
+}
+
+/// A client and the host that it connects to. Programs that the agent starts use the same proxy, and
+/// may trust other certificates than the agent. So clients are told apart by how they begin TLS: a
+/// digest of the ciphers, signature schemes and protocols that they offer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Visit {
+    host: String,
+    client: u64,
+}
+
+impl Visit {
+    fn of(hello: &ClientHello<'_>, host: &str) -> Self {
+        let mut offer = Vec::new();
+        offer.extend(hello.cipher_suites().iter().flat_map(|it| u16::from(*it).to_be_bytes()));
+        offer.extend(hello.signature_schemes().iter().flat_map(|it| u16::from(*it).to_be_bytes()));
+        offer.extend(hello.alpn().into_iter().flatten().flatten());
+        Self { host: host.to_owned(), client: xxh3_64(&offer) }
     }
 }
 
@@ -107,6 +136,7 @@ type Forwarded = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>
 /// An open connection to a model host.
 pub(super) struct Opened {
     pub(super) target: Target,
+    pub(super) visit: Visit,
     sender: Sender,
 }
 
@@ -151,6 +181,10 @@ pub(super) async fn serve(
     // closing the connection, because model hosts expect TLS.
     let Ok(mut start) = LazyConfigAcceptor::new(Acceptor::default(), client).await else { return };
     let hello = start.io.copy.take().unwrap_or_default();
+    let visit = Visit::of(&start.client_hello(), &target.host);
+    if interception.is_refused(&visit) {
+        return tunnel(start.io, upstream, hello).await;
+    }
     let upstream =
         match open_upstream(interception, Offer::of(&start), upstream, target.clone()).await {
             Ok(upstream) => upstream,
@@ -171,14 +205,17 @@ pub(super) async fn serve(
         Err(error) => return server.log(&format!("no certificate for {target}: {error:#}")),
     };
     match start.into_stream(config).await {
-        Ok(client) => serve_http(&server, interception, client, upstream, target, alpn).await,
+        Ok(client) => {
+            let opening = Opening { target, visit, alpn };
+            serve_http(&server, interception, client, upstream, opening).await;
+        }
         Err(error) => {
             let is_refusal = is_refusal(&error);
             // A client that disconnects without a TLS alert may have changed its mind, or may not
             // trust the certificate. If a request to this host has come through before, it does
             // trust it.
-            if is_refusal || !interception.is_accepted(&target.host) {
-                refused(&server, interception, &target.host, is_refusal);
+            if is_refusal || !interception.is_accepted(&visit) {
+                refused(&server, interception, visit, is_refusal);
             }
         }
     }
@@ -226,20 +263,27 @@ async fn open_upstream(
     Ok(upstream)
 }
 
+/// A connection whose TLS has begun on both sides.
+struct Opening {
+    target: Target,
+    visit: Visit,
+    /// The protocol that the model host chose.
+    alpn: Option<Vec<u8>>,
+}
+
 async fn serve_http<IO>(
     server: &Arc<Server>,
     interception: &Interception,
     client: TlsStream<IO>,
     upstream: client::TlsStream<TcpStream>,
-    target: Target,
-    alpn: Option<Vec<u8>>,
+    opening: Opening,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let host = target.host.clone();
+    let Opening { target, visit, alpn } = opening;
     let is_http2 = alpn.as_deref() == Some(HTTP2);
     let Ok((sender, upstream)) = handshake(upstream, is_http2).await else { return };
-    let opened = Arc::new(Opened { target, sender });
+    let opened = Arc::new(Opened { target, visit: visit.clone(), sender });
     let service = {
         let (server, opened) = (Arc::clone(server), Arc::clone(&opened));
         service_fn(move |request| {
@@ -285,8 +329,8 @@ async fn serve_http<IO>(
         }
     }
     // Clients that check the certificate after the handshake hang up without a request.
-    if !interception.is_accepted(&host) {
-        refused(server, interception, &host, false);
+    if !interception.is_accepted(&visit) {
+        refused(server, interception, visit, false);
     }
 }
 
@@ -312,11 +356,11 @@ async fn handshake(
     Ok((Sender::Http1(tokio::sync::Mutex::new(sender)), task))
 }
 
-/// Stops decrypting connections to this host, because the client seems to refuse the certificate.
-/// `is_certain` says that the client said so.
-fn refused(server: &Server, interception: &Interception, host: &str, is_certain: bool) {
-    interception.stop_opening(host);
-    let host = host.to_owned();
+/// Stops decrypting this client's connections to this host, because it seems to refuse the
+/// certificate. `is_certain` says that the client said so.
+fn refused(server: &Server, interception: &Interception, visit: Visit, is_certain: bool) {
+    let host = visit.host.clone();
+    interception.refuse(visit);
     server.log(&format!("the client refused midcourse's certificate for {host}"));
     let notice = if is_certain {
         Notice::Refused { host }

@@ -248,7 +248,7 @@ impl Server {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         let host = opened.target.host.as_str();
         if let Some(interception) = &self.interception {
-            interception.accept(host);
+            interception.accept(&opened.visit);
         }
         if request.method() == Method::GET && is_websocket(request.headers()) {
             return self.upgrade(host, request, |request| opened.send(request)).await;

@@ -27,14 +27,17 @@ enum Meaning {
     /// The file adds to the program's own roots.
     Adds,
     /// Changed only if the user has set it. Otherwise it would override the configuration files of
-    /// programs that talk to no model; `curl` finds the authority in `SSL_CERT_FILE` too.
+    /// programs that talk to no model.
     OnlyIfSet,
+    /// Like `OnlyIfSet`, because `curl` reads `SSL_CERT_FILE` too. But it does not if the user has
+    /// set `SSL_CERT_DIR`; then this variable has to be set.
+    Curl,
 }
 
 const VARIABLES: [(&str, Meaning); 9] = [
     ("SSL_CERT_FILE", Meaning::Replaces),
     ("REQUESTS_CA_BUNDLE", Meaning::ReplacesAll),
-    ("CURL_CA_BUNDLE", Meaning::OnlyIfSet),
+    ("CURL_CA_BUNDLE", Meaning::Curl),
     ("NODE_EXTRA_CA_CERTS", Meaning::Adds),
     ("DENO_CERT", Meaning::Adds),
     ("PIP_CERT", Meaning::OnlyIfSet),
@@ -72,7 +75,10 @@ pub(crate) fn write(
             (None, Meaning::Replaces) => format!("{roots}{authority}"),
             (None, Meaning::ReplacesAll) => format!("{roots}{all}{authority}"),
             (None, Meaning::Adds) => authority.to_owned(),
-            (None, Meaning::OnlyIfSet) => continue,
+            (None, Meaning::Curl) if environment("SSL_CERT_DIR").is_some() => {
+                format!("{roots}{authority}")
+            }
+            (None, Meaning::OnlyIfSet | Meaning::Curl) => continue,
         };
         let name = format!("trust/{}.pem", variable.to_ascii_lowercase());
         variables.push((variable, write(&name, &text)?));

@@ -107,6 +107,8 @@ impl<'a> CommandResult<'a> {
             .or_else(|| codex_sandbox(text))
             .or_else(|| codex(text))
             .or_else(|| gemini(text))
+            .or_else(|| gptme(text))
+            .or_else(|| continue_cli(text))
             .or_else(|| match last_line(text) {
                 Some(result) if result.form == Form::Envelope => Some(result),
                 other => first_line(text).or(other),
@@ -218,6 +220,29 @@ fn gemini(text: &str) -> Option<CommandResult<'_>> {
         _ => Cow::Borrowed(output),
     };
     Some(CommandResult { exit_code, output, form: Form::Envelope })
+}
+
+/// gptme's result: ``Ran command: `cat a` `` (or `Ran allowlisted command`), the output between
+/// backticks, and the last line `Return code: 1`, which is missing if the command succeeded.
+fn gptme(text: &str) -> Option<CommandResult<'_>> {
+    let rest = text.strip_prefix("Ran ")?;
+    let rest = rest.strip_prefix("allowlisted ").unwrap_or(rest).strip_prefix("command: `")?;
+    let (_, rest) = rest.split_once("\n\n")?;
+    let (output, code) = match rest.rsplit_once("\nReturn code: ") {
+        Some((output, code)) => (output, code.trim().parse().ok()?),
+        None => (rest, 0),
+    };
+    let output = Cow::Borrowed(output.trim().trim_matches('`'));
+    Some(CommandResult { exit_code: code, output, form: Form::Envelope })
+}
+
+/// Continue's result of a failed command: `Error executing tool Bash: Error (exit code 1): …`.
+fn continue_cli(text: &str) -> Option<CommandResult<'_>> {
+    let (_, rest) =
+        text.strip_prefix("Error executing tool ")?.split_once(": Error (exit code ")?;
+    let (code, output) = rest.split_once("):")?;
+    let exit_code = code.parse().ok()?;
+    Some(CommandResult { exit_code, output: Cow::Borrowed(output.trim()), form: Form::Envelope })
 }
 
 fn first_line(text: &str) -> Option<CommandResult<'_>> {
@@ -379,6 +404,9 @@ mod tests {
             "Error: Command exited with 2\nboom",
             "boom\nError: Command exited with code 2",
             "boom\n[The command completed with exit code 2.]",
+            "Ran allowlisted command: `make`\n\n`boom`\n\nReturn code: 2\n",
+            "Ran command: `make`\n\n```\nboom\n```\n\nReturn code: 2",
+            "Error executing tool Bash: Error (exit code 2): boom",
             "boom\n[The command completed with exit code 2.]\n[Current working directory: /w]\n\
              [Python interpreter: /usr/bin/python]\n[Command finished with exit code 2]",
             "Output: boom\nError: of the output\nError: (none)\nExit Code: 2\nSignal: (none)\n\

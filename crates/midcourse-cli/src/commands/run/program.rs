@@ -13,8 +13,6 @@ pub(crate) struct Agent {
     /// Other names under which it is started: packages of npm and PyPI, Python modules.
     aliases: &'static [&'static str],
     pub(crate) host: Option<Host>,
-    /// Whether it is a Node program that uses a proxy only if `NODE_USE_ENV_PROXY` is set.
-    pub(crate) needs_node_proxy: bool,
     /// Whether it draws on the whole terminal, so that a line of midcourse's would spoil it.
     pub(crate) is_full_screen: bool,
 }
@@ -38,17 +36,12 @@ const AGENTS: [Agent; 9] = [
     Agent { aliases: &["mini-swe-agent"], ..Agent::named_only("mini") },
     Agent { aliases: &["opencode-ai"], is_full_screen: true, ..Agent::named_only("opencode") },
     Agent { is_full_screen: true, ..Agent::named_only("openhands") },
-    Agent {
-        aliases: &["@qwen-code/qwen-code"],
-        is_full_screen: true,
-        needs_node_proxy: true,
-        ..Agent::named_only("qwen")
-    },
+    Agent { aliases: &["@qwen-code/qwen-code"], is_full_screen: true, ..Agent::named_only("qwen") },
 ];
 
 impl Agent {
     const fn named_only(name: &'static str) -> Self {
-        Self { name, aliases: &[], host: None, needs_node_proxy: false, is_full_screen: false }
+        Self { name, aliases: &[], host: None, is_full_screen: false }
     }
 
     fn named(name: &str) -> Option<Self> {

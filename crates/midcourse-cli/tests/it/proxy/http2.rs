@@ -88,7 +88,7 @@ async fn open(session: &Session) -> SendRequest<Full<Bytes>> {
     assert_eq!(status, 200);
     stream.set_nonblocking(true).unwrap();
     let stream = tokio::net::TcpStream::from_std(stream).unwrap();
-    let tls = TlsConnector::from(client_config(&session.roots()));
+    let tls = TlsConnector::from(client_config(&session.roots(), &[b"h2", b"http/1.1"]));
     let stream = tls.connect(ServerName::try_from(HOST).unwrap(), stream).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
     let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();

@@ -15,7 +15,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::server::completion;
-use super::world::{Behaviour, Connection, World, json_response};
+use super::world::{Behaviour, Connection, World, client_config, json_response};
 use super::{Chat, command, deliveries, log, runs};
 
 pub(super) const HOST: &str = "api.openai.com";
@@ -268,6 +268,34 @@ fn a_client_that_refuses_the_certificate_is_left_alone_from_then_on() {
     let run = command(&folder).args(["run", "--", "sh", "-c", "true"]).output().unwrap();
     let err = String::from_utf8(run.stderr).unwrap();
     assert!(err.contains("it refused midcourse's certificate before"), "{err}");
+}
+
+#[test]
+fn a_program_that_the_agent_starts_may_refuse_the_certificate() {
+    let world = ordinary();
+    let session = Session::start(&world);
+    session.open(HOST).chat(&Chat::new("go").body());
+    // The other program offers other protocols, so it is told apart from the agent.
+    let other = || {
+        let config = client_config(&world.authority(), &[b"http/1.1"]);
+        Connection::open_with(session.proxy(), HOST, config)
+    };
+    assert!(other().is_err());
+    let mut client = loop {
+        match other() {
+            Ok(client) => break client,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    assert!(client.is_signed_by("corporate"));
+    client.post("/v1/models", "{}");
+    let mut agent = session.open(HOST);
+    assert!(agent.is_signed_by("midcourse run"), "the agent is still recorded");
+    agent.chat(&Chat::new("go on").body());
+    drop((client, agent));
+    let (folder, _, err) = session.end();
+    assert_eq!(runs(&folder).len(), 2, "{err}");
+    assert!(!folder.path().join("midcourse/refused-certificates.json").exists());
 }
 
 #[test]

@@ -234,10 +234,19 @@ impl Connection {
     /// Connects to `host` through the proxy and trusts only the certificates in `roots`. Returns an
     /// error if the TLS handshake fails, for example because the server's certificate is rejected.
     pub(crate) fn open(url: &str, host: &str, roots: &Path) -> Result<Self, rustls::Error> {
+        Self::open_with(url, host, client_config(roots, &[b"h2", b"http/1.1"]))
+    }
+
+    /// Like `open`, with these TLS settings.
+    pub(crate) fn open_with(
+        url: &str,
+        host: &str,
+        config: Arc<ClientConfig>,
+    ) -> Result<Self, rustls::Error> {
         let (status, stream) = Self::tunnel(url, host);
         assert_eq!(status, 200);
         let name = ServerName::try_from(host.to_owned()).unwrap();
-        let mut connection = ClientConnection::new(client_config(roots), name).unwrap();
+        let mut connection = ClientConnection::new(config, name).unwrap();
         let mut stream = stream;
         while connection.is_handshaking() {
             if let Err(error) = connection.complete_io(&mut stream) {
@@ -277,9 +286,9 @@ impl Connection {
     }
 }
 
-/// The TLS settings of a client that trusts only the certificates in `roots`. It offers HTTP/2 and
-/// HTTP/1.1.
-pub(crate) fn client_config(roots: &Path) -> Arc<ClientConfig> {
+/// The TLS settings of a client that trusts only the certificates in `roots` and offers these
+/// protocols.
+pub(crate) fn client_config(roots: &Path, protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut trusted = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(roots).unwrap();
     trusted.add_parsable_certificates(certificates.flatten());
@@ -289,7 +298,7 @@ pub(crate) fn client_config(roots: &Path) -> Arc<ClientConfig> {
         .unwrap()
         .with_root_certificates(trusted)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Arc::new(config)
 }
 

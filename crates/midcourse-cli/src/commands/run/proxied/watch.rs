@@ -47,6 +47,8 @@ struct Seen {
     /// Number of proxy processes whose notices are being read.
     followed: usize,
     is_recorded: bool,
+    /// Whether a program refused midcourse's certificate.
+    is_refused: bool,
 }
 
 impl Watch {
@@ -120,12 +122,11 @@ impl Watch {
             Notice::Refused { host } => {
                 let why = "the program does not trust midcourse's certificate".to_owned();
                 seen.not_opened.insert(host.clone(), why);
+                seen.is_refused = true;
                 drop(seen);
-                refusals::remember(&self.data_dir, &self.program);
                 self.tell(&format!(
-                    "{} does not trust midcourse's certificate for {host}; its requests pass \
-                     unread, and the next `midcourse run` leaves it alone",
-                    self.program
+                    "a program does not trust midcourse's certificate for {host}; its requests pass \
+                     unread"
                 ));
             }
         }
@@ -171,6 +172,16 @@ impl Watch {
         let is_open = |seen: &mut Seen| seen.followed > 0 && !seen.is_recorded;
         drop(self.changed.wait_timeout_while(seen, LAST_NOTICES, is_open));
         let seen = self.seen();
+        // If requests were read, the agent trusts the certificate, and only a program that it
+        // started does not.
+        if seen.is_refused && !seen.has_read {
+            refusals::remember(&self.data_dir, &self.program);
+            let report = seen.report()?;
+            return Some(format!(
+                "{report}. The next `midcourse run` leaves {} alone",
+                self.program
+            ));
+        }
         if seen.has_read { None } else { seen.report() }
     }
 }
