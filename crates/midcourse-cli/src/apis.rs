@@ -10,11 +10,13 @@
 mod alignment;
 mod anthropic;
 mod conversation;
+mod gemini;
 mod insertion;
 mod known_calls;
 mod openai;
 mod reply;
 mod request;
+mod responses;
 mod sse;
 #[cfg(test)]
 mod tests;
@@ -32,16 +34,22 @@ pub(crate) enum Api {
     Messages,
     /// OpenAI's Chat Completions API, which many other servers implement.
     ChatCompletions,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 impl Api {
-    const ALL: [Self; 2] = [Self::Messages, Self::ChatCompletions];
+    const ALL: [Self; 4] = [Self::Messages, Self::ChatCompletions, Self::Responses, Self::Gemini];
 
     /// The name of this API in stored records.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Messages => "anthropic",
             Self::ChatCompletions => "openai",
+            Self::Responses => "openai-responses",
+            Self::Gemini => "gemini-api",
         }
     }
 
@@ -55,6 +63,8 @@ impl Api {
         match self {
             Self::Messages => "Messages",
             Self::ChatCompletions => "Chat Completions",
+            Self::Responses => "Responses",
+            Self::Gemini => "Gemini",
         }
     }
 
@@ -65,20 +75,26 @@ impl Api {
             Some(Self::Messages)
         } else if path.ends_with("/chat/completions") {
             Some(Self::ChatCompletions)
+        } else if path.ends_with("/responses") {
+            Some(Self::Responses)
+        } else if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
+            Some(Self::Gemini)
         } else {
             None
         }
+    }
+
+    /// The name of the model in the path, for an API whose requests name it there.
+    pub(crate) fn model_in(self, path: &str) -> Option<String> {
+        let name = path.rsplit('/').next()?.split_once(':')?.0;
+        (self == Self::Gemini && !name.is_empty()).then(|| name.to_owned())
     }
 
     /// For the path of a model API that midcourse does not understand: why requests to this path
     /// are not read. `None` for any other path.
     pub(crate) fn why_unread(path: &str) -> Option<&'static str> {
         let path = path.trim_end_matches('/');
-        if path.ends_with("/responses") {
-            Some("midcourse does not read the Responses API")
-        } else if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
-            Some("midcourse does not read Gemini's API")
-        } else if path.ends_with("/completions") || path.ends_with("/complete") {
+        if path.ends_with("/completions") || path.ends_with("/complete") {
             Some("midcourse does not read the text completion API")
         } else {
             None
@@ -90,6 +106,8 @@ impl Api {
         let request = match self {
             Self::Messages => anthropic::parse_request(body),
             Self::ChatCompletions => openai::parse_request(body),
+            Self::Responses => responses::parse_request(body),
+            Self::Gemini => gemini::parse_request(body),
         };
         request.map(Request::with_unique_call_ids)
     }
@@ -104,6 +122,10 @@ impl Api {
             (200..=299, Self::Messages) => anthropic::parse_response(body),
             (200..=299, Self::ChatCompletions) if is_stream => openai::parse_stream(body),
             (200..=299, Self::ChatCompletions) => openai::parse_response(body),
+            (200..=299, Self::Responses) if is_stream => responses::parse_stream(body),
+            (200..=299, Self::Responses) => responses::parse_response(body),
+            (200..=299, Self::Gemini) if is_stream => gemini::parse_stream(body),
+            (200..=299, Self::Gemini) => gemini::parse_response(body),
             (400.., _) => Some(Reply::from_error_status(status, body)),
             _ => None,
         }

@@ -147,10 +147,16 @@ pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'st
             ("GAP", format!("{lost} records were lost here: {reason}"))
         }
         TrajectoryPayload::Unread { raw, .. } => ("unread", raw.clone()),
-        TrajectoryPayload::ProviderRequestPrepared { model_id, message_count, .. } => (
-            "request",
-            format!("{message_count} messages to {}", model_id.as_deref().unwrap_or("the model")),
-        ),
+        TrajectoryPayload::ProviderRequestPrepared {
+            model_id,
+            message_count,
+            kept_by_server,
+            ..
+        } => {
+            let model = model_id.as_deref().unwrap_or("the model");
+            let kept = if *kept_by_server { ", kept by its server" } else { "" };
+            ("request", format!("{message_count} messages to {model}{kept}"))
+        }
         TrajectoryPayload::ContextTransformApplied { plugin, .. } => ("transform", plugin.clone()),
         TrajectoryPayload::ToolGateApplied { plugin, .. } => ("gate", plugin.clone()),
         TrajectoryPayload::ToolGateConflictResolved { reason, .. } => ("gate", reason.clone()),

@@ -147,12 +147,7 @@ impl Host {
     /// The limits on messages from hooks. They are low because every host repeats these messages in
     /// each later model request of the session, which costs tokens.
     pub(crate) fn delivery_policy(self) -> DeliveryPolicy {
-        DeliveryPolicy {
-            guidance: GuidanceSelection { max_per_decision: 1 },
-            max_deliveries: Some(MAX_DELIVERIES),
-            max_chars: Some(MAX_CHARS),
-            ..DeliveryPolicy::default()
-        }
+        permanent_policy()
     }
 
     /// Changes the host's arguments so that its hooks run `hook_command`. The caller must write the
@@ -220,6 +215,16 @@ impl Decoded {
             let is_unread = matches!(event.payload, TrajectoryPayload::Unread { .. });
             is_unread.then(|| event.run.run_id.as_str())
         })
+    }
+}
+
+/// The limits on messages that stay in the conversation.
+pub(crate) fn permanent_policy() -> DeliveryPolicy {
+    DeliveryPolicy {
+        guidance: GuidanceSelection { max_per_decision: 1 },
+        max_deliveries: Some(MAX_DELIVERIES),
+        max_chars: Some(MAX_CHARS),
+        ..DeliveryPolicy::default()
     }
 }
 

@@ -61,6 +61,7 @@ pub fn payload_of(event: &AgentEvent) -> Option<TrajectoryPayload> {
             message_count: messages.len(),
             tool_count: tools.len(),
             tools: tools.iter().map(|tool| tool.name.clone()).collect(),
+            kept_by_server: false,
         },
         AgentEvent::ContextTransformApplied { iteration, plugin, before, after } => {
             TrajectoryPayload::ContextTransformApplied {

@@ -62,6 +62,7 @@ pub(crate) fn payload(payload: &clark_agent::TrajectoryPayload) -> TrajectoryPay
             message_count: *message_count,
             tool_count: *tool_count,
             tools: tools.clone(),
+            kept_by_server: false,
         },
         Clark::ContextTransformApplied { iteration, plugin, before_count, after_count } => {
             TrajectoryPayload::ContextTransformApplied {

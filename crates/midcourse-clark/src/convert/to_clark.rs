@@ -41,6 +41,7 @@ pub(super) fn payload(payload: &TrajectoryPayload) -> Option<ClarkPayload> {
             message_count,
             tool_count,
             tools,
+            kept_by_server: _,
         } => ClarkPayload::ProviderRequestPrepared {
             iteration: *iteration,
             model_id: model_id.clone(),

@@ -78,6 +78,7 @@ fn a_prepared_request_is_recorded_with_sizes_and_names_only() {
             message_count: 3,
             tool_count: 0,
             tools: Vec::new(),
+            kept_by_server: false,
         })
     );
 }

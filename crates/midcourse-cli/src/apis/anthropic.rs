@@ -93,6 +93,8 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
         body,
         model: wire.model.map(Cow::into_owned),
         session: wire.metadata.and_then(|metadata| session_in(&metadata.user_id?)),
+        previous_response: None,
+        is_kept_by_server: false,
         system: wire.system.map_or_else(|| Some(Vec::new()), texts)?,
         tools: names(wire.tools.unwrap_or_default()),
         has_response_format: wire.output_format.is_some() || has_format,

@@ -124,10 +124,16 @@ impl Conversation {
         let is_resent = self.history.is_resent_by(&digests);
         self.calls.restore_ids(request, is_resent);
         let has_reply_calls = self.calls.has_reply_in(request);
-        let is_continued =
-            self.has_reply && (has_reply_calls || self.history.is_continued_by(&digests));
+        let is_partial = request.is_partial();
+        let is_continued = is_partial
+            || self.has_reply && (has_reply_calls || self.history.is_continued_by(&digests));
         let text_results = self.calls.find_text_results(request, is_continued);
-        let known_messages = self.history.known_messages(&digests, is_continued, has_reply_calls);
+        let known_messages = if is_partial {
+            // Everything in such a request is new.
+            Vec::new()
+        } else {
+            self.history.known_messages(&digests, is_continued, has_reply_calls)
+        };
         let mut kept = known_messages.iter().filter(|is_known| **is_known).count();
         let mut is_known = known_messages.into_iter();
         let mut delta = RequestDelta::default();
@@ -190,7 +196,8 @@ impl Conversation {
         }
         let before = self.history.message_count().saturating_add(self.call_count);
         kept = kept.saturating_add(kept_calls.min(self.call_count));
-        delta.is_compacted = before >= MIN_ITEMS_FOR_COMPACTION && kept.saturating_mul(2) < before;
+        delta.is_compacted =
+            !is_partial && before >= MIN_ITEMS_FOR_COMPACTION && kept.saturating_mul(2) < before;
         self.calls.restore_results(request, &text_results);
         self.calls.close_reply();
         self.history.set_request(&digests);

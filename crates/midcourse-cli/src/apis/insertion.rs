@@ -20,6 +20,10 @@ enum Form {
     StringEnd,
     /// Before the closing bracket of a list of content blocks.
     NewBlock,
+    /// Before the closing bracket of a list of contents in the Responses API.
+    NewInputText,
+    /// Before the closing bracket of a list of parts in Gemini's API.
+    NewPart,
     /// Like `NewBlock`. The text is marked as a note that does not come from the user.
     NewReminder,
     /// After a field of a JSON object that has no `content` field. The object gets a `content`
@@ -52,6 +56,18 @@ impl InsertionPoint {
             return None;
         };
         Some(Self { offset: last, form })
+    }
+
+    /// The same position, in a list of contents in the Responses API.
+    pub(super) fn as_input_text(self) -> Self {
+        Self { form: Form::NewInputText, ..self }
+    }
+
+    /// A position after the last part of a message in Gemini's API. `None` unless `parts` is a list
+    /// with at least one part.
+    pub(super) fn as_part(body: &str, parts: &str) -> Option<Self> {
+        let point = Self::at_end_of_content(body, parts)?;
+        (point.form == Form::NewBlock).then_some(Self { form: Form::NewPart, ..point })
     }
 
     /// The same position, if it is in a list of content blocks. There the text becomes a block that is
@@ -88,6 +104,10 @@ impl InsertionPoint {
                 inside.unwrap_or_default().to_owned()
             }
             Form::NewBlock => format!(r#",{{"type":"text","text":{}}}"#, quoted(text)),
+            Form::NewInputText => {
+                format!(r#",{{"type":"input_text","text":{}}}"#, quoted(text))
+            }
+            Form::NewPart => format!(r#",{{"text":{}}}"#, quoted(text)),
             Form::NewReminder => {
                 let text = format!("<system-reminder>\n{text}\n</system-reminder>");
                 format!(r#",{{"type":"text","text":{}}}"#, quoted(&text))

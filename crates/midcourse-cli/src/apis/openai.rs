@@ -137,6 +137,8 @@ pub(super) fn parse_request(body: &str) -> Option<Request<'_>> {
         body,
         model: model.map(Cow::into_owned),
         session: None,
+        previous_response: None,
+        is_kept_by_server: false,
         system,
         tools: tools.into_iter().flatten().filter_map(name).collect(),
         has_response_format: format.is_some_and(|kind| kind != "text"),

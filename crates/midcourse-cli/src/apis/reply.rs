@@ -13,6 +13,8 @@ pub(crate) struct Reply {
     pub(crate) stop_reason: StopReason,
     pub(crate) error: Option<String>,
     pub(crate) usage: Option<Usage>,
+    /// The id by which a later request can continue the conversation that the server keeps.
+    pub(crate) response_id: Option<String>,
 }
 
 /// Builds a [`Reply`] from a complete JSON body or from the events of a stream.
@@ -22,6 +24,7 @@ pub(super) struct ReplyBuilder {
     pub(super) stop_reason: Option<StopReason>,
     pub(super) error: Option<String>,
     pub(super) usage: Option<Usage>,
+    pub(super) response_id: Option<String>,
     pub(super) is_streamed: bool,
     /// Whether the last event of the stream was received.
     pub(super) is_finished: bool,
@@ -42,14 +45,15 @@ impl ReplyBuilder {
     }
 
     pub(super) fn build(self) -> Reply {
-        let Self { blocks, stop_reason, error, usage, is_streamed, is_finished } = self;
+        let Self { blocks, stop_reason, error, usage, response_id, is_streamed, is_finished } =
+            self;
         let is_cut_off = is_streamed && !is_finished;
         let stop_reason = match (&error, is_cut_off) {
             (Some(_), _) => StopReason::Error,
             (None, true) => StopReason::Aborted,
             (None, false) => stop_reason.unwrap_or(StopReason::Other),
         };
-        Reply { blocks, stop_reason, error, usage }
+        Reply { blocks, stop_reason, error, usage, response_id }
     }
 }
 
@@ -62,7 +66,8 @@ impl Reply {
 
     /// The reply for a response that did not arrive or could not be parsed.
     pub(crate) fn failed(stop_reason: StopReason, error: String) -> Self {
-        Self { blocks: Vec::new(), stop_reason, error: Some(error), usage: None }
+        let blocks = Vec::new();
+        Self { blocks, stop_reason, error: Some(error), usage: None, response_id: None }
     }
 
     /// Whether the model finished its response. If not, the client may retry the request.
@@ -87,7 +92,7 @@ impl Reply {
     }
 
     pub(crate) fn into_message(self) -> AgentMessage {
-        let Self { blocks, stop_reason, error, usage } = self;
+        let Self { blocks, stop_reason, error, usage, .. } = self;
         AgentMessage::Assistant {
             content: AssistantContent { blocks },
             stop_reason,

@@ -21,7 +21,11 @@ const MIN_UNIQUE_ID_LEN: usize = 12;
 
 /// Clients send some notes of their own with the role `user`. Each entry is the text with which
 /// such a note begins, and the kind of custom message as which the note is stored.
-const CLIENT_NOTES: [(&str, &str); 1] = [("<system-reminder>", "system_reminder")];
+const CLIENT_NOTES: [(&str, &str); 3] = [
+    ("<system-reminder>", "system_reminder"),
+    ("<environment_context>", "environment_context"),
+    ("<user_instructions>", "user_instructions"),
+];
 
 /// A parsed request to a model API.
 #[derive(Debug)]
@@ -31,6 +35,11 @@ pub(crate) struct Request<'a> {
     pub(crate) model: Option<String>,
     /// The client's session id, if the body names one.
     pub(crate) session: Option<String>,
+    /// The id of the response that this request continues. The server then has the conversation
+    /// until there, and the request contains only what is new.
+    pub(crate) previous_response: Option<String>,
+    /// Whether the server may keep the request for later ones, with what was inserted into it.
+    pub(crate) is_kept_by_server: bool,
     /// The parts of the system prompt, as JSON strings.
     pub(crate) system: Vec<&'a RawValue>,
     /// The names of the tools offered to the model.
@@ -97,23 +106,31 @@ impl Item<'_> {
 impl Request<'_> {
     /// Makes call ids unique, because some servers use the same ids in every response. The second
     /// call with the id `ID` becomes `ID#2`. `Conversation::apply_reply` changes the ids in replies
-    /// in the same way.
+    /// in the same way. Results of calls that have the same id and were made at once are in the
+    /// order of these calls.
     pub(super) fn with_unique_call_ids(mut self) -> Self {
-        let mut counts: HashMap<u64, usize> = HashMap::new();
+        // For each id: how many calls had it, and how many of the latest ones have no result yet.
+        let mut counts: HashMap<u64, (usize, usize)> = HashMap::new();
+        let mut is_after_call = false;
         for item in &mut self.items {
+            let was_after_call = std::mem::replace(&mut is_after_call, false);
             match item {
                 Item::ToolCall { id, .. } => {
-                    let count = counts.entry(xxh3_64(id.as_bytes())).or_default();
+                    let (count, open) = counts.entry(xxh3_64(id.as_bytes())).or_default();
                     *count = count.saturating_add(1);
+                    *open = if was_after_call { open.saturating_add(1) } else { 1 };
                     if *count > 1 {
                         *id = Cow::Owned(numbered_id(id, *count));
                     }
+                    is_after_call = true;
                 }
                 Item::ToolResult { id, .. } => {
-                    if let Some(count) =
-                        counts.get(&xxh3_64(id.as_bytes())).filter(|count| **count > 1)
-                    {
-                        *id = Cow::Owned(numbered_id(id, *count));
+                    if let Some((count, open)) = counts.get_mut(&xxh3_64(id.as_bytes())) {
+                        let number = count.saturating_sub(open.saturating_sub(1));
+                        *open = open.saturating_sub(1).max(1);
+                        if number > 1 {
+                            *id = Cow::Owned(numbered_id(id, number));
+                        }
                     }
                 }
                 Item::Message { .. } => {}
@@ -139,12 +156,24 @@ impl Request<'_> {
         })
     }
 
-    /// The ids of all tool calls, newest first.
+    /// The ids of all tool calls, newest first. If the server keeps the calls, the request has only
+    /// their results.
     pub(crate) fn call_ids(&self) -> impl Iterator<Item = &str> {
         self.items.iter().rev().filter_map(|item| match item {
             Item::ToolCall { id, .. } => Some(id.as_ref()),
+            Item::ToolResult { id, .. } if self.is_partial() => Some(id.as_ref()),
             _ => None,
         })
+    }
+
+    /// Whether the request contains only what is new, because the server keeps the conversation.
+    pub(crate) const fn is_partial(&self) -> bool {
+        self.previous_response.is_some()
+    }
+
+    /// Whether the model has already replied in this conversation.
+    pub(crate) const fn has_history(&self) -> bool {
+        self.tail_start > 0 || self.is_partial()
     }
 
     /// Whether text can be inserted at the end of the request and after every tool result that is

@@ -1,6 +1,10 @@
 //! Tests that requests and responses are parsed correctly, and that inserting text changes nothing
 //! else in a request.
 
+mod bodies;
+mod gemini;
+mod responses;
+
 use midcourse::{StopReason, TrajectoryPayload, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,99 +12,7 @@ use serde_json::{Value, json};
 use super::{
     Api, Conversation, Insertion, InsertionPoint, Item, Reply, Request, RequestDigests, insert,
 };
-
-const APIS: [Api; 2] = [Api::Messages, Api::ChatCompletions];
-
-/// One step of a conversation, independent of the API.
-#[derive(Debug, Clone)]
-enum Step {
-    Message(String),
-    /// Parallel calls: the text of each result, and whether the result is sent as a list of content
-    /// blocks instead of a string.
-    Calls(Vec<(String, bool)>),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let text = || prop_oneof![".{0,12}", "[\\PC\"\\\\\\n\\]}]{0,12}"];
-    let step = prop_oneof![
-        text().prop_map(Step::Message),
-        prop::collection::vec((text(), any::<bool>()), 1..4).prop_map(Step::Calls),
-    ];
-    prop::collection::vec(step, 0..8)
-}
-
-/// Builds the request body for a conversation.
-fn body(api: Api, steps: &[Step]) -> Value {
-    let mut messages = vec![json!({"role": "user", "content": "go"})];
-    for (number, step) in steps.iter().enumerate() {
-        match step {
-            Step::Message(text) => {
-                messages.push(json!({"role": "assistant", "content": text}));
-                messages.push(json!({"role": "user", "content": text}));
-            }
-            Step::Calls(results) => {
-                let id = |index: usize| format!("call-{number}-{index}");
-                let content = |(text, as_blocks): &(String, bool)| match as_blocks {
-                    true => json!([{"type": "text", "text": text}]),
-                    false => json!(text),
-                };
-                let results = results.iter().enumerate();
-                match api {
-                    Api::Messages => {
-                        let call = |index| json!({"type": "tool_use", "id": id(index), "name": "t", "input": {}});
-                        let calls: Vec<_> = results.clone().map(|(index, _)| call(index)).collect();
-                        let result = |(index, result)| json!({"type": "tool_result", "tool_use_id": id(index), "content": content(result)});
-                        let results: Vec<_> = results.map(result).collect();
-                        messages.push(json!({"role": "assistant", "content": calls}));
-                        messages.push(json!({"role": "user", "content": results}));
-                    }
-                    Api::ChatCompletions => {
-                        let call = |index| {
-                            json!({"id": id(index), "type": "function",
-                                   "function": {"name": "t", "arguments": "{}"}})
-                        };
-                        let calls: Vec<_> = results.clone().map(|(index, _)| call(index)).collect();
-                        messages.push(
-                            json!({"role": "assistant", "content": null, "tool_calls": calls}),
-                        );
-                        for (index, result) in results {
-                            messages.push(json!({"role": "tool", "tool_call_id": id(index), "content": content(result)}));
-                        }
-                    }
-                }
-            }
-        }
-    }
-    json!({"model": "m", "messages": messages, "tools": [{"name": "t"}]})
-}
-
-/// Serialises JSON with white space wherever JSON allows it.
-fn spaced(value: &Value) -> String {
-    match value {
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(spaced).collect();
-            format!("[ {}\n]", items.join(" ,\t"))
-        }
-        Value::Object(fields) => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(name, value)| format!("{} : {}", json!(name), spaced(value)))
-                .collect();
-            format!("{{\r\n{} }}", fields.join(" , "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// All strings in a JSON value, joined.
-fn texts(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(texts).collect(),
-        Value::Object(fields) => fields.values().map(texts).collect(),
-        _ => String::new(),
-    }
-}
+use bodies::{Step, body, messages_field, spaced, steps, texts};
 
 /// Where feedback about the result of this call is inserted.
 fn result_point(request: &Request<'_>, call: &str) -> Option<InsertionPoint> {
@@ -231,7 +143,7 @@ proptest! {
     #[test]
     fn removing_insertions_gives_back_the_bytes_of_the_client(steps in steps()) {
         const TEXT: &str = "[monitor]\n\"quoted\" \\ → text";
-        for api in APIS {
+        for api in Api::ALL {
             let sent = spaced(&body(api, &steps));
             let request = api.parse_request(&sent).unwrap();
             let mut insertions: Vec<Insertion> = Vec::new();
@@ -249,9 +161,10 @@ proptest! {
             let value: Value = serde_json::from_str(&inserted).unwrap();
             prop_assert_eq!(texts(&value).matches(TEXT).count(), count);
             let before: Value = serde_json::from_str(&sent).unwrap();
+            let messages = messages_field(api);
             prop_assert_eq!(
-                value["messages"].as_array().unwrap().len(),
-                before["messages"].as_array().unwrap().len()
+                value[messages].as_array().unwrap().len(),
+                before[messages].as_array().unwrap().len()
             );
             let mut cut = inserted.clone();
             for Insertion { json, .. } in &insertions {
@@ -263,7 +176,7 @@ proptest! {
 
     #[test]
     fn a_growing_conversation_yields_each_event_once(steps in steps()) {
-        for api in APIS {
+        for api in Api::ALL {
             let mut growing = Conversation::default();
             let mut yielded = Vec::new();
             for length in 0..=steps.len() {
@@ -284,7 +197,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), text in ".*") {
-        for api in APIS {
+        for api in Api::ALL {
             let _ = api.parse_response(200, &bytes);
             let _ = api.parse_response(500, &bytes);
             let _ = api.parse_response(200, format!("data: {text}\n\n").as_bytes());

@@ -17,7 +17,7 @@ use midcourse::{
 use serde_json::json;
 
 use super::step_json::{Position, step_lines};
-use crate::hosts::Host;
+use crate::hosts::{Host, permanent_policy};
 use crate::run_settings::RunSettings;
 use crate::terminal::warn;
 use input::InputRecord;
@@ -92,18 +92,12 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// The limits on the number and length of messages for this host; the default limits if there is no
-/// host.
-fn host_policy(host: Option<Host>) -> DeliveryPolicy {
-    host.map(Host::delivery_policy).unwrap_or_default()
-}
-
 /// The state of a replay. Wherever the run contains a recorded configuration, the engine is
 /// replaced by one with that configuration.
 struct Replay {
     engine: Engine,
-    /// The host whose limits on messages apply; `None` if the default limits apply.
-    host: Option<Host>,
+    /// The limits on messages.
+    policy: DeliveryPolicy,
     /// Whether the run is that of a subagent, to which budgets do not apply.
     is_child: bool,
     /// Whether midcourse analysed the run while it happened. If so, the records contain the
@@ -115,14 +109,26 @@ impl Replay {
     fn new(records: &[InputRecord]) -> Self {
         let mut sources = records.iter().filter_map(|input| input.source.as_ref());
         let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // A host has its own limits for messages from hooks, because it repeats each of them in
-        // every later model request. In a run with a proxy, the proxy delivered the messages, with
-        // default limits.
+        // A host repeats each message from a hook in every later model request, so it has its own
+        // limits. In a run with a proxy, the proxy delivered the messages, with default limits unless
+        // the model's server keeps the requests.
         let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
+        let is_kept = |input: &InputRecord| {
+            let payload = &input.record.payload;
+            matches!(
+                payload,
+                TrajectoryPayload::ProviderRequestPrepared { kept_by_server: true, .. }
+            )
+        };
+        let policy = match host {
+            Some(host) => host.delivery_policy(),
+            None if records.iter().any(is_kept) => permanent_policy(),
+            None => DeliveryPolicy::default(),
+        };
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
-        let engine = RunSettings::shipped().engine(host_policy(host), is_child);
+        let engine = RunSettings::shipped().engine(policy.clone(), is_child);
         let was_monitored = records.iter().any(|input| input.decision_point.is_some());
-        Self { engine, host, is_child, was_monitored }
+        Self { engine, policy, is_child, was_monitored }
     }
 
     fn step(&mut self, input: &InputRecord) -> Result<Step> {
@@ -136,7 +142,7 @@ impl Replay {
             let checkpoint = self.engine.checkpoint()?;
             let settings = RunSettings::from_text(config);
             settings.warnings.iter().for_each(|problem| warn(problem));
-            self.engine = settings.engine(host_policy(self.host), self.is_child);
+            self.engine = settings.engine(self.policy.clone(), self.is_child);
             self.engine.restore(&checkpoint)?;
         }
         let decision_point = match self.was_monitored {

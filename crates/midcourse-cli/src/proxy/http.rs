@@ -21,6 +21,13 @@ const SESSION_HEADER: &str = "x-claude-code-session-id";
 /// The header in which Claude Code sends the id of the subagent that makes the request.
 const AGENT_HEADER: &str = "x-claude-code-agent-id";
 
+/// The header by which a request of Codex is recognised, and how its value begins.
+const CODEX: (&str, &str) = ("originator", "codex");
+/// The header in which Codex sends its session id.
+const CODEX_SESSION_HEADER: &str = "session-id";
+/// The header in which Codex sends the id of the session or of the subagent that makes the request.
+const CODEX_THREAD_HEADER: &str = "thread-id";
+
 const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -76,11 +83,25 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Requ
     Ok(RequestBody::Whole(bytes.freeze()))
 }
 
-pub(super) fn model_request(api: Api, headers: &HeaderMap, body: Bytes) -> ModelRequest {
+pub(super) fn model_request(
+    api: Api,
+    path: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> ModelRequest {
+    let (originator, start) = CODEX;
+    let (session, agent) = if text(headers, originator).is_some_and(|it| it.starts_with(start)) {
+        let session = text(headers, CODEX_SESSION_HEADER);
+        let thread = text(headers, CODEX_THREAD_HEADER).filter(|it| Some(it) != session.as_ref());
+        (session, thread)
+    } else {
+        (text(headers, SESSION_HEADER), text(headers, AGENT_HEADER))
+    };
     ModelRequest {
         api,
-        session: text(headers, SESSION_HEADER),
-        agent: text(headers, AGENT_HEADER),
+        session,
+        agent,
+        model: api.model_in(path),
         encoding: text(headers, header::CONTENT_ENCODING.as_str()),
         is_signed: is_signed(headers),
         body,

@@ -17,6 +17,8 @@ pub(super) struct ModelRequest {
     pub(super) session: Option<String>,
     /// The id that Claude Code sends as a header if a subagent makes the request.
     pub(super) agent: Option<String>,
+    /// The name of the model, if it is in the URL.
+    pub(super) model: Option<String>,
     pub(super) encoding: Option<String>,
     /// Whether a header contains a signature or a digest of the body.
     pub(super) is_signed: bool,

@@ -38,6 +38,8 @@ pub(super) struct ProxiedRun {
     /// Guidance that is already recorded as delivered and goes into the next request.
     pending_guidance: Vec<Delivery>,
     request_count: usize,
+    /// Whether the model's server may keep the requests of this run, with what was inserted.
+    pub(super) is_kept_by_server: bool,
     /// Whether the start of the run was already recorded.
     is_recorded: bool,
     /// Whether hooks report this run too. If so, the hooks record the user messages, and the proxy
@@ -93,6 +95,7 @@ impl ProxiedRun {
             first_user_key: None,
             pending_guidance: Vec::new(),
             request_count: 0,
+            is_kept_by_server: false,
             is_recorded: false,
             has_hooks: false,
             last_attempt: None,
@@ -322,8 +325,10 @@ impl ProxiedRun {
             message_count: request.message_count,
             tool_count: request.tools.len(),
             tools: request.tools.clone(),
+            kept_by_server: request.is_kept_by_server,
         };
         self.request_count = self.request_count.saturating_add(1);
+        self.is_kept_by_server |= request.is_kept_by_server;
         self.event(at, prepared)
     }
 

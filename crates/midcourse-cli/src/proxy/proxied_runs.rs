@@ -1,8 +1,8 @@
 //! Finds the run to which a model request belongs.
 //!
 //! Claude Code sends its session id in a header. A request of another client belongs to the run
-//! that made the tool calls in the request's history. If the client has changed or dropped these
-//! calls, the request belongs to the run whose conversation it continues best. If a conversation
+//! that made the tool calls in the request's history, or got the response that the request names. If
+//! the client has changed or dropped these calls, the request belongs to the run whose conversation it continues best. If a conversation
 //! begins with a task that a tool call of another run delegates, it is a child of that run. Runs
 //! that are not in memory are looked up in the store.
 
@@ -47,6 +47,8 @@ pub(super) struct ProxiedRuns {
     runs: HashMap<RunId, ProxiedRun>,
     /// The run in which each tool call was made, by call id.
     calls: HashMap<String, RunId>,
+    /// The run that got each response, by the id of the response.
+    responses: HashMap<String, RunId>,
     /// Number of requests so far, used to find the least recently used runs.
     clock: u64,
     cache: FeedbackCache,
@@ -54,7 +56,8 @@ pub(super) struct ProxiedRuns {
 
 impl ProxiedRuns {
     pub(super) fn new(cache: FeedbackCache) -> Self {
-        Self { runs: HashMap::new(), calls: HashMap::new(), clock: 0, cache }
+        let (runs, calls, responses) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { runs, calls, responses, clock: 0, cache }
     }
 
     pub(super) fn get(&mut self, run: &RunId) -> Option<&mut ProxiedRun> {
@@ -78,9 +81,10 @@ impl ProxiedRuns {
         let identity = match session {
             Some(session) => session_run(session, agent),
             None => {
-                let known = self.find_by_calls(request);
+                let known = self.find_by_response(request);
+                let known = known.or_else(|| self.find_by_calls(request));
                 let known = known.or_else(|| self.find_by_messages(request, digest));
-                let has_history = request.tail_start > 0;
+                let has_history = request.has_history();
                 match (known, store) {
                     (Some(run), _) => run,
                     (None, None) if has_history => return None,
@@ -103,7 +107,7 @@ impl ProxiedRuns {
                 // The store cannot be read. The run may have earlier feedback (messages about tool
                 // results), which would have to be in this request too.
                 Some(Err(_)) => return None,
-                None if request.tail_start > 0 => return None,
+                None if request.has_history() => return None,
                 None => {}
             }
             // A subagent's first request may come before its first hook event. If hooks report the
@@ -139,6 +143,19 @@ impl ProxiedRuns {
         if self.calls.len() > MAX_CALLS {
             self.drop_oldest_quarter();
         }
+    }
+
+    /// Remembers that this run got the response with this id.
+    pub(super) fn add_response(&mut self, response: String, run: &RunId) {
+        if self.responses.len() >= MAX_CALLS {
+            self.drop_oldest_quarter();
+        }
+        self.responses.insert(response, run.clone());
+    }
+
+    fn find_by_response(&self, request: &Request<'_>) -> Option<RunIdentity> {
+        let run = self.responses.get(request.previous_response.as_ref()?)?;
+        self.runs.get(run).map(|run| run.run.clone())
     }
 
     fn find_by_calls(&self, request: &Request<'_>) -> Option<RunIdentity> {
@@ -248,6 +265,7 @@ impl ProxiedRuns {
         self.runs.retain(|_, run| run.last_used > limit);
         let runs = &self.runs;
         self.calls.retain(|_, run| runs.contains_key(run));
+        self.responses.retain(|_, run| runs.contains_key(run));
         self.cache.retain(|run| runs.contains_key(run));
     }
 }

@@ -286,7 +286,7 @@ impl Server {
         };
         let (api_name, host) = (api.title().to_owned(), host.to_owned());
         self.notices.send_once(Notice::Watching { api: api_name, host });
-        let request = model_request(api, &parts.headers, bytes.clone());
+        let request = model_request(api, path, &parts.headers, bytes.clone());
         let (bytes, exchange) = self.record(recorder, request, bytes).await;
         parts.headers.remove(header::TRANSFER_ENCODING);
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));

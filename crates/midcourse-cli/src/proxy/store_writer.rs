@@ -16,6 +16,7 @@ use midcourse::{
 
 use uuid::Uuid;
 
+use crate::hosts::permanent_policy;
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
@@ -102,12 +103,15 @@ impl StoreWriter {
     }
 
     /// Runs the engine on a batch and returns the engine, in its state after the batch.
+    /// `is_permanent` says that what is inserted into the run's requests may stay in the
+    /// conversation; then messages are limited.
     pub(super) fn evaluate(
         &mut self,
         run: &RunIdentity,
         batch: &mut Batch,
+        is_permanent: bool,
     ) -> Result<SyncedEngine, StoreError> {
-        let engine = self.take_engine(run);
+        let engine = self.take_engine(run, is_permanent);
         let (Some(mut engine), Some(store)) = (engine, &self.store) else {
             return Err(self.failure());
         };
@@ -172,13 +176,11 @@ impl StoreWriter {
         self.failure.as_ref().map_or(StoreError::Locked, |(_, error)| error.clone())
     }
 
-    fn take_engine(&mut self, run: &RunIdentity) -> Option<SyncedEngine> {
+    fn take_engine(&mut self, run: &RunIdentity, is_permanent: bool) -> Option<SyncedEngine> {
         if let Some(engine) = self.engines.remove(&run.run_id) {
             return Some(engine);
         }
-        SyncedEngine::new(
-            self.run_settings.engine(DeliveryPolicy::default(), run.parent_run_id.is_some()),
-        )
-        .ok()
+        let policy = if is_permanent { permanent_policy() } else { DeliveryPolicy::default() };
+        SyncedEngine::new(self.run_settings.engine(policy, run.parent_run_id.is_some())).ok()
     }
 }

@@ -127,6 +127,7 @@ impl Worker {
             reply.send(Vec::new());
             return self.keep_unread(sent, at);
         };
+        request.model = request.model.or_else(|| sent.model.clone());
         if !sent.is_modifiable() {
             request.insertion_point = None;
         }
@@ -192,7 +193,11 @@ impl Worker {
                     if is_complete { AttemptState::Completed } else { AttemptState::Failed };
             }
             let calls: Vec<_> = reply.tool_calls().map(|call| call.id.clone()).collect();
+            let response_id = reply.response_id.clone().filter(|_| reply.is_complete());
             let events = proxied.reply_events(reply, at);
+            if let Some(id) = response_id {
+                self.runs.add_response(id, &run);
+            }
             self.runs.add_calls(calls.iter().map(|call| call.as_str()), &run);
             events
         };
@@ -229,7 +234,9 @@ impl Worker {
         let Some(mut batch) = self.writer.prepare(events) else {
             return self.reply(&run.run_id, waiting);
         };
-        match self.writer.evaluate(&run, &mut batch) {
+        let proxied = self.runs.get(&run.run_id);
+        let is_permanent = proxied.is_some_and(|proxied| proxied.is_kept_by_server);
+        match self.writer.evaluate(&run, &mut batch, is_permanent) {
             Ok(engine) => {
                 if batch.step().deliveries.is_empty() || !self.writer.is_live() {
                     self.reply(&run.run_id, waiting.take());

@@ -282,7 +282,7 @@ pub struct ToolResult {
     pub narration: Option<String>,
 }
 
-fn is_false(flag: &bool) -> bool {
+pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 

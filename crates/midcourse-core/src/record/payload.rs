@@ -8,6 +8,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::message::is_false;
 use super::{AgentMessage, CallId, RunIdentity, RunOutcome, ToolResult, Usage};
 use crate::message::{Feedback, GuidanceDelivered, OutcomeVerdict};
 use crate::money::MicroUsd;
@@ -77,6 +78,10 @@ pub enum TrajectoryPayload {
         tool_count: usize,
         /// Names of the tools that the model may call.
         tools: Vec<String>,
+        /// Whether the model's server may keep the request for later ones. Then a message that was
+        /// inserted into it may stay in the conversation.
+        #[serde(default, skip_serializing_if = "is_false")]
+        kept_by_server: bool,
     },
     /// A plugin of the host changed the messages of a request.
     ContextTransformApplied {

@@ -100,6 +100,7 @@ impl MonitoredRun {
             message_count,
             tool_count: tools.len(),
             tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            kept_by_server: false,
         };
         let point = if tools.is_empty() {
             DecisionPoint::PreResponse
