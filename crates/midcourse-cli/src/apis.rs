@@ -20,6 +20,7 @@ mod responses;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod text_actions;
 
 pub(crate) use alignment::RequestDigests;
 pub(crate) use conversation::{Conversation, ObservedEvent};

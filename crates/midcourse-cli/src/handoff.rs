@@ -18,9 +18,15 @@ pub(crate) const PROXY_ATTACHED: (&str, &str) = ("proxy_attached", "run");
 /// proxy's URLs.
 pub(crate) const PATH_PREFIX: &str = "midcourse-";
 
-/// The environment variables in which a hook looks for the proxy's URL. The first is Claude Code's,
-/// because only Claude Code can have hooks and a proxy at once.
-const ADDRESS_VARIABLES: [&str; 2] = ["ANTHROPIC_BASE_URL", "HTTPS_PROXY"];
+/// The environment variables in which a hook looks for the proxy's URL: those of agents that can have
+/// hooks and a proxy at once.
+const ADDRESS_VARIABLES: [&str; 5] = [
+    "ANTHROPIC_BASE_URL",
+    "HTTPS_PROXY",
+    "OPENAI_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "COPILOT_PROVIDER_BASE_URL",
+];
 
 /// Whether the proxy, and not the hook that reports `events`, delivers the messages. `is_expected`
 /// is true if `midcourse run` started the agent with a proxy that is meant to deliver messages.

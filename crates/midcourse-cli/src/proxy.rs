@@ -91,11 +91,11 @@ pub(crate) struct Arguments {
     /// On an address other than loopback, everybody who learns the token can use the proxy.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Forward to this server, or set one per API: anthropic=URL, openai=URL.
+    /// Forward to this server, or set one per vendor: anthropic=URL, openai=URL, gemini=URL.
     ///
-    /// Without it, requests go to ANTHROPIC_BASE_URL and OPENAI_BASE_URL, else to the vendors'
-    /// own servers. A URL without API= is a server with both APIs.
-    #[arg(long, value_name = "[API=]URL")]
+    /// Without it, requests go to ANTHROPIC_BASE_URL, OPENAI_BASE_URL and GOOGLE_GEMINI_BASE_URL,
+    /// else to the vendors' own servers. A URL without NAME= is a server with all APIs.
+    #[arg(long, value_name = "[NAME=]URL")]
     upstream: Vec<String>,
     /// Hold a request at most this many milliseconds for its guidance [default: 20]
     ///

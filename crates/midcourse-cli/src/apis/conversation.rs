@@ -77,6 +77,11 @@ impl Conversation {
         known.zip(first).is_some_and(|(known, first)| first.is(known))
     }
 
+    /// Whether the model writes its actions as text.
+    pub(crate) const fn has_text_actions(&self) -> bool {
+        self.calls.has_text_actions()
+    }
+
     pub(crate) fn has_call(&self, call_id: &str) -> bool {
         self.calls.contains(call_id)
     }
@@ -127,7 +132,8 @@ impl Conversation {
         let is_partial = request.is_partial();
         let is_continued = is_partial
             || self.has_reply && (has_reply_calls || self.history.is_continued_by(&digests));
-        let text_results = self.calls.find_text_results(request, is_continued);
+        let mut text_results = self.calls.find_text_results(request, is_continued);
+        let text_actions = self.calls.find_text_actions(request, is_continued, &mut text_results);
         let known_messages = if is_partial {
             // Everything in such a request is new.
             Vec::new()
@@ -149,6 +155,9 @@ impl Conversation {
                     let is_known = is_known.next().unwrap_or_default();
                     if let Some(calls) = text_results.get(&index) {
                         for call in calls {
+                            let args = text_actions.get(&index).cloned();
+                            let started = args.and_then(|args| self.calls.start(*call, args));
+                            started.into_iter().for_each(|it| push(it, None));
                             self.calls.end(*call, text).into_iter().for_each(|it| push(it, None));
                         }
                     } else if !is_known {

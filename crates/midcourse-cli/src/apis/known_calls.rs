@@ -3,7 +3,8 @@
 //! A call is known by its id. Some clients send a call with another id in the next request; such a
 //! call is recognised by its arguments and its result. Other clients write calls and results as
 //! plain text; then a message in place of the model's reply has to name the id or the tool of a
-//! call. In the history, calls and results are matched from the newest to the oldest, because
+//! call. An agent without tools has the model write its actions as text (see `text_actions`). In the
+//! history, calls and results are matched from the newest to the oldest, because
 //! clients drop the oldest items first.
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ use super::request::{
     Item, Request, Role, args_of, is_client_note, is_unique_call_id, numbered_id, result_of,
     text_of,
 };
+use super::text_actions;
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct KnownCalls {
@@ -35,6 +37,7 @@ pub(super) struct KnownCalls {
     /// Results that the client sent as user messages, oldest first: the digest of the message, and
     /// the indices in `calls` of the calls whose result it is.
     text_results: Vec<(u64, Vec<usize>)>,
+    has_text_actions: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -227,6 +230,55 @@ impl KnownCalls {
         found
     }
 
+    /// Finds the actions that the model wrote as text, with the messages that are their results, and
+    /// adds them to `found`. Returns for each new action the index of its result in the request, and
+    /// the arguments of the call. `is_continued` says that everything after the model's last message is new.
+    pub(super) fn find_text_actions(
+        &mut self,
+        request: &Request<'_>,
+        is_continued: bool,
+        found: &mut TextResults,
+    ) -> HashMap<usize, Value> {
+        let mut new = HashMap::new();
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        for acted in text_actions::find(request) {
+            let count = counts.entry(acted.digest).or_default();
+            *count = count.saturating_add(1);
+            let id = |number: usize| format!("text-{:016x}#{number}", acted.digest);
+            let is_new = is_continued && acted.result_at >= request.tail_start;
+            // The same action may have had the same result before, in messages that the client has
+            // dropped.
+            let number = (*count..).find(|number| !is_new || !self.contains(&id(*number)));
+            let id = id(number.unwrap_or(*count));
+            *count = number.unwrap_or(*count);
+            if !self.contains(&id) {
+                let args = acted.action.args();
+                self.add(&id, &acted.action.tool(), &args);
+                new.insert(acted.result_at, args);
+            }
+            if let Some(call) = self.by_id.get(&id_digest(&id)) {
+                found.insert(acted.result_at, vec![*call]);
+            }
+        }
+        self.has_text_actions |= !counts.is_empty();
+        new
+    }
+
+    /// Whether the model of this conversation writes its actions as text.
+    pub(super) const fn has_text_actions(&self) -> bool {
+        self.has_text_actions
+    }
+
+    /// The event for the start of a call that was found in a text.
+    pub(super) fn start(&self, call: usize, args: Value) -> Option<TrajectoryPayload> {
+        let call = self.calls.get(call)?;
+        Some(TrajectoryPayload::ToolStarted {
+            tool_call_id: call.id.as_str().into(),
+            tool_name: call.tool.as_str().into(),
+            args,
+        })
+    }
+
     /// Replaces each user message in `found` by tool results, one for each of its calls.
     pub(super) fn restore_results(&self, request: &mut Request<'_>, found: &TextResults) {
         if found.is_empty() {
@@ -235,10 +287,11 @@ impl KnownCalls {
         let (body, tail_start) = (request.body, request.tail_start);
         let items = std::mem::take(&mut request.items);
         for (index, item) in items.into_iter().enumerate() {
-            let (Some(text), Some(calls)) = (user_text(&item), found.get(&index)) else {
+            let (Item::Message { text, .. }, Some(calls)) = (&item, found.get(&index)) else {
                 request.items.push(item);
                 continue;
             };
+            let text = *text;
             if index < tail_start {
                 let added = calls.len().saturating_sub(1);
                 request.tail_start = request.tail_start.saturating_add(added);

@@ -4,6 +4,7 @@
 mod bodies;
 mod gemini;
 mod responses;
+mod text_actions;
 
 use midcourse::{StopReason, TrajectoryPayload, Usage};
 use proptest::prelude::*;

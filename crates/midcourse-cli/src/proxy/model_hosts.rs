@@ -8,7 +8,7 @@ use crate::config::ModelHost;
 /// Hosts of vendors and gateways that offer one of the APIs in `apis`. Hosts that are missing here
 /// on purpose: those of subscriptions (`chatgpt.com`), and Bedrock and Vertex, whose requests are
 /// signed.
-const VENDORS: [&str; 24] = [
+const VENDORS: [&str; 25] = [
     "api.anthropic.com",
     "api.cerebras.ai",
     "api.deepinfra.com",
@@ -28,6 +28,7 @@ const VENDORS: [&str; 24] = [
     "dashscope-intl.aliyuncs.com",
     "dashscope.aliyuncs.com",
     "eu.api.openai.com",
+    "generativelanguage.googleapis.com",
     "integrate.api.nvidia.com",
     "open.bigmodel.cn",
     "openrouter.ai",

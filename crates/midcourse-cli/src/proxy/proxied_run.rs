@@ -224,8 +224,6 @@ impl ProxiedRun {
         request: &mut Request<'_>,
         at: Timestamp,
     ) -> Vec<Event> {
-        let request_point = self.decision_point(request);
-        let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
         let mut events = self.opening_events(request, at);
         let first_user_key = Conversation::first_user_key(request);
         if first_user_key != self.first_user_key {
@@ -233,6 +231,8 @@ impl ProxiedRun {
             self.publish_feedback();
         }
         let delta = self.conversation.apply_request(request, !self.has_hooks);
+        let request_point = self.decision_point(request);
+        let result_point = request_point.map(|_| DecisionPoint::PostToolResult);
         if delta.is_compacted {
             events.push(self.event(at, TrajectoryPayload::ContextCompacted { trigger: None }));
         }
@@ -272,9 +272,10 @@ impl ProxiedRun {
         if !request.accepts_insertions() {
             return None;
         }
+        let has_tools = !request.tools.is_empty() || self.conversation.has_text_actions();
         Some(if self.request_count == 0 && request.call_ids().next().is_none() {
             DecisionPoint::PreRender
-        } else if request.has_response_format || request.tools.is_empty() {
+        } else if request.has_response_format || !has_tools {
             DecisionPoint::PreResponse
         } else {
             DecisionPoint::PreToolSelection

@@ -37,19 +37,22 @@ type Connector = HttpsConnector<TcpConnector>;
 
 /// For each API that `midcourse proxy` offers: the environment variable with its base URL, its name
 /// in the proxy's URLs, and its default base URL.
-const BASE_URLS: [(&str, &str, &str); 2] = [
+const BASE_URLS: [(&str, &str, &str); 3] = [
     ("ANTHROPIC_BASE_URL", "anthropic", "https://api.anthropic.com"),
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
+    ("GOOGLE_GEMINI_BASE_URL", "gemini", "https://generativelanguage.googleapis.com"),
 ];
 
 /// The variable with the base URL of OpenAI's API, and its older name, which some clients prefer.
 const BASE_URL_ALIAS: (&str, &str) = ("OPENAI_BASE_URL", "OPENAI_API_BASE");
 
 /// Environment variables in which agents find the base URL of their model API.
-const BASE_URL_VARIABLES: [&str; 6] = [
+const BASE_URL_VARIABLES: [&str; 8] = [
     "ANTHROPIC_API_BASE",
     "ANTHROPIC_BASE_URL",
     "COPILOT_PROVIDER_BASE_URL",
+    "GEMINI_API_BASE",
+    "GOOGLE_GEMINI_BASE_URL",
     "LLM_BASE_URL",
     "OPENAI_API_BASE",
     "OPENAI_BASE_URL",
@@ -204,8 +207,8 @@ fn check(url: &Uri) -> Result<()> {
     Ok(())
 }
 
-/// The base URL of one API on a server that offers both. OpenAI's base URL ends with the version
-/// (`/v1`), Anthropic's does not.
+/// The base URL of one API on a server that offers all. OpenAI's base URL ends with the version
+/// (`/v1`), the others do not.
 fn api_root(server: &str, api: &str) -> String {
     let server = server.trim_end_matches('/');
     let root = server.strip_suffix("/v1").unwrap_or(server);
@@ -386,18 +389,27 @@ mod tests {
 
     #[test]
     fn options_win_over_the_environment_and_that_over_the_defaults() {
-        let defaults = ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1"];
+        let gemini = "gemini https://generativelanguage.googleapis.com/";
+        let defaults =
+            ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1", gemini];
         assert_eq!(found(&[], &[("OPENAI_BASE_URL", "")]).unwrap(), defaults);
         let set = [("OPENAI_API_BASE", "http://old/v1"), ("ANTHROPIC_BASE_URL", "http://a/x/")];
-        assert_eq!(found(&[], &set).unwrap(), ["anthropic http://a/x/", "openai http://old/v1"]);
+        assert_eq!(
+            found(&[], &set).unwrap(),
+            ["anthropic http://a/x/", "openai http://old/v1", gemini]
+        );
         let newer = [("OPENAI_API_BASE", "http://old/v1"), ("OPENAI_BASE_URL", "http://new/v1")];
         assert_eq!(found(&[], &newer).unwrap()[1], "openai http://new/v1");
         for server in ["http://gate:4000", "http://gate:4000/", "http://gate:4000/v1"] {
-            let both = ["anthropic http://gate:4000/", "openai http://gate:4000/v1"];
+            let both = [
+                "anthropic http://gate:4000/",
+                "openai http://gate:4000/v1",
+                "gemini http://gate:4000/",
+            ];
             assert_eq!(found(&[server], &set).unwrap(), both, "{server}");
         }
         let one = found(&["openai=http://only/v2"], &set).unwrap();
-        assert_eq!(one, ["anthropic http://a/x/", "openai http://only/v2"]);
+        assert_eq!(one, ["anthropic http://a/x/", "openai http://only/v2", gemini]);
     }
 
     #[test]

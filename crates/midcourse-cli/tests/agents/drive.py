@@ -291,8 +291,7 @@ def what_midcourse_did(agent, form, via, run):
     expected = ([agent.calls], [agent.failed]) if agent.calls else ([], [])
     if (seen["calls"], seen["failed"]) != expected:
         found.append(f"recorded calls {seen['calls']}, failed {seen['failed']} per run; expected {expected[0]} and {expected[1]}")
-    # midcourse does not read the Responses API.
-    read = [request for request in run["requests"] if request["turn"] and not request["path"].endswith("/responses")]
+    read = [request for request in run["requests"] if request["turn"]]
     if read and not run["runs"]:
         found.append(f"no run was recorded for {len(read)} model requests")
     # A side request, such as for a title, is a conversation of its own. One that checks a call is not.

@@ -37,17 +37,15 @@ class NodeProgram(Program):
         return [self.interpreter(), self.program, self.api, TASK, *(["--base-url", url] if url else [])]
 
 
-# midcourse does not read the Responses API.
-UNREAD = {"calls": 0, "failed": 0}
 AGENTS = [
     # Vercel's package appends /messages, not /v1/messages, to the base address.
     NodeProgram(name="vercel-anthropic", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1"),
     NodeProgram(name="vercel-chat", program="vercel.mjs", api="openai-chat"),
-    NodeProgram(name="vercel-responses", program="vercel.mjs", api="openai", **UNREAD),
+    NodeProgram(name="vercel-responses", program="vercel.mjs", api="openai"),
     NodeProgram(name="vercel-node24", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1", node_version=24),
     NodeProgram(name="openai-agents-node-chat", program="openai_agents.mjs", api="chat", places=("env", "dotenv")),
-    NodeProgram(name="openai-agents-node", program="openai_agents.mjs", api="responses", places=("env", "dotenv"), **UNREAD),
+    NodeProgram(name="openai-agents-node", program="openai_agents.mjs", api="responses", places=("env", "dotenv")),
     NodeProgram(name="openai-node-chat", program="sdk_openai.mjs", api="chat"),
-    NodeProgram(name="openai-node-responses", program="sdk_openai.mjs", api="responses", **UNREAD),
+    NodeProgram(name="openai-node-responses", program="sdk_openai.mjs", api="responses"),
     NodeProgram(name="anthropic-node", program="sdk_anthropic.mjs", api="messages", vendor="anthropic"),
 ]

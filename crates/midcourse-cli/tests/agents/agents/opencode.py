@@ -47,7 +47,7 @@ class OwnProvider(Opencode):
 
 AGENTS = [
     # The Responses API, which midcourse does not read.
-    Opencode(name="opencode-openai", model="openai/gpt-4.1", calls=0, failed=0),
+    Opencode(name="opencode-openai", model="openai/gpt-4.1"),
     Opencode(name="opencode-anthropic", model="anthropic/claude-sonnet-4-5", vendor="anthropic", suffix="/v1"),
     OwnProvider(name="opencode-own"),
 ]

@@ -24,7 +24,7 @@ class SdkProgram(Program):
 AGENTS = [
     SdkProgram(name="openai", group="quick", program="openai_chat.py"),
     # midcourse does not read the Responses API.
-    SdkProgram(name="openai-responses", program="openai_responses.py", calls=0, failed=0),
+    SdkProgram(name="openai-responses", program="openai_responses.py"),
     SdkProgram(name="anthropic", group="quick", program="anthropic_messages.py", vendor="anthropic"),
     SdkProgram(
         name="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]
