@@ -128,7 +128,12 @@ pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'st
         TrajectoryPayload::FileCreated { path } => ("file", path.clone()),
         TrajectoryPayload::UsageReported { usage } => (
             "usage",
-            format!("{} tokens in, {} tokens out", usage.input_tokens, usage.output_tokens),
+            format!(
+                "{} tokens in, {} tokens out{}",
+                usage.input_tokens,
+                usage.output_tokens,
+                if usage.is_estimate { " (estimated)" } else { "" }
+            ),
         ),
         TrajectoryPayload::CostReported { total_micro_usd } => {
             ("cost", format!("{total_micro_usd} dollars so far"))

@@ -88,6 +88,7 @@ pub struct TrajectoryAnalysis {
     errors: ErrorFrequency,
     progress: LatestProgress,
     responses: Responses,
+    #[serde(with = "crate::record::all_counts")]
     usage: Usage,
     cost: Option<MicroUsd>,
     patterns: Vec<TrajectoryPattern>,
@@ -427,6 +428,11 @@ impl TrajectoryAnalysis {
             self.usage.cache_read_input_tokens,
         ];
         all.into_iter().map(|part| u64::try_from(part).unwrap_or(0)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a part of the tokens is estimated.
+    pub const fn has_estimated_tokens(&self) -> bool {
+        self.usage.is_estimate
     }
 
     /// Money spent so far; `None` if the host does not report it.

@@ -24,7 +24,7 @@ use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
 use crate::prompt::{
     Collected, FeedbackContext, GuidanceContext, InvalidPrompt, Prompt, RenderedPrompt,
 };
-use crate::record::TrajectoryRecord;
+use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::{Changes, Checkpoint, CheckpointError, Session};
 use crate::time::Timestamp;
 
@@ -145,13 +145,19 @@ impl Engine {
         changes
     }
 
-    /// Feedback on the latest tool call; none if it is too late to attach feedback to the call's
-    /// result, or if the run has received as many messages as its prompt allows.
-    fn feedback(&self, now: Timestamp) -> Collected<Feedback> {
-        if !self.trajectory().awaits_feedback() || self.has_reached_limit() {
+    /// Feedback on the latest tool call. If it is too late to attach feedback to the call's result,
+    /// only feedback about time and budgets, and only with a model request. None if the run has
+    /// received as many messages as its prompt allows.
+    fn feedback(&self, record: &TrajectoryRecord, point: DecisionPoint) -> Collected<Feedback> {
+        let context = FeedbackContext::new(&self.session, &self.prompt, record.at());
+        let has_result = self.trajectory().awaits_feedback();
+        // Before the first request, the deadline notice speaks of the time.
+        let is_request = point != DecisionPoint::PreRender
+            && matches!(record.payload, TrajectoryPayload::ProviderRequestPrepared { .. });
+        if self.has_reached_limit() || !(has_result || is_request) {
             return Collected::default();
         }
-        collect_feedback(&FeedbackContext::new(&self.session, &self.prompt, now))
+        collect_feedback(&if has_result { context } else { context.without_result() })
     }
 
     fn guidance(&self, point: DecisionPoint, now: Timestamp) -> Collected<GuidanceDelivered> {

@@ -12,6 +12,7 @@ mod outcome;
 mod payload;
 
 pub use identity::{CallId, RunId, RunIdentity};
+pub(crate) use message::all_counts;
 pub use message::{
     AgentMessage, AssistantBlock, AssistantContent, ImageContent, ReasoningDetailsContent,
     StopReason, TextContent, ToolCallBlock, ToolResult, ToolResultBlock, ToolResultContent, Usage,

@@ -229,5 +229,6 @@ const fn usage(usage: &clark::Usage) -> Usage {
         output_tokens: usage.output_tokens,
         cache_creation_input_tokens: usage.cache_creation_input_tokens,
         cache_read_input_tokens: usage.cache_read_input_tokens,
+        is_estimate: false,
     }
 }

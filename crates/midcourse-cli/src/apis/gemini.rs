@@ -268,6 +268,7 @@ impl From<UsageWire> for Usage {
             output_tokens: wire.candidates_token_count.unwrap_or(0).saturating_add(thoughts),
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: cached,
+            is_estimate: false,
         }
     }
 }

@@ -231,6 +231,7 @@ impl From<UsageWire> for Usage {
             output_tokens: wire.completion_tokens.unwrap_or(0),
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: cached,
+            is_estimate: false,
         }
     }
 }

@@ -5,6 +5,9 @@ use midcourse::{AgentMessage, AssistantBlock, AssistantContent, StopReason, Tool
 /// How much of an error response's body is kept, in characters.
 const MAX_ERROR_CHARS: usize = 2_000;
 
+/// How many bytes of text one token has on average, for estimates.
+const BYTES_PER_TOKEN: usize = 4;
+
 /// A parsed model response, or an error if there was no usable response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
@@ -89,6 +92,26 @@ impl Reply {
             AssistantBlock::Text(text) => Some(text.text.as_str()),
             _ => None,
         })
+    }
+
+    /// If the API did not report token counts, estimates them from the length of the request's texts
+    /// in bytes and from that of the reply.
+    pub(crate) fn estimate_usage(&mut self, request_len: usize) {
+        if self.usage.is_some() || !self.is_complete() {
+            return;
+        }
+        let length = |block: &AssistantBlock| match block {
+            AssistantBlock::Text(text) | AssistantBlock::Reasoning(text) => text.text.len(),
+            AssistantBlock::ToolCall(call) => call.arguments.to_string().len(),
+            _ => 0,
+        };
+        let tokens = |length: usize| i64::try_from(length / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
+        self.usage = Some(Usage {
+            input_tokens: tokens(request_len),
+            output_tokens: tokens(self.blocks.iter().map(length).sum()),
+            is_estimate: true,
+            ..Usage::default()
+        });
     }
 
     pub(crate) fn into_message(self) -> AgentMessage {

@@ -144,6 +144,17 @@ impl Request<'_> {
         self.system.iter().map(|text| text_of(text).chars().count()).sum()
     }
 
+    /// The length of all texts, tool calls and results as JSON, in bytes.
+    pub(crate) fn text_len(&self) -> usize {
+        let length = |item: &Item<'_>| match item {
+            Item::Message { text, .. } => text.get().len(),
+            Item::ToolCall { args, .. } => args.map_or(0, |args| args.get().len()),
+            Item::ToolResult { content, .. } => content.map_or(0, |content| content.get().len()),
+        };
+        let system = self.system.iter().map(|text| text.get().len());
+        self.items.iter().map(length).chain(system).sum()
+    }
+
     /// The parts of the system prompt, unescaped.
     pub(crate) fn system_texts(&self) -> impl Iterator<Item = String> {
         self.system.iter().map(|text| text_of(text).into_owned())

@@ -271,6 +271,7 @@ impl From<UsageWire> for Usage {
             output_tokens: wire.output_tokens.unwrap_or(0),
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: cached,
+            is_estimate: false,
         }
     }
 }

@@ -7,7 +7,9 @@ use midcourse::{
 };
 use serde::Deserialize;
 
-use super::value::{Count, CountOrZero, CycleLen, DurationText, Probability, ToolName, Trigger};
+use super::value::{
+    Count, CountOrZero, CycleLen, DurationText, Points, Probability, ToolName, Trigger,
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -74,6 +76,7 @@ macro_rules! guidance_table {
             cooldown_turns: Option<CountOrZero>,
             max_fires_per_session: Option<Count>,
             min_confidence: Option<Probability>,
+            decision_points: Option<Points>,
         }
 
         impl $wire {
@@ -84,6 +87,7 @@ macro_rules! guidance_table {
                 set(&mut limits.cooldown_turns, self.cooldown_turns.map(|count| count.0));
                 set(&mut limits.max_fires_per_session, max_fires.map(|count| Some(count.0)));
                 set(&mut limits.min_confidence, self.min_confidence.map(|number| number.0));
+                set(&mut setting.points, self.decision_points.map(|points| points.0));
             }
         }
     };

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use midcourse::{
-    Confidence, FeedbackTrigger, MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS, Mode, SafeName, WindowSize,
+    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS,
+    Mode, SafeName, WindowSize,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -65,6 +66,26 @@ fn count_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
 /// Reads a whole number of at least 1, without an upper limit.
 fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     value.deserialize_i64(WholeNumber { from: 1, to: UNLIMITED })
+}
+
+/// A list of decision points, by name.
+#[derive(Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct Points(pub(super) DecisionPoints);
+
+impl TryFrom<Vec<String>> for Points {
+    type Error = String;
+
+    fn try_from(names: Vec<String>) -> Result<Self, String> {
+        let point = |name: &String| {
+            DecisionPoint::from_name(name).ok_or_else(|| {
+                let known = DecisionPoint::ALL.map(DecisionPoint::as_str).join(", ");
+                format!("unknown decision point `{name}`; use some of: {known}")
+            })
+        };
+        let points = names.iter().map(point).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self(DecisionPoints::of(points)))
+    }
 }
 
 /// Reads a number of tool calls that are repeated together in a loop, from 1 to `MAX_CYCLE_LEN`.

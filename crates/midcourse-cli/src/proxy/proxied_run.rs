@@ -38,6 +38,8 @@ pub(super) struct ProxiedRun {
     /// Guidance that is already recorded as delivered and goes into the next request.
     pending_guidance: Vec<Delivery>,
     request_count: usize,
+    /// The length of the texts in the latest request, in bytes.
+    request_len: usize,
     /// Whether the model's server may keep the requests of this run, with what was inserted.
     pub(super) is_kept_by_server: bool,
     /// Whether the start of the run was already recorded.
@@ -95,6 +97,7 @@ impl ProxiedRun {
             first_user_key: None,
             pending_guidance: Vec::new(),
             request_count: 0,
+            request_len: 0,
             is_kept_by_server: false,
             is_recorded: false,
             has_hooks: false,
@@ -133,10 +136,9 @@ impl ProxiedRun {
             ..
         } = &record.payload
         {
-            self.deliver(Delivery::Feedback {
-                feedback: feedback.clone(),
-                tool_call_id: Some(call.clone()),
-            });
+            let tool_call_id = Some(call.clone());
+            let feedback = feedback.clone();
+            self.deliver(Delivery::Feedback { feedback, tool_call_id }, None);
         }
     }
 
@@ -158,13 +160,20 @@ impl ProxiedRun {
         }
     }
 
-    /// Accepts a message that was recorded as delivered. Feedback will be inserted into all later
-    /// requests, guidance into the next request only.
-    pub(super) fn deliver(&mut self, delivery: Delivery) {
+    /// Accepts a message that was recorded as delivered. Guidance goes into the next request only.
+    /// Feedback about a tool result goes into all later requests, together with the result. If the
+    /// request that waits has no such result, feedback goes to the end of this request, like
+    /// guidance. `points` is where text can be inserted into the waiting request, if there is one.
+    pub(super) fn deliver(&mut self, delivery: Delivery, points: Option<&InsertionPoints>) {
         let Delivery::Feedback { tool_call_id: call, .. } = &delivery else {
             return self.pending_guidance.push(delivery);
         };
-        let Some(call) = call.clone() else { return };
+        let has_result = |call: &CallId| {
+            points.is_none_or(|points| points.results.iter().any(|(known, _)| known == call))
+        };
+        let Some(call) = call.clone().filter(has_result) else {
+            return self.pending_guidance.push(delivery);
+        };
         match self.feedback.iter_mut().find(|(known, _)| *known == call) {
             Some((_, deliveries)) => deliveries.push(delivery),
             None => self.feedback.push((call, vec![delivery])),
@@ -329,13 +338,15 @@ impl ProxiedRun {
             kept_by_server: request.is_kept_by_server,
         };
         self.request_count = self.request_count.saturating_add(1);
+        self.request_len = request.text_len();
         self.is_kept_by_server |= request.is_kept_by_server;
         self.event(at, prepared)
     }
 
     /// The events to record for a reply. If the engine chooses a message for one of the reply's
     /// tool calls, the message goes into the next request, together with the result of the call.
-    pub(super) fn reply_events(&mut self, reply: Reply, at: Timestamp) -> Vec<Event> {
+    pub(super) fn reply_events(&mut self, mut reply: Reply, at: Timestamp) -> Vec<Event> {
+        reply.estimate_usage(self.request_len);
         let open = reply.tool_calls().map(|call| (call.id.clone(), tasks(&call.arguments)));
         self.open_calls = open.collect();
         self.answered_at = Some(at);
@@ -459,7 +470,7 @@ mod tests {
     fn guidance_about_a_call_goes_into_one_request_with_its_result() {
         let (identity, api) = (RunIdentity::root("r"), Api::ChatCompletions);
         let mut run = ProxiedRun::new(identity, api, FeedbackCache::default());
-        run.deliver(guidance("mind the step").into());
+        run.deliver(guidance("mind the step").into(), None);
         let points = InsertionPoints::of(&api.parse_request(BODY).unwrap());
         let sent = insert(BODY.as_bytes(), &mut run.insertions(&points));
         let sent = String::from_utf8(sent).unwrap();

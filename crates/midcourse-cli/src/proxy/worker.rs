@@ -313,8 +313,9 @@ impl Worker {
             && !deliveries.is_empty()
             && let Some(proxied) = self.runs.get(&run)
         {
+            let points = waiting.as_ref().map(|waiting| &waiting.points);
             for delivery in deliveries {
-                proxied.deliver(delivery);
+                proxied.deliver(delivery, points);
             }
             proxied.publish_feedback();
         }

@@ -4,6 +4,7 @@
 
 mod conversations;
 mod deliveries;
+mod every_api;
 mod failures;
 mod forwarding;
 mod hooks;
@@ -179,7 +180,9 @@ pub(crate) fn replays_the_same(folder: &TempDir) {
     for run in runs(folder) {
         let id = run[0].run_id.clone().unwrap();
         let replay = command(folder).args(["replay", "--json", "--run", id.as_str()]).output();
-        let lines = String::from_utf8(replay.unwrap().stdout).unwrap();
+        let replay = replay.unwrap();
+        let lines = String::from_utf8(replay.stdout).unwrap();
+        assert!(replay.status.success(), "{}", String::from_utf8_lossy(&replay.stderr));
         let summary: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         let delivered = deliveries(&run);
         assert_eq!(summary["deliveries"], delivered.len(), "{lines}");

@@ -276,6 +276,7 @@ impl TrajectoryAnalysis {
         add(&mut sum.output_tokens, usage.output_tokens);
         add(&mut sum.cache_creation_input_tokens, usage.cache_creation_input_tokens);
         add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
+        sum.is_estimate |= usage.is_estimate;
     }
 
     fn apply_message(&mut self, message: &AgentMessage) {

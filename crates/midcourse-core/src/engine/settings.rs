@@ -11,7 +11,7 @@ use crate::guidance::{
     ConsultationPromptProvider, CourseCorrection, DeadlineNotice, DiagnosticSignalProvider,
     DoomLoopDetector, ParallelToolReminder,
 };
-use crate::message::DecisionPoint;
+use crate::message::{DecisionPoint, DecisionPoints};
 use crate::prompt::{
     DeliveryPolicy, FeedbackProvider, FeedbackProviderConfig, FeedbackTrigger, GuidanceLimits,
     GuidanceProvider, GuidanceProviderConfig, PromptTemplate,
@@ -159,19 +159,27 @@ pub struct GuidanceSetting<P> {
     pub provider: P,
     /// How often the provider may deliver guidance, and how sure its classifier has to be.
     pub limits: GuidanceLimits,
+    /// The decision points at which the provider may deliver guidance.
+    pub points: DecisionPoints,
 }
 
 /// By default a guidance provider is off and has its default parameters.
 impl<P: Default> Default for GuidanceSetting<P> {
     fn default() -> Self {
-        Self { enabled: false, provider: P::default(), limits: GuidanceLimits::default() }
+        let points = [DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult];
+        Self {
+            enabled: false,
+            provider: P::default(),
+            limits: GuidanceLimits::default(),
+            points: DecisionPoints::of(points),
+        }
     }
 }
 
 impl<P: GuidanceProvider + Clone + 'static> GuidanceSetting<P> {
     /// The provider as part of a template; `None` if it is off.
     fn config(&self) -> Option<GuidanceProviderConfig> {
-        let points = [DecisionPoint::PreToolSelection, DecisionPoint::PostToolResult];
+        let points = self.points.iter();
         self.enabled.then(|| {
             GuidanceProviderConfig::new(self.provider.clone())
                 .with_limits(self.limits)

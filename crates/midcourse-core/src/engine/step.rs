@@ -76,14 +76,19 @@ impl Engine {
         }
         step.outcomes = outcomes;
         if let Some(point) = decision_point {
-            self.deliver_feedback(record, &mut step);
+            self.deliver_feedback(record, point, &mut step);
             self.deliver_guidance(record, point, &mut step);
         }
         step
     }
 
-    fn deliver_feedback(&mut self, record: &TrajectoryRecord, step: &mut Step) {
-        let Collected { messages, faults } = self.feedback(record.at());
+    fn deliver_feedback(
+        &mut self,
+        record: &TrajectoryRecord,
+        point: DecisionPoint,
+        step: &mut Step,
+    ) {
+        let Collected { messages, faults } = self.feedback(record, point);
         step.faults.extend(faults);
         let call = record.payload.call_id().or_else(|| self.trajectory().call_awaiting_feedback());
         let tool_call_id = call.cloned();

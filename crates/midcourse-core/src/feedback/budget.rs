@@ -68,6 +68,9 @@ pub enum InvalidBudget {
     Money(#[from] InvalidMoney),
 }
 
+/// The unit of a budget of tokens.
+const TOKENS: &str = "tokens";
+
 /// Percentages of a budget at which the agent gets feedback.
 const STEPS_PERCENT: [u64; 4] = [50, 80, 95, 100];
 
@@ -125,7 +128,9 @@ impl BudgetFeedback {
         let count = |kind: &'static str, total: u64, used_before: u64, limit: Option<u64>| {
             let used = total.saturating_sub(used_before);
             let limit = limit?;
-            let (used_text, limit_text) = (used.to_string(), format!("{limit} {kind}"));
+            let is_estimate = kind == TOKENS && trajectory.has_estimated_tokens();
+            let used_text = if is_estimate { format!("about {used}") } else { used.to_string() };
+            let limit_text = format!("{limit} {kind}");
             Some(Usage { kind, used_before, used, limit, used_text, limit_text })
         };
         let cost = self.budget.cost.zip(trajectory.cost()).map(|(limit, total)| {
@@ -142,7 +147,7 @@ impl BudgetFeedback {
         let (calls, tokens) = (trajectory.tool_call_count(), trajectory.tokens());
         [
             count("tool calls", calls, before.calls, self.budget.calls),
-            count("tokens", tokens, before.tokens, self.budget.tokens),
+            count(TOKENS, tokens, before.tokens, self.budget.tokens),
             cost,
         ]
         .into_iter()
@@ -166,6 +171,10 @@ impl BudgetFeedback {
 impl FeedbackProvider for BudgetFeedback {
     fn name(&self) -> &str {
         "Budget"
+    }
+
+    fn is_about_run(&self) -> bool {
+        true
     }
 
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {

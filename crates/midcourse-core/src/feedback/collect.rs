@@ -51,7 +51,8 @@ pub(crate) fn collect_from<C: AsRef<FeedbackProviderConfig>>(
             continue;
         }
         names.push(config.id);
-        if !config.trigger.is_due(context, config.id) {
+        let is_possible = context.has_result() || config.provider.is_about_run();
+        if !is_possible || !config.trigger.is_due(context, config.id) {
             continue;
         }
         match evaluate(config, context) {

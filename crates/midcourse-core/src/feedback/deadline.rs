@@ -77,6 +77,10 @@ impl FeedbackProvider for DeadlineFeedback {
         "Deadline"
     }
 
+    fn is_about_run(&self) -> bool {
+        true
+    }
+
     fn should_run(&self, context: &FeedbackContext<'_>) -> Result<bool, ProviderError> {
         let Some(deadline) = context.deadline() else { return Ok(false) };
         if !self.at_steps {

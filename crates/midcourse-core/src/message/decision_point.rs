@@ -86,6 +86,11 @@ impl DecisionPoints {
         Self(points.into_iter().fold(0, |bits, point| bits | 1 << point as u8))
     }
 
+    /// The decision points in the set, in the order of a turn.
+    pub fn iter(self) -> impl Iterator<Item = DecisionPoint> {
+        DecisionPoint::ALL.into_iter().filter(move |point| self.contains(*point))
+    }
+
     /// Whether a decision point is in the set.
     pub const fn contains(self, point: DecisionPoint) -> bool {
         self.0 & (1 << point as u8) != 0

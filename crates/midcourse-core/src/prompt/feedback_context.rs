@@ -24,13 +24,14 @@ pub struct FeedbackContext<'a> {
     prompt: &'a Prompt,
     now: Timestamp,
     deadline: Option<Deadline>,
+    has_result: bool,
 }
 
 impl<'a> FeedbackContext<'a> {
     /// A context for the feedback providers of `prompt`. The caller passes the current time as
     /// `now`, because this crate reads no clock.
     pub const fn new(session: &'a Session, prompt: &'a Prompt, now: Timestamp) -> Self {
-        Self { session, prompt, now, deadline: None }
+        Self { session, prompt, now, deadline: None, has_result: true }
     }
 
     /// Sets a deadline to use instead of the session's.
@@ -38,6 +39,19 @@ impl<'a> FeedbackContext<'a> {
     pub const fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+
+    /// Says that there is no tool result to which feedback could be attached. Then only feedback
+    /// about the run as a whole is collected.
+    #[must_use]
+    pub const fn without_result(mut self) -> Self {
+        self.has_result = false;
+        self
+    }
+
+    /// Whether feedback is attached to a tool result.
+    pub const fn has_result(&self) -> bool {
+        self.has_result
     }
 
     /// The state of the run: its analysis, deliveries, prompt and deadline.

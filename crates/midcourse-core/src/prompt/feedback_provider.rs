@@ -22,6 +22,12 @@ pub trait FeedbackProvider: Send + Sync {
 
     /// Makes the feedback. Called only if [`Self::should_run`] returned true.
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError>;
+
+    /// Whether the feedback is about the run as a whole, such as its time or its budget. Such
+    /// feedback is also given with a model request that has no tool result.
+    fn is_about_run(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! provide_through_a_pointer {
@@ -37,6 +43,10 @@ macro_rules! provide_through_a_pointer {
 
             fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
                 (**self).provide(context)
+            }
+
+            fn is_about_run(&self) -> bool {
+                (**self).is_about_run()
             }
         }
     )*};

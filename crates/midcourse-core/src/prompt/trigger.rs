@@ -69,7 +69,9 @@ impl FeedbackTrigger {
         let last = context.last_delivery(provider);
         let by_calls = self.every_n_calls.is_some_and(|n| {
             let before = last.map_or(0, |(_, call)| call);
-            context.tool_call_count().saturating_sub(before) >= u64::from(n.get())
+            // What is due after each call is also due with a request that has no tool result.
+            let is_always = n.get() == 1 && !context.has_result();
+            is_always || context.tool_call_count().saturating_sub(before) >= u64::from(n.get())
         });
         let by_time = self.every_n_seconds.is_some_and(|interval| {
             last.is_none_or(|(at, _)| context.now().since(at) >= interval.duration())

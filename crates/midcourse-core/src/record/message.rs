@@ -103,7 +103,7 @@ impl AgentMessage {
     }
 }
 
-/// Tokens of one model request and its response, as the model API counts them.
+/// Tokens of one model request and its response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens sent to the model.
@@ -118,6 +118,35 @@ pub struct Usage {
     /// Tokens of the request that were read from the prompt cache of the model API.
     #[serde(default)]
     pub cache_read_input_tokens: i64,
+    /// Whether the counts are estimated from the length of the texts, because the model API did not
+    /// report any.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_estimate: bool,
+}
+
+/// Serialises [`Usage`] for checkpoints, whose format cannot leave out a field.
+pub(crate) mod all_counts {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Usage;
+
+    pub(crate) fn serialize<S: Serializer>(usage: &Usage, to: S) -> Result<S::Ok, S::Error> {
+        let Usage { input_tokens, output_tokens, is_estimate, .. } = usage;
+        let (written, read) = (usage.cache_creation_input_tokens, usage.cache_read_input_tokens);
+        (input_tokens, output_tokens, written, read, is_estimate).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Usage, D::Error> {
+        let (input_tokens, output_tokens, written, read, is_estimate) =
+            <(i64, i64, i64, i64, bool)>::deserialize(from)?;
+        Ok(Usage {
+            input_tokens,
+            output_tokens,
+            cache_creation_input_tokens: written,
+            cache_read_input_tokens: read,
+            is_estimate,
+        })
+    }
 }
 
 /// Why the model ended its response.
