@@ -65,12 +65,9 @@ async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, streams: Arc<Ato
         let (tls, streams) = (tls.clone(), Arc::clone(&streams));
         // If the connection breaks, the client notices and the benchmark fails.
         tokio::spawn(async move {
-            match tls {
-                None => serve_connection(stream, streams).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => serve_connection(stream, streams).await,
-                    Err(_) => {}
-                },
+            let Some(tls) = tls else { return serve_connection(stream, streams).await };
+            if let Ok(stream) = tls.accept(stream).await {
+                serve_connection(stream, streams).await;
             }
         });
     }

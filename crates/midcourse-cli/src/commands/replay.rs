@@ -126,7 +126,7 @@ impl Replay {
             None => DeliveryPolicy::default(),
         };
         let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
-        let engine = RunSettings::shipped().engine(policy.clone(), is_child);
+        let engine = RunSettings::shipped().engine(policy, is_child);
         let was_monitored = records.iter().any(|input| input.decision_point.is_some());
         Self { engine, policy, is_child, was_monitored }
     }
@@ -142,7 +142,7 @@ impl Replay {
             let checkpoint = self.engine.checkpoint()?;
             let settings = RunSettings::from_text(config);
             settings.warnings.iter().for_each(|problem| warn(problem));
-            self.engine = settings.engine(self.policy.clone(), self.is_child);
+            self.engine = settings.engine(self.policy, self.is_child);
             self.engine.restore(&checkpoint)?;
         }
         let decision_point = match self.was_monitored {

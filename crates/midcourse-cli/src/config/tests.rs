@@ -231,6 +231,30 @@ fn providers_deliver_as_their_tables_say() {
 }
 
 #[test]
+fn a_provider_delivers_at_the_decision_points_of_its_table() {
+    let delivers_at = |points: &str| -> Vec<DecisionPoint> {
+        let table = format!("[providers.course_correction]\n{points}");
+        let config = Config::parse(&table).unwrap();
+        let records = parse_notation("3x bash make !! error: missing separator").unwrap();
+        let delivers = |point: &DecisionPoint| {
+            let mut engine = config.engine();
+            records.iter().any(|record| !engine.step(record, Some(*point)).deliveries.is_empty())
+        };
+        DecisionPoint::ALL.into_iter().filter(delivers).collect()
+    };
+    use DecisionPoint::{PostToolResult, PreResponse, PreToolExecution, PreToolSelection};
+    assert_eq!(delivers_at(""), [PreToolSelection, PostToolResult]);
+    let both = r#"decision_points = ["pre_tool_execution", "pre_response"]"#;
+    assert_eq!(delivers_at(both), [PreToolExecution, PreResponse]);
+    assert_eq!(delivers_at("decision_points = []"), []);
+    fails(
+        "[providers.course_correction]\ndecision_points = ['now']",
+        "unknown decision point `now`; use some of: pre_render, pre_tool_selection, \
+         pre_tool_execution, post_tool_result, pre_response",
+    );
+}
+
+#[test]
 fn limits_in_the_file_replace_those_of_the_host() {
     let host = DeliveryPolicy {
         max_deliveries: Some(40),

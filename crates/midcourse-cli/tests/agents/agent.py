@@ -62,6 +62,8 @@ class Agent:
     # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5
     failed = 4
+    # Whether these calls are reason enough for a message.
+    is_told = True
     timeout = 90
     # (pattern, replacement) for what differs from run to run in bodies, headers and output.
     volatile = ()

@@ -298,7 +298,7 @@ def what_midcourse_did(agent, form, via, run):
     conversations = 1 + sum(request["turn"] == 0 and not request["safety_check"] for request in run["requests"])
     if seen["runs"] > conversations:
         found.append(f"recorded {seen['runs']} runs for {conversations} conversations")
-    if agent.calls and not with_message:
+    if agent.calls and agent.is_told and not with_message:
         found.append("no message from midcourse in any request")
     for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
         if set(texts) & set(later) and via not in agent.keeps_messages:

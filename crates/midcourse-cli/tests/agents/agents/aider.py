@@ -11,8 +11,10 @@ class Aider(Agent):
     packages = ("aider-chat==0.86.2",)
     base_variable = "OPENAI_API_BASE"
     places = ("env", "dotenv", "config", "flag")
-    # No tool calls: midcourse has nothing to count or to say.
-    calls = failed = 0
+    # Edits. Their results only say that the files were updated; the output of the test comes in other messages.
+    calls = 3
+    failed = 0
+    is_told = False
 
     def script(self):
         edits = ["", "one", "two", "three"]

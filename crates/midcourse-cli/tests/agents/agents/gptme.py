@@ -41,7 +41,7 @@ class Gptme(Agent):
 class GptmeText(Gptme):
     name = "gptme-text"
     format = "markdown"
-    calls = failed = 0
+    calls = 5
     end = [{"text": FINAL_TEXT + "\n```complete\n```\n"}]
 
     def call(self, command):

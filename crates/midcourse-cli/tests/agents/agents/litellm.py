@@ -1,6 +1,6 @@
 """Agents that use LiteLLM or ask for one of its dependencies."""
 from agent import TASK, Agent, Program
-from network import FINAL_TEXT, failing_script
+from network import FAILING_COMMAND, FINAL_TEXT, WORKING_COMMAND, failing_script
 
 PACKAGES = ("litellm==1.106.2", "python-dotenv==1.2.4", "smolagents[openai]==1.26.0", "mini-swe-agent==2.4.6", "mcp==2.3.0")
 
@@ -29,6 +29,24 @@ class Smolagents(Program):
 
     def script(self):
         return [*failing_script()[:-1], [{"call": "final_answer", "args": {"answer": FINAL_TEXT}}]]
+
+
+class SmolagentsCode(Smolagents):
+    """A CodeAgent: its model writes Python. The code itself does not fail; the last one has no result."""
+
+    name = "smolagents-code"
+    calls = 5
+    failed = 0
+
+    def script(self):
+        def code(text):
+            return [{"text": f"Thought: I try this.\n<code>\n{text}\n</code>"}]
+
+        commands = [FAILING_COMMAND] * 4 + [WORKING_COMMAND]
+        return [*(code(f"print(bash(command={command!r}))") for command in commands), code(f"final_answer({FINAL_TEXT!r})")]
+
+    def command(self, case):
+        return [*super().command(case), "--code"]
 
 
 class MiniSweAgent(Agent):
@@ -71,11 +89,11 @@ class MiniSweAgent(Agent):
 
 
 class MiniSweAgentText(MiniSweAgent):
-    """Writes commands into its text. They are no tool calls for midcourse."""
+    """Writes commands into its text. The last one has no result."""
 
     name = "mini-swe-agent-text"
     config = "mini_textbased.yaml"
-    calls = failed = 0
+    calls = 5
 
     def call(self, command):
         return {"text": f"I try this.\n\n```mswea_bash_command\n{command}\n```"}
@@ -88,6 +106,7 @@ AGENTS = [
     LitellmProgram(name="litellm-openai", model="openai/gpt-4.1"),
     LitellmProgram(name="litellm-anthropic", model="anthropic/claude-sonnet-4-5", vendor="anthropic"),
     Smolagents(),
+    SmolagentsCode(),
     MiniSweAgent(),
     MiniSweAgentText(),
 ]

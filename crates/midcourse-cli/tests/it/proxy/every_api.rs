@@ -155,22 +155,19 @@ fn post(proxy: &Proxy, api: Api, body: &Value) {
     assert!(reply.is_whole && reply.head.contains(" 200 "), "{api:?}: {}", reply.head);
 }
 
-/// The body without the texts that begin with midcourse's label, and these texts.
+/// The body without the texts that begin with midcourse's label, and how many these are.
 fn without_messages(body: &str) -> (String, usize) {
-    let escaped = |text: &str| json!(text).to_string().trim_matches('"').to_owned();
-    let label = escaped(LABEL);
+    let label = json!(LABEL).to_string().trim_matches('"').to_owned();
     let (mut rest, mut count) = (body.to_owned(), 0);
-    while let Some(at) = rest.find(&label) {
-        let end = at + rest[at..].find('"').unwrap();
-        let before = &rest[..at];
+    while let Some((before, after)) = rest.split_once(&label) {
+        let (_, after) = after.split_once('"').unwrap();
         // The text is at the end of another text, or an object of its own.
-        let start =
-            [r#",{"type":"text","text":""#, r#",{"type":"input_text","text":""#, r#",{"text":""#]
-                .iter()
-                .find_map(|object| before.strip_suffix(object));
+        let objects =
+            [r#",{"type":"text","text":""#, r#",{"type":"input_text","text":""#, r#",{"text":""#];
+        let start = objects.iter().find_map(|object| before.strip_suffix(object));
         let cut = match start {
-            Some(start) => format!("{start}{}", &rest[end + 2..]),
-            None => format!("{}{}", before.strip_suffix(r"\n\n").unwrap(), &rest[end..]),
+            Some(start) => format!("{start}{}", after.strip_prefix('}').unwrap()),
+            None => format!("{}\"{after}", before.strip_suffix(r"\n\n").unwrap()),
         };
         (rest, count) = (cut, count + 1);
     }
