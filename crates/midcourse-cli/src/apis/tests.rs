@@ -2,6 +2,7 @@
 //! else in a request.
 
 mod bodies;
+mod captures;
 mod gemini;
 mod responses;
 mod text_actions;

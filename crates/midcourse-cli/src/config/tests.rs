@@ -249,7 +249,7 @@ fn a_provider_delivers_at_the_decision_points_of_its_table() {
     assert_eq!(delivers_at("decision_points = []"), []);
     fails(
         "[providers.course_correction]\ndecision_points = ['now']",
-        "unknown decision point `now`; use some of: pre_render, pre_tool_selection, \
+        "2:19: unknown decision point `now`; use some of: pre_render, pre_tool_selection, \
          pre_tool_execution, post_tool_result, pre_response",
     );
 }
