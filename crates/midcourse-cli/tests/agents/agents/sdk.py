@@ -23,14 +23,20 @@ class SdkProgram(Program):
 
 AGENTS = [
     SdkProgram(name="openai", group="quick", program="openai_chat.py"),
-    # midcourse does not read the Responses API.
-    SdkProgram(name="openai-responses", program="openai_responses.py"),
+    SdkProgram(name="openai-responses", group="quick", program="openai_responses.py"),
+    # The server keeps the conversation; the client sends only what is new.
+    SdkProgram(name="openai-chained", program="openai_responses.py", model="chained"),
     SdkProgram(name="anthropic", group="quick", program="anthropic_messages.py", vendor="anthropic"),
     SdkProgram(
         name="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]
     ),
+    SdkProgram(
+        name="openai-agents-responses", program="openai_agents.py", model="responses",
+        volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")],
+    ),
     SdkProgram(name="langchain-openai", program="langchain_agent.py", model="openai:gpt-4.1"),
     SdkProgram(name="langchain-anthropic", program="langchain_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
     SdkProgram(name="pydantic-ai-openai", program="pydantic_ai_agent.py", model="openai-chat:gpt-4.1"),
+    SdkProgram(name="pydantic-ai-responses", program="pydantic_ai_agent.py", model="openai-responses:gpt-4.1"),
     SdkProgram(name="pydantic-ai-anthropic", program="pydantic_ai_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
 ]

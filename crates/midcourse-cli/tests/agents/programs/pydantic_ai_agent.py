@@ -1,11 +1,11 @@
-"""An agent written with Pydantic AI. The model is given as `openai-chat:NAME` or `anthropic:NAME`."""
+"""An agent written with Pydantic AI. The model is given as `openai-chat:NAME`, `openai-responses:NAME` or `anthropic:NAME`."""
 import argparse
 import subprocess
 
 from dotenv import load_dotenv
 from pydantic_ai import Agent
 from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -21,7 +21,8 @@ if options.base_url:
     if vendor == "anthropic":
         model = AnthropicModel(name, provider=AnthropicProvider(base_url=options.base_url, api_key="sk-ant-test"))
     else:
-        model = OpenAIChatModel(name, provider=OpenAIProvider(base_url=options.base_url))
+        Model = OpenAIResponsesModel if vendor == "openai-responses" else OpenAIChatModel
+        model = Model(name, provider=OpenAIProvider(base_url=options.base_url))
 agent = Agent(model, instructions="You run shell commands.")
 
 
