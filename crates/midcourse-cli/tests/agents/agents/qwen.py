@@ -1,19 +1,15 @@
 """Qwen Code. Its default host is not OpenAI's, although it uses OPENAI_API_KEY and OPENAI_BASE_URL."""
 import json
 
-from agent import INSTALLED, TASK, Agent
+from agent import TASK, HookedAgent
 from network import failing_script
 
-# Installed for the programs in node_programs.py.
-NODE = INSTALLED / "node/node_modules/node22/bin/node"
 
-
-class Qwen(Agent):
+class Qwen(HookedAgent):
     name = "qwen-code"
-    group = "node"
     folder = "qwen"
-    node = True
     packages = ("@qwen-code/qwen-code@0.24.4",)
+    keeps_messages = True
     places = ("env", "dotenv", "config", "flag")
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
 
@@ -37,10 +33,9 @@ class Qwen(Agent):
         return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1"}
 
     def command(self, case):
-        modules = self.installed / "node_modules"
         url = case.url("flag")
         return [
-            NODE, modules / "@qwen-code/qwen-code/cli-entry.js", "--yolo", "--auth-type", "openai",
+            "qwen", "--yolo", "--auth-type", "openai",
             *(["--openai-base-url", url] if url else []), TASK,
         ]
 

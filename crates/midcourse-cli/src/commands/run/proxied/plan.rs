@@ -62,9 +62,8 @@ impl Plan {
                     return Ok(plan);
                 }
                 let is_refused = refusals::contain(data_dir, name);
-                if let Some(agent) = agent.filter(|_| !is_refused) {
-                    let tells_node = agent.needs_node_proxy;
-                    return Ok(Self { tells_node, ..Self::intercept(&hosts)? });
+                if agent.is_some() && !is_refused {
+                    return Self::intercept(&hosts);
                 }
                 let why = if is_refused {
                     "it refused midcourse's certificate before"
