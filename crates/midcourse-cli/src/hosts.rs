@@ -9,12 +9,14 @@
 mod capabilities;
 mod claude_code;
 mod codex;
+mod gemini;
 mod llm_content;
 mod payload;
 mod qwen;
 mod reply;
 mod settings_file;
 mod tool_result;
+mod unnamed_call;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,9 @@ use midcourse::{
 };
 
 pub(crate) use reply::ReplyForm;
+pub(crate) use unnamed_call::UnnamedCall;
+
+pub(crate) use capabilities::WithProxy;
 
 use capabilities::Persistence;
 
@@ -43,6 +48,7 @@ pub(crate) enum Host {
     ClaudeCode,
     Codex,
     Qwen,
+    Gemini,
     /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
     Demo,
 }
@@ -60,6 +66,8 @@ pub(crate) struct Decoded {
     pub(crate) transcript: Option<PathBuf>,
     /// The agent's working directory.
     pub(crate) cwd: Option<PathBuf>,
+    /// The call that the payload reports, if the host has no call ids. `midcourse hook` gives it one.
+    pub(crate) unnamed_call: Option<UnnamedCall>,
 }
 
 /// Environment variables for a host's process.
@@ -93,12 +101,19 @@ pub(crate) enum InstallError {
          with /hooks"
     )]
     HooksNotListed { listed: usize, expected: usize },
+    #[error(
+        "Gemini CLI reads hooks for one process only from a file of root's, and {} is not root's \
+         alone. To record its runs, put `midcourse hook gemini` into ~/.gemini/settings.json",
+        .0.display()
+    )]
+    NotOfRoot(PathBuf),
     #[error("its settings file {} cannot be extended: {why}", path.display())]
     SettingsFile { path: PathBuf, why: String },
 }
 
 impl Host {
-    pub(crate) const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Demo];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Gemini, Self::Demo];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
@@ -115,6 +130,7 @@ impl Host {
             Self::ClaudeCode | Self::Demo => claude_code::decode(self, bytes, at),
             Self::Codex => codex::decode(bytes, at),
             Self::Qwen => qwen::decode(bytes, at),
+            Self::Gemini => gemini::decode(bytes, at),
         }
     }
 
@@ -137,6 +153,7 @@ impl Host {
             Self::ClaudeCode | Self::Demo => claude_code::add_transcript(decoded, tail),
             Self::Codex => codex::add_transcript(decoded, tail, counts_tokens),
             Self::Qwen => qwen::add_transcript(decoded, tail),
+            Self::Gemini => gemini::add_transcript(decoded, tail),
         }
     }
 
@@ -162,6 +179,7 @@ impl Host {
                 max_chars: Some(MAX_CHARS),
                 ..DeliveryPolicy::default()
             },
+            Persistence::OneRequest => DeliveryPolicy::default(),
         }
     }
 
@@ -180,6 +198,7 @@ impl Host {
             }
             Self::Codex => codex::install_hooks(starter, arguments, hook_command),
             Self::Qwen => qwen::install_hooks(arguments, hook_command, folder),
+            Self::Gemini => gemini::install_hooks(arguments, hook_command, folder),
         }
     }
 
@@ -213,7 +232,7 @@ impl Host {
 
 impl Decoded {
     const fn nothing() -> Self {
-        Self { events: Vec::new(), reply: None, transcript: None, cwd: None }
+        Self { events: Vec::new(), reply: None, transcript: None, cwd: None, unnamed_call: None }
     }
 
     /// The result of decoding a payload that contains one event. `reply` is `None` if the host

@@ -22,7 +22,7 @@ use midcourse::{DataDir, Mode, Store, StoreSettings, Timestamp, now};
 
 use super::hook::hook_command;
 use crate::config::Overrides;
-use crate::hosts::{Environment, Host};
+use crate::hosts::{Environment, Host, WithProxy};
 use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, RunSettings};
 use crate::shell::shell_quote;
 use crate::terminal::warn;
@@ -33,7 +33,7 @@ use summary::Observed;
 /// Run an agent with recording, deadlines and guidance.
 ///
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to claude,
-/// codex and qwen, for this process only. For other commands: if a base URL such as OPENAI_BASE_URL
+/// codex, gemini and qwen, for this process only. For other commands: if a base URL such as OPENAI_BASE_URL
 /// is in the environment, model requests go through midcourse to that same server; for aider, gptme,
 /// llm, mini, opencode and openhands, midcourse opens their HTTPS connections to model APIs. Any
 /// other command runs as it is; add --proxy=intercept to record it.
@@ -117,9 +117,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let settings = settings(arguments, &data_dir)?;
             let decided = Plan::decide(arguments.proxy, agent, &name, &data_dir, &settings);
             plan = decided.map_err(|error| without_proxy(&error)).unwrap_or_default();
-            // Tells the hooks that the proxy delivers the messages. Not for Codex: the proxy may not
-            // be able to read its requests.
-            let proxy_delivers = !plan.is_empty() && host.is_some_and(|host| host != Host::Codex);
+            // Tells the hooks that the proxy delivers the messages.
+            let proxy_delivers = !plan.is_empty()
+                && host.is_some_and(|host| host.capabilities().with_proxy != WithProxy::Hooks);
             Recording::prepare(arguments, data_dir, settings, proxy_delivers, started)
         }
     };
@@ -130,7 +130,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut observed = Observed::default();
     let mut proxy = None;
     if let Some(recording) = &recording {
-        let has_hooks = |host: Host| plan.is_empty() || host.capabilities().shares_run_with_proxy;
+        let has_hooks =
+            |host: Host| plan.is_empty() || host.capabilities().with_proxy != WithProxy::Proxy;
         if let Some(found) = found.filter(|_| host.is_some_and(has_hooks)) {
             match add_hooks(found, &words, recording) {
                 Ok(with_hooks) => {

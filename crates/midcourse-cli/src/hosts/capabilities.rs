@@ -26,9 +26,8 @@ pub(crate) struct Capabilities {
     pub(crate) persistence: Persistence,
     /// Whether its hooks report the end of every session. If not, `midcourse run` records the end.
     pub(crate) reports_end: bool,
-    /// Whether its hooks and the proxy write the same run. If not, only the proxy records a session
-    /// whose requests it reads.
-    pub(crate) shares_run_with_proxy: bool,
+    /// Who records and delivers if `midcourse run` also starts a proxy.
+    pub(crate) with_proxy: WithProxy,
     /// The unit of a hook's time limit in the host's settings.
     pub(crate) timeout_unit: TimeoutUnit,
 }
@@ -38,6 +37,20 @@ pub(crate) struct Capabilities {
 pub(crate) enum Persistence {
     /// The host sends the message with every later model request.
     Kept,
+    /// A message with a prompt stays; any other message is in one model request only.
+    OneRequest,
+}
+
+/// Who records and delivers if hooks and a proxy could see the same session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithProxy {
+    /// Hooks and proxy record into one run, and the proxy delivers. Needs call ids and a session id
+    /// in the host's requests.
+    Both,
+    /// The proxy does not read the host's model requests.
+    Hooks,
+    /// The hooks record nothing: they would record the same calls in another run.
+    Proxy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +73,7 @@ const CLAUDE_CODE: Capabilities = Capabilities {
     ],
     persistence: Persistence::Kept,
     reports_end: true,
-    shares_run_with_proxy: true,
+    with_proxy: WithProxy::Both,
     timeout_unit: TimeoutUnit::Seconds,
 };
 
@@ -77,7 +90,7 @@ const CODEX: Capabilities = Capabilities {
     ],
     persistence: Persistence::Kept,
     reports_end: true,
-    shares_run_with_proxy: true,
+    with_proxy: WithProxy::Hooks,
     timeout_unit: TimeoutUnit::Seconds,
 };
 
@@ -93,7 +106,20 @@ const QWEN: Capabilities = Capabilities {
     ],
     persistence: Persistence::Kept,
     reports_end: false,
-    shares_run_with_proxy: false,
+    with_proxy: WithProxy::Proxy,
+    timeout_unit: TimeoutUnit::Milliseconds,
+};
+
+const GEMINI: Capabilities = Capabilities {
+    name: "gemini",
+    title: "Gemini CLI",
+    programs: &["gemini", "@google/gemini-cli"],
+    has_call_ids: false,
+    failure_source: "`error` in AfterTool; exit code in the text",
+    points: &[(PreRender, &["BeforeAgent"]), (PreToolSelection, &["BeforeModel"])],
+    persistence: Persistence::OneRequest,
+    reports_end: true,
+    with_proxy: WithProxy::Hooks,
     timeout_unit: TimeoutUnit::Milliseconds,
 };
 
@@ -107,6 +133,7 @@ impl Host {
             Self::ClaudeCode => &CLAUDE_CODE,
             Self::Codex => &CODEX,
             Self::Qwen => &QWEN,
+            Self::Gemini => &GEMINI,
             Self::Demo => &DEMO,
         }
     }
@@ -138,6 +165,7 @@ mod tests {
         let ids = if host.has_call_ids { "yes" } else { "no" };
         let stays = match host.persistence {
             Persistence::Kept => "yes",
+            Persistence::OneRequest => "only with the prompt",
         };
         let unit = match host.timeout_unit {
             TimeoutUnit::Seconds => "s",

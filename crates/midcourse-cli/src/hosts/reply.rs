@@ -2,6 +2,7 @@
 //! hosts ignore replies in another form.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// The form in which a host accepts a message in the reply to a hook event.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,6 +10,9 @@ pub(crate) enum ReplyForm {
     /// `hookSpecificOutput` with `additionalContext`. Contains the name of the hook event, which
     /// must be the event to which the reply belongs: Claude Code ignores a reply with another name.
     HookOutput(&'static str),
+    /// The messages of the model request that is about to be sent, with one more at the end.
+    /// Contains those messages. It is the form of Gemini CLI's BeforeModel.
+    ModelRequest(Vec<Value>),
 }
 
 impl ReplyForm {
@@ -22,6 +26,16 @@ impl ReplyForm {
                     additional_context: text,
                 },
             }),
+            Self::ModelRequest(messages) => {
+                let message = json!({"role": "user", "content": text});
+                let messages = messages.iter().chain([&message]).collect();
+                serde_json::to_vec(&HookReplyWire {
+                    hook_specific_output: RequestWire {
+                        hook_event_name: "BeforeModel",
+                        llm_request: MessagesWire { messages },
+                    },
+                })
+            }
         }
         .unwrap_or_default()
     }
@@ -40,4 +54,16 @@ struct HookReplyWire<T> {
 struct ContextWire<'a> {
     hook_event_name: &'a str,
     additional_context: &'a str,
+}
+
+#[derive(Serialize)]
+struct RequestWire<'a> {
+    #[serde(rename = "hookEventName")]
+    hook_event_name: &'a str,
+    llm_request: MessagesWire<'a>,
+}
+
+#[derive(Serialize)]
+struct MessagesWire<'a> {
+    messages: Vec<&'a Value>,
 }

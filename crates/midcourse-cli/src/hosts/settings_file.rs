@@ -23,6 +23,9 @@ pub(super) struct SettingsFile {
     /// The folder of the file if neither variable is set.
     pub(super) folder: &'static str,
     pub(super) name: &'static str,
+    /// Whether the host ignores the file unless it and all folders above it belong to root and only
+    /// root can change them.
+    pub(super) belongs_to_root: bool,
 }
 
 impl SettingsFile {
@@ -32,6 +35,11 @@ impl SettingsFile {
         hooks: Map<String, Value>,
         folder: &Path,
     ) -> Result<HookedArguments, InstallError> {
+        if self.belongs_to_root
+            && let Some(part) = folder.ancestors().find(|part| !belongs_to_root(part))
+        {
+            return Err(InstallError::NotOfRoot(part.to_owned()));
+        }
         let path = self.path(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
         let settings = with_hooks(read(&path)?, hooks)
             .ok_or_else(|| unusable(&path, "`hooks` is not an object of lists"))?;
@@ -50,6 +58,18 @@ impl SettingsFile {
         let folder = sibling.as_deref().and_then(Path::parent);
         folder.unwrap_or(Path::new(self.folder)).join(self.name)
     }
+}
+
+#[cfg(unix)]
+fn belongs_to_root(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let is_secure = |it: std::fs::Metadata| it.uid() == 0 && it.mode() & 0o022 == 0;
+    path.as_os_str().is_empty() || path.metadata().is_ok_and(is_secure)
+}
+
+#[cfg(not(unix))]
+fn belongs_to_root(_: &Path) -> bool {
+    false
 }
 
 /// The hooks of each event that run `hook_command`.
@@ -101,6 +121,7 @@ mod tests {
         sibling_variable: "SETTINGS",
         folder: "/etc/x",
         name: "defaults.json",
+        belongs_to_root: false,
     };
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod claude_code;
 mod codex;
+mod gemini;
 mod qwen;
 
 #[path = "../../tests/it/captures.rs"]
@@ -107,6 +108,7 @@ fn every_captured_payload_can_be_read() {
         (Host::Codex, "codex-0.166.0"),
         (Host::Qwen, "qwen-code-0.24.4"),
         (Host::Qwen, "qwen-code-0.15.10"),
+        (Host::Gemini, "gemini-cli-0.61.0"),
     ] {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());

@@ -9,7 +9,7 @@ from network import failing_script
 HERE = Path(__file__).resolve().parent
 INSTALLED = Path(os.environ.get("MIDCOURSE_AGENTS", HERE.parents[3] / "target/agents"))
 TASK = "Show me what is in missing.txt, please."
-KEYS = {"openai": {"OPENAI_API_KEY": "sk-test-openai"}, "anthropic": {"ANTHROPIC_API_KEY": "sk-ant-test"}}
+KEYS = {"openai": {"OPENAI_API_KEY": "sk-test-openai"}, "anthropic": {"ANTHROPIC_API_KEY": "sk-ant-test"}, "google": {"GEMINI_API_KEY": "gemini-test"}}
 # Where an agent can have its address from. The environment names gateway one, all others name gateway two.
 PLACES = ("env", "dotenv", "config", "flag")
 

@@ -21,6 +21,7 @@ const SYSTEM_DEFAULTS: SettingsFile = SettingsFile {
         "/etc/qwen-code"
     },
     name: "system-defaults.json",
+    belongs_to_root: false,
 };
 
 pub(in crate::hosts) fn install_hooks(
