@@ -11,6 +11,7 @@ mod claude_code;
 mod codex;
 mod gemini;
 mod llm_content;
+mod opencode;
 mod payload;
 mod qwen;
 mod reply;
@@ -49,6 +50,7 @@ pub(crate) enum Host {
     Codex,
     Qwen,
     Gemini,
+    Opencode,
     /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
     Demo,
 }
@@ -107,13 +109,15 @@ pub(crate) enum InstallError {
         .0.display()
     )]
     NotOfRoot(PathBuf),
+    #[error("the environment variable {0} contains no valid JSON object with a list `plugin`")]
+    InvalidConfigVariable(&'static str),
     #[error("its settings file {} cannot be extended: {why}", path.display())]
     SettingsFile { path: PathBuf, why: String },
 }
 
 impl Host {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Gemini, Self::Demo];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Gemini, Self::Opencode, Self::Demo];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
@@ -131,6 +135,7 @@ impl Host {
             Self::Codex => codex::decode(bytes, at),
             Self::Qwen => qwen::decode(bytes, at),
             Self::Gemini => gemini::decode(bytes, at),
+            Self::Opencode => opencode::decode(bytes, at),
         }
     }
 
@@ -154,6 +159,8 @@ impl Host {
             Self::Codex => codex::add_transcript(decoded, tail, counts_tokens),
             Self::Qwen => qwen::add_transcript(decoded, tail),
             Self::Gemini => gemini::add_transcript(decoded, tail),
+            // Its payloads contain everything.
+            Self::Opencode => decoded,
         }
     }
 
@@ -179,7 +186,7 @@ impl Host {
                 max_chars: Some(MAX_CHARS),
                 ..DeliveryPolicy::default()
             },
-            Persistence::OneRequest => DeliveryPolicy::default(),
+            Persistence::KeptWithPrompt | Persistence::Never => DeliveryPolicy::default(),
         }
     }
 
@@ -199,6 +206,7 @@ impl Host {
             Self::Codex => codex::install_hooks(starter, arguments, hook_command),
             Self::Qwen => qwen::install_hooks(arguments, hook_command, folder),
             Self::Gemini => gemini::install_hooks(arguments, hook_command, folder),
+            Self::Opencode => opencode::install_hooks(arguments, hook_command, folder),
         }
     }
 

@@ -33,10 +33,10 @@ use summary::Observed;
 /// Run an agent with recording, deadlines and guidance.
 ///
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to claude,
-/// codex, gemini and qwen, for this process only. For other commands: if a base URL such as OPENAI_BASE_URL
-/// is in the environment, model requests go through midcourse to that same server; for aider, gptme,
-/// llm, mini, opencode and openhands, midcourse opens their HTTPS connections to model APIs. Any
-/// other command runs as it is; add --proxy=intercept to record it.
+/// codex, gemini, opencode and qwen, for this process only. For other commands: if a base URL such
+/// as OPENAI_BASE_URL is in the environment, model requests go through midcourse to that same
+/// server; for aider, gptme, llm, mini and openhands, midcourse opens their HTTPS connections to
+/// model APIs. Any other command runs as it is; add --proxy=intercept to record it.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.

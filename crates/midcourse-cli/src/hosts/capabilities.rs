@@ -38,7 +38,9 @@ pub(crate) enum Persistence {
     /// The host sends the message with every later model request.
     Kept,
     /// A message with a prompt stays; any other message is in one model request only.
-    OneRequest,
+    KeptWithPrompt,
+    /// Every message is in one model request only.
+    Never,
 }
 
 /// Who records and delivers if hooks and a proxy could see the same session.
@@ -117,9 +119,22 @@ const GEMINI: Capabilities = Capabilities {
     has_call_ids: false,
     failure_source: "`error` in AfterTool; exit code in the text",
     points: &[(PreRender, &["BeforeAgent"]), (PreToolSelection, &["BeforeModel"])],
-    persistence: Persistence::OneRequest,
+    persistence: Persistence::KeptWithPrompt,
     reports_end: true,
     with_proxy: WithProxy::Hooks,
+    timeout_unit: TimeoutUnit::Milliseconds,
+};
+
+const OPENCODE: Capabilities = Capabilities {
+    name: "opencode",
+    title: "opencode",
+    programs: &["opencode", "opencode-ai"],
+    has_call_ids: true,
+    failure_source: "`exit` in tool.execute.after; errors in the messages of the next request",
+    points: &[(PreToolSelection, &["chat.messages.transform"])],
+    persistence: Persistence::Never,
+    reports_end: false,
+    with_proxy: WithProxy::Proxy,
     timeout_unit: TimeoutUnit::Milliseconds,
 };
 
@@ -134,6 +149,7 @@ impl Host {
             Self::Codex => &CODEX,
             Self::Qwen => &QWEN,
             Self::Gemini => &GEMINI,
+            Self::Opencode => &OPENCODE,
             Self::Demo => &DEMO,
         }
     }
@@ -165,7 +181,8 @@ mod tests {
         let ids = if host.has_call_ids { "yes" } else { "no" };
         let stays = match host.persistence {
             Persistence::Kept => "yes",
-            Persistence::OneRequest => "only with the prompt",
+            Persistence::KeptWithPrompt => "only with the prompt",
+            Persistence::Never => "no",
         };
         let unit = match host.timeout_unit {
             TimeoutUnit::Seconds => "s",

@@ -3,6 +3,7 @@
 mod claude_code;
 mod codex;
 mod gemini;
+mod opencode;
 mod qwen;
 
 #[path = "../../tests/it/captures.rs"]
@@ -109,6 +110,7 @@ fn every_captured_payload_can_be_read() {
         (Host::Qwen, "qwen-code-0.24.4"),
         (Host::Qwen, "qwen-code-0.15.10"),
         (Host::Gemini, "gemini-cli-0.61.0"),
+        (Host::Opencode, "opencode-1.18.33"),
     ] {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());

@@ -57,6 +57,11 @@ class Agent:
     # True if midcourse has hooks for it: messages of hooks stay in the conversation.
     keeps_messages = False
 
+    # False if the proxy does not read its model requests, so that only hooks record it.
+    proxy_reads = True
+    # True if hooks record it, wherever its address comes from.
+    has_hooks = False
+
     # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5
     failed = 4
@@ -108,6 +113,7 @@ class HookedAgent(Agent):
     group = "hosts"
     node = True
     in_table = True
+    has_hooks = True
 
     def __init__(self, **values):
         super().__init__(**values)

@@ -249,7 +249,7 @@ def first_difference(one, two):
     return f"…{one[max(0, start - 30):start + 80]!r} bare, …{two[max(0, start - 30):start + 80]!r} under run"
 
 
-def what_midcourse_did(agent, form, run):
+def what_midcourse_did(agent, form, via, run):
     """What was recorded and said, and what of that is not as expected."""
     messages = [request["messages"] for request in run["requests"] if request["turn"]]
     with_message = [number for number, texts in enumerate(messages, 1) if texts]
@@ -258,18 +258,20 @@ def what_midcourse_did(agent, form, run):
         "runs": len(run["runs"]), "calls": [entry["calls"] for entry in runs], "failed": [entry["errors"] for entry in runs],
         "messages_in_requests": with_message,
     }
-    # An address in a file or option is out of midcourse's reach, unless it is the address of a model host.
-    if form not in ("default", "env"):
+    by_hooks = agent.has_hooks and via == "plain"
+    # An address in a file or option is out of the proxy's reach, unless it is the address of a model host.
+    if form not in ("default", "env") and not by_hooks:
         return seen, []
     found = []
-    expected = ([agent.calls], [agent.failed]) if agent.calls else ([], [])
+    is_recorded = agent.calls and (agent.proxy_reads or by_hooks)
+    expected = ([agent.calls], [agent.failed]) if is_recorded else ([], [])
     if (seen["calls"], seen["failed"]) != expected:
         found.append(f"recorded calls {seen['calls']}, failed {seen['failed']} per run; expected {expected[0]} and {expected[1]}")
     # A side request, such as for a title, is a conversation of its own.
     conversations = 1 + sum(request["turn"] == 0 for request in run["requests"])
     if seen["runs"] > conversations:
         found.append(f"recorded {seen['runs']} runs for {conversations} conversations")
-    if agent.calls and not with_message:
+    if is_recorded and not with_message:
         found.append("no message from midcourse in any request")
     for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
         if set(texts) & set(later) and not agent.keeps_messages:
@@ -300,7 +302,7 @@ def drive(agent, form, options):
         elif via == "again":
             found = differences(bare, seen)
         else:
-            more["midcourse"], found = what_midcourse_did(agent, form, seen)
+            more["midcourse"], found = what_midcourse_did(agent, form, via, seen)
             found = (differences(bare, seen) if bare else []) + found
         results[via] = {
             "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": turns,

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::hosts::UnnamedCall;
 
 /// How long a hook waits for another hook of the same run to change the file.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(150);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
@@ -46,12 +46,21 @@ struct Call {
 
 /// The id of the call that `call` reports.
 pub(super) fn assign(data_dir: Option<&DataDir>, run: &str, call: &UnnamedCall) -> String {
+    assign_within(LOCK_TIMEOUT, data_dir, run, call)
+}
+
+fn assign_within(
+    timeout: Duration,
+    data_dir: Option<&DataDir>,
+    run: &str,
+    call: &UnnamedCall,
+) -> String {
     let assign = || -> std::io::Result<String> {
         let data_dir = data_dir.ok_or(std::io::ErrorKind::NotFound)?;
         let path = file(data_dir, run).ok_or(std::io::ErrorKind::InvalidInput)?;
         let folder = path.parent().unwrap_or(data_dir.path());
         data_dir.create(folder)?;
-        let mut file = lock(&path)?;
+        let mut file = lock(&path, timeout)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         if text.is_empty() {
@@ -83,7 +92,7 @@ fn file(data_dir: &DataDir, run: &str) -> Option<PathBuf> {
     is_name.then(|| data_dir.path().join("calls").join(format!("{run}.json")))
 }
 
-fn lock(path: &Path) -> std::io::Result<File> {
+fn lock(path: &Path, timeout: Duration) -> std::io::Result<File> {
     let start = Instant::now();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -93,7 +102,7 @@ fn lock(path: &Path) -> std::io::Result<File> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+            Err(TryLockError::WouldBlock) if start.elapsed() < timeout => {
                 thread::sleep(RETRY_INTERVAL);
             }
             Err(error) => return Err(error.into()),
@@ -147,11 +156,15 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use midcourse::DataDir;
 
-    use super::{Calls, MAX_CALLS, assign, forget};
+    use super::{Calls, MAX_CALLS, assign, assign_within, forget};
     use crate::hosts::UnnamedCall;
+
+    /// Enough for all threads of a test on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn report(kind: u64, is_start: bool, time: &str) -> UnnamedCall {
         UnnamedCall { kind, is_start, time: time.to_owned() }
@@ -194,7 +207,8 @@ mod tests {
             let data_dir = Arc::clone(&data_dir);
             std::thread::spawn(move || {
                 let reports = (0..4).map(|n| report(1, true, &format!("t{thread}.{n}")));
-                reports.map(|it| assign(Some(&data_dir), "run-1", &it)).collect::<Vec<_>>()
+                let assign = |it| assign_within(PATIENCE, Some(&data_dir), "run-1", &it);
+                reports.map(assign).collect::<Vec<_>>()
             })
         });
         let threads: Vec<_> = threads.collect();

@@ -22,11 +22,11 @@ const AGENTS: [Agent; 10] = [
     Agent::of_host(Host::Codex),
     Agent::of_host(Host::Qwen),
     Agent::of_host(Host::Gemini),
+    Agent::of_host(Host::Opencode),
     Agent { aliases: &["aider-chat"], ..Agent::named_only("aider") },
     Agent::named_only("gptme"),
     Agent::named_only("llm"),
     Agent { aliases: &["mini-swe-agent"], ..Agent::named_only("mini") },
-    Agent { aliases: &["opencode-ai"], is_full_screen: true, ..Agent::named_only("opencode") },
     Agent { is_full_screen: true, ..Agent::named_only("openhands") },
 ];
 
