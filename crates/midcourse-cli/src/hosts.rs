@@ -6,11 +6,18 @@
 //! have exactly the host's format, because hosts ignore other replies. This module does not use the
 //! store or the clock; its callers, `midcourse hook` and `midcourse run`, do.
 
+mod capabilities;
 mod claude_code;
 mod codex;
+mod gemini;
+mod llm_content;
+mod opencode;
 mod payload;
+mod qwen;
 mod reply;
+mod settings_file;
 mod tool_result;
+mod unnamed_call;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +30,12 @@ use midcourse::{
     Source, Timestamp, TrajectoryPayload,
 };
 
-pub(crate) use reply::ReplyEvent;
+pub(crate) use reply::ReplyForm;
+pub(crate) use unnamed_call::UnnamedCall;
+
+pub(crate) use capabilities::WithProxy;
+
+use capabilities::Persistence;
 
 /// Maximum number of messages in one run. The limit is low because a host repeats the messages from
 /// hooks in every later model request, which costs tokens.
@@ -36,6 +48,9 @@ const MAX_CHARS: u64 = 12_000;
 pub(crate) enum Host {
     ClaudeCode,
     Codex,
+    Qwen,
+    Gemini,
+    Opencode,
     /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
     Demo,
 }
@@ -45,22 +60,28 @@ pub(crate) enum Host {
 pub(crate) struct Decoded {
     /// The events, in order. Empty if the payload contains nothing to record.
     pub(crate) events: Vec<Event>,
-    /// The host's name for the hook event, such as `SessionStart`, which the reply must contain.
-    /// `None` if the host accepts no message in the reply to this event.
-    pub(crate) reply_event: Option<ReplyEvent>,
+    /// The form in which the host accepts a message in the reply to this hook event; `None` if it
+    /// accepts none.
+    pub(crate) reply: Option<ReplyForm>,
     /// The path of the host's transcript; `None` if the transcript need not be read for this
     /// payload.
     pub(crate) transcript: Option<PathBuf>,
     /// The agent's working directory.
     pub(crate) cwd: Option<PathBuf>,
+    /// The call that the payload reports, if the host has no call ids. `midcourse hook` gives it one.
+    pub(crate) unnamed_call: Option<UnnamedCall>,
 }
+
+/// Environment variables for a host's process.
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// The arguments for starting a host with midcourse's hooks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HookedArguments {
     pub(crate) arguments: Vec<OsString>,
-    /// Files that the arguments refer to, each as path and content. The caller of `install_hooks`
-    /// must write these files into the folder that it passed to `install_hooks`.
+    pub(crate) environment: Environment,
+    /// Files that the arguments and variables refer to, each as path and content. The caller of
+    /// `install_hooks` must write these files into the folder that it passed to `install_hooks`.
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
@@ -82,10 +103,21 @@ pub(crate) enum InstallError {
          with /hooks"
     )]
     HooksNotListed { listed: usize, expected: usize },
+    #[error(
+        "Gemini CLI reads hooks for one process only from a file of root's, and {} is not root's \
+         alone. To record its runs, put `midcourse hook gemini` into ~/.gemini/settings.json",
+        .0.display()
+    )]
+    NotOfRoot(PathBuf),
+    #[error("the environment variable {0} contains no valid JSON object with a list `plugin`")]
+    InvalidConfigVariable(&'static str),
+    #[error("its settings file {} cannot be extended: {why}", path.display())]
+    SettingsFile { path: PathBuf, why: String },
 }
 
 impl Host {
-    pub(crate) const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Demo];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Gemini, Self::Opencode, Self::Demo];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
@@ -93,11 +125,7 @@ impl Host {
 
     /// The host's name in records and in `midcourse hook HOST`.
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Demo => "demo",
-        }
+        self.capabilities().name
     }
 
     /// Decodes the payload of a hook. `at` is the time at which the payload was received.
@@ -105,6 +133,9 @@ impl Host {
         match self {
             Self::ClaudeCode | Self::Demo => claude_code::decode(self, bytes, at),
             Self::Codex => codex::decode(bytes, at),
+            Self::Qwen => qwen::decode(bytes, at),
+            Self::Gemini => gemini::decode(bytes, at),
+            Self::Opencode => opencode::decode(bytes, at),
         }
     }
 
@@ -126,32 +157,36 @@ impl Host {
         match self {
             Self::ClaudeCode | Self::Demo => claude_code::add_transcript(decoded, tail),
             Self::Codex => codex::add_transcript(decoded, tail, counts_tokens),
+            Self::Qwen => qwen::add_transcript(decoded, tail),
+            Self::Gemini => gemini::add_transcript(decoded, tail),
+            // Its payloads contain everything.
+            Self::Opencode => decoded,
         }
     }
 
     /// Encodes the reply with the messages for the agent. The reply is empty if there are no
     /// messages, or if the host accepts none in the reply to this hook event.
     pub(crate) fn encode<'a>(
-        self,
         deliveries: impl IntoIterator<Item = &'a Delivery>,
-        reply_event: Option<ReplyEvent>,
+        reply: Option<&ReplyForm>,
     ) -> Vec<u8> {
-        match (Delivery::labelled_text(deliveries), reply_event) {
-            (Some(text), Some(event)) => match self {
-                Self::ClaudeCode | Self::Codex | Self::Demo => reply::encode(&text, event),
-            },
+        match (Delivery::labelled_text(deliveries), reply) {
+            (Some(text), Some(form)) => form.encode(&text),
             _ => Vec::new(),
         }
     }
 
-    /// The limits on messages from hooks. They are low because every host repeats these messages in
+    /// The limits on messages from hooks. They are low where the host repeats these messages in
     /// each later model request of the session, which costs tokens.
     pub(crate) fn delivery_policy(self) -> DeliveryPolicy {
-        permanent_policy()
+        match self.capabilities().persistence {
+            Persistence::Kept => permanent_policy(),
+            Persistence::KeptWithPrompt | Persistence::Never => DeliveryPolicy::default(),
+        }
     }
 
-    /// Changes the host's arguments so that its hooks run `hook_command`. The caller must write the
-    /// returned files into `folder` before it starts the host.
+    /// Changes the host's arguments and environment so that its hooks run `hook_command`. The caller
+    /// must write the returned files into `folder` before it starts the host.
     pub(crate) fn install_hooks(
         self,
         starter: &[OsString],
@@ -164,6 +199,9 @@ impl Host {
                 claude_code::install_hooks(arguments, hook_command, folder)
             }
             Self::Codex => codex::install_hooks(starter, arguments, hook_command),
+            Self::Qwen => qwen::install_hooks(arguments, hook_command, folder),
+            Self::Gemini => gemini::install_hooks(arguments, hook_command, folder),
+            Self::Opencode => opencode::install_hooks(arguments, hook_command, folder),
         }
     }
 
@@ -197,15 +235,15 @@ impl Host {
 
 impl Decoded {
     const fn nothing() -> Self {
-        Self { events: Vec::new(), reply_event: None, transcript: None, cwd: None }
+        Self { events: Vec::new(), reply: None, transcript: None, cwd: None, unnamed_call: None }
     }
 
     /// The result of decoding a payload that contains one event. `reply` is `None` if the host
     /// ignores the reply to this event, so that no message can be delivered.
-    fn one(mut event: Event, reply: Option<(ReplyEvent, DecisionPoint)>) -> Self {
-        let (reply_event, decision_point) = reply.unzip();
+    fn one(mut event: Event, reply: Option<(ReplyForm, DecisionPoint)>) -> Self {
+        let (reply, decision_point) = reply.unzip();
         event.decision_point = decision_point;
-        Self { events: vec![event], reply_event, ..Self::nothing() }
+        Self { events: vec![event], reply, ..Self::nothing() }
     }
 
     /// If the payload could not be decoded, the id of the run in which it is kept as an `Unread`

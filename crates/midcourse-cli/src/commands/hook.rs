@@ -7,6 +7,7 @@
 //! work is done on another thread ([`guard`]), so that the agent gets its reply in time.
 
 mod arguments;
+mod call_ids;
 mod guard;
 mod input;
 
@@ -17,13 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use midcourse::{
-    DataDir, Delivery, Ingested, Mode, NoDataDir, StoreError, StoreSettings, SyncedEngine,
-    ingest_all, now,
+    DataDir, Delivery, Event, Ingested, Mode, NoDataDir, StoreError, StoreSettings, SyncedEngine,
+    TrajectoryPayload, ingest_all, now,
 };
 use uuid::Uuid;
 
 use crate::handoff;
-use crate::hosts::{Decoded, Host};
+use crate::hosts::{Decoded, Host, WithProxy};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
@@ -110,6 +111,10 @@ fn step(
         arguments.launch().as_deref(),
         decoded.cwd.as_deref(),
     );
+    if settings.proxy_delivers && host.capabilities().with_proxy == WithProxy::Proxy {
+        // The proxy records the same calls, in a run of its own.
+        return Ok(Report { warnings, ..Report::default() });
+    }
     let is_handed_over =
         handoff::is_handed_over(data_dir.as_ref(), settings.proxy_delivers, &decoded.events);
     if is_handed_over {
@@ -121,7 +126,11 @@ fn step(
     {
         decoded = host.add_transcript(decoded, &tail, counts_tokens);
     }
-    let Decoded { mut events, reply_event, .. } = decoded;
+    if let (Some(call), Some(first)) = (decoded.unnamed_call.take(), decoded.events.first()) {
+        let id = call_ids::assign(data_dir.as_ref(), first.run.run_id.as_str(), &call);
+        decoded.set_call_id(&id);
+    }
+    let Decoded { mut events, reply: form, .. } = decoded;
     if events.is_empty() {
         return Ok(Report { warnings, ..Report::default() });
     }
@@ -138,12 +147,17 @@ fn step(
     let mut engine = SyncedEngine::new(settings.engine(host.delivery_policy(), is_subagent))?;
     let busy_timeout = timeout.left().mul_f32(STORE_SHARE);
     let store = StoreSettings { busy_timeout, ..StoreSettings::default() };
+    let ends_run = |event: &&Event| matches!(event.payload, TrajectoryPayload::RunEnded { .. });
+    let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
     let ingested = ingest_all(&data_dir, &store, events, &mut engine);
     let mut deliveries = collect(ingested, &mut warnings);
+    if let Some(run) = ended_run.filter(|_| !host.capabilities().has_call_ids) {
+        call_ids::forget(&data_dir, run.as_str());
+    }
     if settings.mode() == Mode::Shadow {
         deliveries.clear();
     }
-    Ok(Report { reply: host.encode(&deliveries, reply_event), warnings })
+    Ok(Report { reply: Host::encode(&deliveries, form.as_ref()), warnings })
 }
 
 /// Returns the messages that the engine delivers after these events. Adds a warning for each event

@@ -22,7 +22,7 @@ use midcourse::{DataDir, Mode, Store, StoreSettings, Timestamp, now};
 
 use super::hook::hook_command;
 use crate::config::Overrides;
-use crate::hosts::Host;
+use crate::hosts::{Environment, Host, WithProxy};
 use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, RunSettings};
 use crate::shell::shell_quote;
 use crate::terminal::warn;
@@ -32,11 +32,11 @@ use summary::Observed;
 
 /// Run an agent with recording, deadlines and guidance.
 ///
-/// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to `claude`
-/// and `codex`, for this process only. If a base URL such as OPENAI_BASE_URL is in the environment,
-/// model requests go through midcourse to that same server. For aider, gptme, llm, mini, opencode,
-/// openhands and qwen, midcourse opens their HTTPS connections to model APIs. Any other command
-/// runs as it is; add --proxy=intercept to record it.
+/// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to claude,
+/// codex, gemini, opencode and qwen, for this process only. For other commands: if a base URL such
+/// as OPENAI_BASE_URL is in the environment, model requests go through midcourse to that same
+/// server; for aider, gptme, llm, mini and openhands, midcourse opens their HTTPS connections to
+/// model APIs. Any other command runs as it is; add --proxy=intercept to record it.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.
@@ -117,23 +117,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let settings = settings(arguments, &data_dir)?;
             let decided = Plan::decide(arguments.proxy, agent, &name, &data_dir, &settings);
             plan = decided.map_err(|error| without_proxy(&error)).unwrap_or_default();
-            // Tells the hooks that the proxy delivers the messages. This concerns only Claude Code:
-            // no other host can have both hooks and a proxy.
-            let proxy_delivers = !plan.is_empty() && host == Some(Host::ClaudeCode);
+            // Tells the hooks that the proxy delivers the messages.
+            let proxy_delivers = !plan.is_empty() && host.is_some();
             Recording::prepare(arguments, data_dir, settings, proxy_delivers, started)
         }
     };
     let recording = recording.map_err(|error| not_recorded(&error)).ok();
 
     let mut words = arguments.command.clone();
+    let mut environment = Vec::new();
     let mut observed = Observed::default();
     let mut proxy = None;
     if let Some(recording) = &recording {
-        if let Some(found) = found.filter(|_| host.is_some()) {
+        let has_hooks =
+            |host: Host| plan.is_empty() || host.capabilities().with_proxy != WithProxy::Proxy;
+        if let Some(found) = found.filter(|_| host.is_some_and(has_hooks)) {
             match add_hooks(found, &words, recording) {
                 Ok(with_hooks) => {
                     observed.hooks = true;
-                    words = with_hooks;
+                    (words, environment) = with_hooks;
                 }
                 Err(error) => not_recorded(&error),
             }
@@ -154,7 +156,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let mut command = Command::new(program);
-    command.args(words.get(1..).unwrap_or_default());
+    command.args(words.get(1..).unwrap_or_default()).envs(environment);
     if let Some(recording) = &recording {
         // Hooks that the user installed permanently learn the id of the launch from this variable.
         command.env(LAUNCH_VARIABLE, recording.launch_id());
@@ -172,9 +174,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(error) => return Ok(cannot_start(program, &error)),
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
-        if observed.proxy {
-            // Ignore an error: the only consequence is that runs which only the proxy observed have
-            // no recorded end.
+        if observed.proxy || host.is_some_and(|host| !host.capabilities().reports_end) {
+            // Ignore an error: the only consequence is that these runs have no recorded end.
             let _ = end::record(data_dir, settings, started, &ended);
         }
         let unread = proxy.as_ref().and_then(Proxied::report);
@@ -228,9 +229,13 @@ fn settings(arguments: &Arguments, data_dir: &DataDir) -> Result<RunSettings> {
     Ok(settings)
 }
 
-/// Returns the command, changed so that its agent runs midcourse's hooks. Writes the files that the
-/// new arguments refer to.
-fn add_hooks(found: Found, command: &[OsString], recording: &Recording) -> Result<Vec<OsString>> {
+/// Returns the command, changed so that its agent runs midcourse's hooks, and environment variables
+/// for it. Writes the files that these refer to.
+fn add_hooks(
+    found: Found,
+    command: &[OsString],
+    recording: &Recording,
+) -> Result<(Vec<OsString>, Environment)> {
     let (words, at) = match &found {
         Found::Argument { at, .. } => (command, *at),
         Found::Script { words, word, .. } => (words.as_slice(), *word),
@@ -249,7 +254,8 @@ fn add_hooks(found: Found, command: &[OsString], recording: &Recording) -> Resul
         folder.write(name, text.as_bytes()).context("cannot write the hooks")?;
     }
     let changed: Vec<OsString> = starter.iter().cloned().chain(hooked.arguments).collect();
-    let Found::Script { at, .. } = found else { return Ok(changed) };
+    let environment = hooked.environment;
+    let Found::Script { at, .. } = found else { return Ok((changed, environment)) };
     let script: Option<Vec<String>> =
         changed.iter().map(|word| Some(shell_quote(word.to_str()?))).collect();
     let script = script.context("its arguments are not text")?.join(" ");
@@ -257,7 +263,7 @@ fn add_hooks(found: Found, command: &[OsString], recording: &Recording) -> Resul
     if let Some(word) = command.get_mut(at) {
         *word = script.into();
     }
-    Ok(command)
+    Ok((command, environment))
 }
 
 fn file_name(program: &OsStr) -> String {

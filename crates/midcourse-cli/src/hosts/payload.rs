@@ -5,9 +5,15 @@ use midcourse::{
 };
 use serde_json::Value;
 
+use super::Decoded;
+
 /// Maximum number of model responses whose token usage is reported at one hook call. Usually there
 /// is only one response between two hook calls.
 const MAX_RESPONSES: usize = 4;
+
+pub(super) fn tool_started(id: String, tool: String, args: Value) -> TrajectoryPayload {
+    TrajectoryPayload::ToolStarted { tool_call_id: id.into(), tool_name: tool.into(), args }
+}
 
 pub(super) fn tool_ended(id: String, tool: String, result: ToolResult) -> TrajectoryPayload {
     let is_error = result.is_error;
@@ -57,6 +63,17 @@ pub(super) fn outcome(reason: Option<String>) -> RunOutcome {
 
 pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
+}
+
+/// Adds the token usage of model responses to a payload's events. These events come before the
+/// payload's own event, so that a message about the token budget, which may follow that event,
+/// includes this usage. Nothing is added before the start of a run, which must be its first event.
+pub(super) fn add_usage_before(mut decoded: Decoded, responses: Vec<(String, Usage)>) -> Decoded {
+    let first = decoded.events.first();
+    let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
+    let mut events = usage_events(event, responses);
+    events.append(&mut decoded.events);
+    Decoded { events, ..decoded }
 }
 
 /// Creates one event for each of the latest model responses in the transcript, with its token usage

@@ -1,29 +1,72 @@
-//! The reply that a hook prints, in a form that all supported hosts accept.
+//! The reply that a hook prints. Each hook event of a host accepts a message in one form only, and
+//! hosts ignore replies in another form.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
-/// The name of the hook event in a reply. It must be the hook event to which the reply belongs:
-/// Claude Code ignores a reply with the name of another hook event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReplyEvent(pub(super) &'static str);
+/// The form in which a host accepts a message in the reply to a hook event.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ReplyForm {
+    /// `hookSpecificOutput` with `additionalContext`. Contains the name of the hook event, which
+    /// must be the event to which the reply belongs: Claude Code ignores a reply with another name.
+    HookOutput(&'static str),
+    /// The messages of the model request that is about to be sent, with one more at the end.
+    /// Contains those messages. It is the form of Gemini CLI's BeforeModel.
+    ModelRequest(Vec<Value>),
+    /// `{"text": …}`, for midcourse's plugin for opencode.
+    Text,
+}
+
+impl ReplyForm {
+    pub(super) fn encode(&self, text: &str) -> Vec<u8> {
+        // Serialising strings and JSON values cannot fail; if it did, the empty reply would deliver
+        // nothing.
+        match self {
+            Self::HookOutput(event) => serde_json::to_vec(&HookReplyWire {
+                hook_specific_output: ContextWire {
+                    hook_event_name: event,
+                    additional_context: text,
+                },
+            }),
+            Self::ModelRequest(messages) => {
+                let message = json!({"role": "user", "content": text});
+                let messages = messages.iter().chain([&message]).collect();
+                serde_json::to_vec(&HookReplyWire {
+                    hook_specific_output: RequestWire {
+                        hook_event_name: "BeforeModel",
+                        llm_request: MessagesWire { messages },
+                    },
+                })
+            }
+            Self::Text => serde_json::to_vec(&json!({"text": text})),
+        }
+        .unwrap_or_default()
+    }
+}
 
 /// The JSON of a reply. Do not add fields: Codex ignores a reply if it does not know one of its
 /// fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ReplyWire<'a> {
-    hook_specific_output: OutputWire<'a>,
+struct HookReplyWire<T> {
+    hook_specific_output: T,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OutputWire<'a> {
+struct ContextWire<'a> {
     hook_event_name: &'a str,
     additional_context: &'a str,
 }
 
-pub(super) fn encode(text: &str, event: ReplyEvent) -> Vec<u8> {
-    let hook_specific_output = OutputWire { hook_event_name: event.0, additional_context: text };
-    // Serialising strings cannot fail; if it did, the empty reply would deliver nothing.
-    serde_json::to_vec(&ReplyWire { hook_specific_output }).unwrap_or_default()
+#[derive(Serialize)]
+struct RequestWire<'a> {
+    #[serde(rename = "hookEventName")]
+    hook_event_name: &'a str,
+    llm_request: MessagesWire<'a>,
+}
+
+#[derive(Serialize)]
+struct MessagesWire<'a> {
+    messages: Vec<&'a Value>,
 }

@@ -2,17 +2,21 @@
 
 mod claude_code;
 mod codex;
+mod gemini;
+mod opencode;
+mod qwen;
 
 #[path = "../../tests/it/captures.rs"]
 mod captures;
 #[path = "../../tests/it/clients/hook_events.rs"]
 mod hook_events;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use midcourse::{
     Budget, DecisionPoint, Delivery, Engine, LABEL, MessageSettings, Prompt, Timestamp,
-    TrajectoryAnalysisConfig, TrajectoryPayload, parse_notation,
+    TrajectoryAnalysisConfig, TrajectoryPayload, call_failed, parse_notation,
 };
 use serde_json::Value;
 
@@ -28,7 +32,7 @@ fn sessions(client: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder(client)).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let names = names.filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned()));
-    names.filter(|name| !name.ends_with(".rollout")).collect()
+    names.filter(|name| !name.contains('.')).collect()
 }
 
 fn hook_event(payload: &str) -> String {
@@ -43,8 +47,8 @@ fn shown(host: Host, payloads: &[String]) -> String {
     for payload in payloads {
         let session: Value = serde_json::from_str(payload).unwrap();
         let session = session["session_id"].as_str().unwrap();
-        let Decoded { events, reply_event, .. } = host.decode(payload.as_bytes(), at());
-        let no_reply = if reply_event.is_some() { "" } else { " (no reply)" };
+        let Decoded { events, reply, .. } = host.decode(payload.as_bytes(), at());
+        let no_reply = if reply.is_some() { "" } else { " (no reply)" };
         let _ = write!(shown, "{}{no_reply}:", hook_event(payload));
         if events.is_empty() {
             shown.push_str(" nothing\n");
@@ -66,6 +70,31 @@ fn shown(host: Host, payloads: &[String]) -> String {
     shown.replace(" \n", "\n")
 }
 
+/// How each call in these payloads ended, as the store and the engine judge it.
+fn call_ends(host: Host, payloads: &[String]) -> String {
+    let (mut shown, mut args) = (String::new(), BTreeMap::new());
+    let decoded = payloads.iter().map(|payload| host.decode(payload.as_bytes(), at()));
+    for event in decoded.flat_map(|decoded| decoded.events) {
+        let (id, tool, end) = match event.payload {
+            TrajectoryPayload::ToolStarted { tool_call_id, args: given, .. } => {
+                args.insert(tool_call_id.to_string(), given);
+                continue;
+            }
+            TrajectoryPayload::ToolEnded { tool_call_id, tool_name, result, is_error } => {
+                let args = || args.get(tool_call_id.as_str()).cloned().unwrap_or_default();
+                let failed = call_failed(tool_name.as_str(), args, &result, is_error);
+                (tool_call_id, tool_name, if failed { "failed" } else { "ok" })
+            }
+            TrajectoryPayload::Denied { tool_call_id, tool_name, .. } => {
+                (tool_call_id, tool_name, "denied")
+            }
+            _ => continue,
+        };
+        let _ = writeln!(shown, "{id} {tool} {end}");
+    }
+    shown
+}
+
 #[test]
 fn the_tests_of_clients_install_the_same_hooks() {
     assert_eq!(super::claude_code::HOOK_EVENTS, hook_events::CLAUDE_CODE);
@@ -78,6 +107,10 @@ fn every_captured_payload_can_be_read() {
         (Host::ClaudeCode, "claude-code-2.1.325"),
         (Host::ClaudeCode, "claude-code-2.1.197"),
         (Host::Codex, "codex-0.166.0"),
+        (Host::Qwen, "qwen-code-0.24.4"),
+        (Host::Qwen, "qwen-code-0.15.10"),
+        (Host::Gemini, "gemini-cli-0.61.0"),
+        (Host::Opencode, "opencode-1.18.33"),
     ] {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());
@@ -85,7 +118,13 @@ fn every_captured_payload_can_be_read() {
             // An event with a decision point lets the engine deliver a message. If the host ignores
             // the hook's reply, the message would count as delivered without reaching the agent.
             let has_point = decoded.events.iter().any(|event| event.decision_point.is_some());
-            assert_eq!(decoded.reply_event.is_some(), has_point, "{payload}");
+            assert_eq!(decoded.reply.is_some(), has_point, "{payload}");
+            let name = hook_event(&payload);
+            for point in decoded.events.iter().filter_map(|event| event.decision_point) {
+                let points = host.capabilities().points.iter().copied();
+                let events = points.filter(|(known, _)| *known == point).flat_map(|it| it.1);
+                assert!(events.copied().any(|event| event == name), "{point:?} at {name}");
+            }
         }
     }
 }
@@ -120,7 +159,7 @@ fn a_payload_that_cannot_be_read_becomes_an_unread_event() {
         ] {
             let decoded = host.decode(bytes, at());
             assert_eq!(decoded.unread_run(), Some(run), "{bytes:?}");
-            assert_eq!(decoded.reply_event, None);
+            assert_eq!(decoded.reply, None);
             assert_eq!(decoded.events[0].decision_point, None);
         }
     }
@@ -149,6 +188,7 @@ fn a_reply_has_no_field_that_the_host_does_not_need() {
             &["main-run", "permission-denied", "resume-and-compact"][..],
         ),
         (Host::Codex, "codex-0.166.0", &["main-run", "sigint"]),
+        (Host::Qwen, "qwen-code-0.24.4", &["main-run", "refusals", "subagent"]),
     ] {
         let deliveries = deliveries(host);
         assert_eq!(deliveries.len(), 2, "{deliveries:?}");
@@ -158,21 +198,24 @@ fn a_reply_has_no_field_that_the_host_does_not_need() {
         for payload in names.iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());
             let name = hook_event(&payload);
-            assert_eq!(host.encode([], decoded.reply_event), b"", "{name}: no message");
-            let reply = String::from_utf8(host.encode(&deliveries, decoded.reply_event)).unwrap();
-            let has_no_reply = matches!(
-                name.as_str(),
-                "Stop"
-                    | "SubagentStop"
-                    | "SubagentStart"
-                    | "SessionEnd"
-                    | "PermissionRequest"
-                    | "PreCompact"
-                    | "PostCompact"
-                    | "MessageDisplay"
-                    | "InstructionsLoaded"
-                    | "Interrupt"
-            );
+            let form = decoded.reply.as_ref();
+            assert_eq!(Host::encode([], form), b"", "{name}: no message");
+            let reply = String::from_utf8(Host::encode(&deliveries, form)).unwrap();
+            let is_recorded_only = host == Host::Qwen && form.is_none();
+            let has_no_reply = is_recorded_only
+                || matches!(
+                    name.as_str(),
+                    "Stop"
+                        | "SubagentStop"
+                        | "SubagentStart"
+                        | "SessionEnd"
+                        | "PermissionRequest"
+                        | "PreCompact"
+                        | "PostCompact"
+                        | "MessageDisplay"
+                        | "InstructionsLoaded"
+                        | "Interrupt"
+                );
             if has_no_reply {
                 assert_eq!(reply, "", "{name}");
                 continue;

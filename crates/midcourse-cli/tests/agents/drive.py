@@ -284,11 +284,13 @@ def what_midcourse_did(agent, form, via, run):
         "runs": len(run["runs"]), "calls": [entry["calls"] for entry in runs], "failed": [entry["errors"] for entry in runs],
         "messages_in_requests": with_message,
     }
-    # An address in a file or option is out of midcourse's reach, unless it is the address of a model host.
-    if form not in ("default", "env"):
+    by_hooks = agent.has_hooks and via == "plain"
+    # An address in a file or option is out of the proxy's reach, unless it is the address of a model host.
+    if form not in ("default", "env") and not by_hooks:
         return seen, []
     found = []
-    expected = ([agent.calls], [agent.failed]) if agent.calls else ([], [])
+    is_recorded = agent.calls and (agent.proxy_reads or by_hooks)
+    expected = ([agent.calls], [agent.failed]) if is_recorded else ([], [])
     if (seen["calls"], seen["failed"]) != expected:
         found.append(f"recorded calls {seen['calls']}, failed {seen['failed']} per run; expected {expected[0]} and {expected[1]}")
     read = [request for request in run["requests"] if request["turn"]]
@@ -298,7 +300,7 @@ def what_midcourse_did(agent, form, via, run):
     conversations = 1 + sum(request["turn"] == 0 and not request["safety_check"] for request in run["requests"])
     if seen["runs"] > conversations:
         found.append(f"recorded {seen['runs']} runs for {conversations} conversations")
-    if agent.calls and agent.is_told and not with_message:
+    if is_recorded and agent.is_told and not with_message:
         found.append("no message from midcourse in any request")
     for number, (texts, later) in enumerate(zip(messages, messages[1:]), 1):
         if set(texts) & set(later) and via not in agent.keeps_messages:

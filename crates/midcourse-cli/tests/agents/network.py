@@ -8,7 +8,8 @@ Writes FOLDER/ready.json once it listens:
     ca           file with the certificate authority that signs for these hosts
     gateway_one  address of a plain HTTP server, without /v1
     gateway_two  address of another one
-Behind all of them is one scripted model with three APIs: Chat Completions, Messages and Responses, streamed or not.
+Behind all of them is one scripted model with four APIs: Chat Completions, Messages, Responses and Gemini's
+generateContent, streamed or not.
 FOLDER/requests.jsonl gets one line per request and per CONNECT. Ends on SIGTERM.
 
 A script is a list of turns, a turn is a list of {"text": …} and {"call": NAME, "args": {…}}. The n-th model request gets
@@ -305,7 +306,21 @@ def responses(request, number, turn):
     return response, events
 
 
-APIS = {"/v1/chat/completions": chat, "/v1/messages": messages, "/v1/responses": responses}
+def gemini(request, number, turn):
+    """Gemini's generateContent: the response, which is also the only event of the streamed one."""
+    # A side request asks for JSON.
+    turn = turn if number else [{"text": "{}"}]
+    parts = [{"functionCall": {"name": item["call"], "args": item["args"]}} if "call" in item else {"text": item["text"]} for item in turn]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 500, "candidatesTokenCount": 20, "totalTokenCount": 520}
+    response = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro", "responseId": f"response-{number:04}"}
+    return response, [(None, response)]
+
+
+APIS = {
+    "/v1/chat/completions": chat, "/v1/messages": messages, "/v1/responses": responses,
+    ":generateContent": gemini, ":streamGenerateContent": gemini,
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -381,6 +396,8 @@ class Handler(BaseHTTPRequestHandler):
             status, response = 200, {"object": "list", "data": models, "has_more": False, "first_id": "gpt-4.1", "last_id": "gpt-4.1"}
         elif self.command == "POST" and bare_path.endswith("/v1/messages/count_tokens"):
             status, response = 200, {"input_tokens": 100}
+        elif self.command == "POST" and bare_path.endswith(":countTokens"):
+            status, response = 200, {"totalTokens": 100}
         elif self.command == "POST":
             api = next((api for suffix, api in APIS.items() if bare_path.endswith(suffix)), None)
             if api:
@@ -395,7 +412,7 @@ class Handler(BaseHTTPRequestHandler):
                     options = {"is_vendor": self.server.name == "proxy"} if api is messages else {}
                 entry["api"] = api.__name__
                 status, (response, events) = 200, api(request, entry["turn"], turn, **options)
-                if not request.get("stream"):
+                if not (request.get("stream") or "stream" in bare_path.rpartition(":")[2]):
                     events = None
         self.server.log(**entry, status=status)
         self.send_response(status)

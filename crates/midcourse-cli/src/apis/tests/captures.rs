@@ -1,4 +1,4 @@
-//! Requests that real clients sent, from `testdata/captures`. A snapshot says what was read of each.
+//! Requests that real clients sent, from `testdata/requests`. A snapshot says what was read of each.
 
 use std::fmt::Write as _;
 
@@ -20,8 +20,8 @@ const CLIENTS: [&str; 7] = [
 fn requests_of_real_clients_are_read() {
     let mut summary = String::new();
     for client in CLIENTS {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/captures");
-        let file = format!("{folder}/{client}/requests.jsonl");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/requests");
+        let file = format!("{folder}/{client}.jsonl");
         writeln!(summary, "{client}").unwrap();
         for line in std::fs::read_to_string(file).unwrap().lines() {
             let captured: Value = serde_json::from_str(line).unwrap();

@@ -1,5 +1,5 @@
-//! Records the end of runs that only the proxy observed. The proxy cannot record the end itself,
-//! because it does not see when the command exits.
+//! Records the end of runs that nobody else can record: the proxy does not see when the command
+//! exits, and some hosts have no hook at the end of a session.
 
 use midcourse::{
     DataDir, Event, RunIdentity, RunOutcome, Source, Store, StoreError, StoreSettings, Timestamp,
@@ -8,10 +8,11 @@ use midcourse::{
 
 use super::child::Ended;
 use crate::apis::Api;
+use crate::hosts::Host;
 use crate::run_settings::RunSettings;
 
 /// Records how the command ended, in each run of this launch (this use of `midcourse run`) that has
-/// no recorded end and that only the proxy observed.
+/// no recorded end and is from the proxy or from such a host.
 pub(super) fn record(
     data_dir: &DataDir,
     settings: &RunSettings,
@@ -26,7 +27,10 @@ pub(super) fn record(
         other => RunOutcome::Other(other.to_string()),
     };
     for (run, _) in runs {
-        if run.ended.is_some() || !Api::has_name(&run.host) {
+        let host = Host::named(&run.host);
+        let is_ours =
+            Api::has_name(&run.host) || host.is_some_and(|host| !host.capabilities().reports_end);
+        if run.ended.is_some() || !is_ours {
             continue;
         }
         let identity = match &run.parent_run_id {

@@ -17,31 +17,31 @@ pub(crate) struct Agent {
     pub(crate) is_full_screen: bool,
 }
 
-const AGENTS: [Agent; 9] = [
-    Agent {
-        aliases: &["@anthropic-ai/claude-code"],
-        host: Some(Host::ClaudeCode),
-        is_full_screen: true,
-        ..Agent::named_only("claude")
-    },
-    Agent {
-        aliases: &["@openai/codex"],
-        host: Some(Host::Codex),
-        is_full_screen: true,
-        ..Agent::named_only("codex")
-    },
+const AGENTS: [Agent; 10] = [
+    Agent::of_host(Host::ClaudeCode),
+    Agent::of_host(Host::Codex),
+    Agent::of_host(Host::Qwen),
+    Agent::of_host(Host::Gemini),
+    Agent::of_host(Host::Opencode),
     Agent { aliases: &["aider-chat"], ..Agent::named_only("aider") },
     Agent::named_only("gptme"),
     Agent::named_only("llm"),
     Agent { aliases: &["mini-swe-agent"], ..Agent::named_only("mini") },
-    Agent { aliases: &["opencode-ai"], is_full_screen: true, ..Agent::named_only("opencode") },
     Agent { is_full_screen: true, ..Agent::named_only("openhands") },
-    Agent { aliases: &["@qwen-code/qwen-code"], is_full_screen: true, ..Agent::named_only("qwen") },
 ];
 
 impl Agent {
     const fn named_only(name: &'static str) -> Self {
         Self { name, aliases: &[], host: None, is_full_screen: false }
+    }
+
+    /// An agent with hooks. All of them draw on the whole terminal.
+    const fn of_host(host: Host) -> Self {
+        let (name, aliases) = match host.capabilities().programs.split_first() {
+            Some((name, aliases)) => (*name, aliases),
+            None => (host.name(), host.capabilities().programs),
+        };
+        Self { name, aliases, host: Some(host), is_full_screen: true }
     }
 
     fn named(name: &str) -> Option<Self> {

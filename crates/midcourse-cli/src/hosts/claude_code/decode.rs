@@ -9,11 +9,9 @@ use midcourse::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::payload::{
-    assistant_message, outcome, prompt, starts_run, tool_ended, usage_events,
-};
+use super::super::payload::{add_usage_before, assistant_message, outcome, prompt, tool_ended};
 use super::super::tool_result::tool_result;
-use super::super::{Decoded, Host, ReplyEvent, session_run};
+use super::super::{Decoded, Host, ReplyForm, session_run};
 use super::transcript;
 
 /// The hook events at which the transcript is read for token usage. When a hook is called, the
@@ -87,15 +85,9 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
     decode().unwrap_or_else(|| host.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses from the end of the transcript. These events come before
-/// the payload's own event, so that a message about the token budget, which may follow that event,
-/// includes this usage. Nothing is added before the start of a run, which must be its first event.
-pub(in crate::hosts) fn add_transcript(mut decoded: Decoded, tail: &[u8]) -> Decoded {
-    let first = decoded.events.first();
-    let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
-    let mut events = usage_events(event, transcript::usage(tail));
-    events.append(&mut decoded.events);
-    Decoded { events, ..decoded }
+/// Adds the token usage of model responses from the end of the transcript.
+pub(in crate::hosts) fn add_transcript(decoded: Decoded, tail: &[u8]) -> Decoded {
+    add_usage_before(decoded, transcript::usage(tail))
 }
 
 struct Decoder {
@@ -114,12 +106,15 @@ impl Decoder {
                     Some("compact") => TrajectoryPayload::ContextCompacted { trigger: None },
                     _ => TrajectoryPayload::RunStarted { identity: self.run.clone() },
                 };
-                (started, Some((ReplyEvent("SessionStart"), DecisionPoint::PreRender)))
+                (started, Some((ReplyForm::HookOutput("SessionStart"), DecisionPoint::PreRender)))
             }
             "UserPromptSubmit" => {
                 let message = prompt(payload.prompt?, &GENERATED_PROMPTS);
                 let appended = TrajectoryPayload::MessageAppended { message };
-                (appended, Some((ReplyEvent("UserPromptSubmit"), DecisionPoint::PreRender)))
+                (
+                    appended,
+                    Some((ReplyForm::HookOutput("UserPromptSubmit"), DecisionPoint::PreRender)),
+                )
             }
             "PreToolUse" => {
                 let started = TrajectoryPayload::ToolStarted {
@@ -127,17 +122,26 @@ impl Decoder {
                     tool_name: payload.tool_name?.into(),
                     args: payload.tool_input.unwrap_or_default(),
                 };
-                (started, Some((ReplyEvent("PreToolUse"), DecisionPoint::PreToolExecution)))
+                (
+                    started,
+                    Some((ReplyForm::HookOutput("PreToolUse"), DecisionPoint::PreToolExecution)),
+                )
             }
             "PostToolUse" => {
                 let result = tool_result(payload.tool_response.unwrap_or_default());
                 let ended = tool_ended(payload.tool_use_id?, payload.tool_name?, result);
-                (ended, Some((ReplyEvent("PostToolUse"), DecisionPoint::PostToolResult)))
+                (ended, Some((ReplyForm::HookOutput("PostToolUse"), DecisionPoint::PostToolResult)))
             }
             "PostToolUseFailure" => {
                 let result = ToolResult::error(payload.error.unwrap_or_default());
                 let ended = tool_ended(payload.tool_use_id?, payload.tool_name?, result);
-                (ended, Some((ReplyEvent("PostToolUseFailure"), DecisionPoint::PostToolResult)))
+                (
+                    ended,
+                    Some((
+                        ReplyForm::HookOutput("PostToolUseFailure"),
+                        DecisionPoint::PostToolResult,
+                    )),
+                )
             }
             "PostToolBatch" => return Some(self.batch(payload.tool_calls?)),
             "Stop" => (assistant_message(payload.last_assistant_message, None), None),
@@ -205,8 +209,8 @@ impl Decoder {
             turn = turn.with_fact(key);
         }
         events.push(turn);
-        let reply_event = Some(ReplyEvent("PostToolBatch"));
-        Decoded { events, reply_event, ..Decoded::nothing() }
+        let reply = Some(ReplyForm::HookOutput("PostToolBatch"));
+        Decoded { events, reply, ..Decoded::nothing() }
     }
 
     fn event(&self, payload: TrajectoryPayload) -> Event {

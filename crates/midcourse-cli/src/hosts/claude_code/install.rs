@@ -44,7 +44,7 @@ pub(in crate::hosts) fn install_hooks(
             (prepend("--plugin-dir", folder.into()), plugin_files(settings(Map::new())).into())
         }
     };
-    Ok(HookedArguments { arguments, files })
+    Ok(HookedArguments { arguments, environment: Vec::new(), files })
 }
 
 /// The files of a Claude Code plugin that contains the hooks.

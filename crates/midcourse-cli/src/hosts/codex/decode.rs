@@ -14,7 +14,7 @@ use super::super::payload::{
     assistant_message, outcome, prompt, starts_run, tool_ended, usage_events,
 };
 use super::super::tool_result::tool_result;
-use super::super::{Decoded, Host, ReplyEvent, session_run};
+use super::super::{Decoded, Host, ReplyForm, session_run};
 use super::rollout::Rollout;
 
 const HOST: Host = Host::Codex;
@@ -66,13 +66,13 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
                 _ => TrajectoryPayload::RunStarted { identity: run.clone() },
             };
             transcript = payload.transcript_path;
-            (started, Some((ReplyEvent("SessionStart"), DecisionPoint::PreRender)))
+            (started, Some((ReplyForm::HookOutput("SessionStart"), DecisionPoint::PreRender)))
         }
         "UserPromptSubmit" => {
             transcript = payload.transcript_path;
             let message = prompt(payload.prompt?, &GENERATED_PROMPTS);
             let appended = TrajectoryPayload::MessageAppended { message };
-            (appended, Some((ReplyEvent("UserPromptSubmit"), DecisionPoint::PreRender)))
+            (appended, Some((ReplyForm::HookOutput("UserPromptSubmit"), DecisionPoint::PreRender)))
         }
         "PreToolUse" => {
             transcript = payload.transcript_path;
@@ -81,14 +81,14 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
                 tool_name: payload.tool_name?.into(),
                 args: payload.tool_input.unwrap_or_default(),
             };
-            (started, Some((ReplyEvent("PreToolUse"), DecisionPoint::PreToolExecution)))
+            (started, Some((ReplyForm::HookOutput("PreToolUse"), DecisionPoint::PreToolExecution)))
         }
         "PostToolUse" => {
             transcript = payload.transcript_path;
             let mut result = tool_result(payload.tool_response.unwrap_or_default());
             result.is_error |= looks_failed(&result.comparable_text());
             let ended = tool_ended(payload.tool_use_id?, payload.tool_name?, result);
-            (ended, Some((ReplyEvent("PostToolUse"), DecisionPoint::PreToolSelection)))
+            (ended, Some((ReplyForm::HookOutput("PostToolUse"), DecisionPoint::PreToolSelection)))
         }
         "Stop" => {
             transcript = payload.transcript_path;

@@ -31,7 +31,7 @@ pub(in crate::hosts) fn install_hooks(
     let approval = approval_option(&listed, hook_command)?;
     let ours = hooks.into_iter().chain(["-c".to_owned(), approval]).map(OsString::from);
     let arguments = ours.chain(arguments.iter().cloned()).collect();
-    Ok(HookedArguments { arguments, files: Vec::new() })
+    Ok(HookedArguments { arguments, environment: Vec::new(), files: Vec::new() })
 }
 
 /// Whether the user's own arguments configure hooks.

@@ -1,15 +1,12 @@
 """opencode with its providers for OpenAI and Anthropic, and with a provider from its configuration file."""
 import json
 
-from agent import TASK, Agent
+from agent import TASK, HookedAgent
 from network import FAILING_COMMAND, FINAL_TEXT, WORKING_COMMAND
 
 
-class Opencode(Agent):
-    group = "node"
+class Opencode(HookedAgent):
     folder = "opencode"
-    node = True
-    in_table = True
     packages = ("opencode-linux-x64@1.18.33",)
     places = ("env", "config")
     model = None
@@ -46,7 +43,6 @@ class OwnProvider(Opencode):
 
 
 AGENTS = [
-    # The Responses API, which midcourse does not read.
     Opencode(name="opencode-openai", model="openai/gpt-4.1"),
     Opencode(name="opencode-anthropic", model="anthropic/claude-sonnet-4-5", vendor="anthropic", suffix="/v1"),
     OwnProvider(name="opencode-own"),

@@ -1,21 +1,15 @@
 """Qwen Code. Its default host is not OpenAI's, although it uses OPENAI_API_KEY and OPENAI_BASE_URL."""
 import json
-import os
 
-from agent import INSTALLED, TASK, Agent
+from agent import TASK, HookedAgent
 from network import failing_script
 
-# Installed for the programs in node_programs.py.
-NODE = INSTALLED / "node/node_modules/node22/bin/node"
 
-
-class Qwen(Agent):
+class Qwen(HookedAgent):
     name = "qwen-code"
-    group = "node"
     folder = "qwen"
-    node = True
-    in_table = True
     packages = ("@qwen-code/qwen-code@0.24.4",)
+    keeps_messages = ("plain",)
     places = ("env", "dotenv", "config", "flag")
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)
 
@@ -36,14 +30,12 @@ class Qwen(Agent):
         (case.home / ".qwen/settings.json").write_text(json.dumps(settings))
 
     def environment(self, case):
-        # It starts `node` by name.
-        path = f"{NODE.parent}:{os.environ['PATH']}"
-        return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1", "PATH": path}
+        return {**super().environment(case), "OPENAI_MODEL": "gpt-4.1"}
 
     def command(self, case):
         url = case.url("flag")
         return [
-            self.installed / "node_modules/.bin/qwen", "--yolo", "--auth-type", "openai",
+            "qwen", "--yolo", "--auth-type", "openai",
             *(["--openai-base-url", url] if url else []), TASK,
         ]
 

@@ -6,6 +6,7 @@ use midcourse::DataDir;
 use super::refusals;
 use crate::commands::run::ProxyChoice;
 use crate::commands::run::program::Agent;
+use crate::hosts::Host;
 use crate::proxy::{self, ModelHosts, Redirect};
 use crate::run_settings::RunSettings;
 
@@ -52,7 +53,7 @@ impl Plan {
             // No proxy is needed inside another `midcourse run`, whose proxy is enough, nor for an
             // agent that has hooks.
             None if proxy::is_inside_another()
-                || agent.is_some_and(|agent| agent.host.is_some()) =>
+                || agent.and_then(|agent| agent.host).is_some_and(takes_hooks) =>
             {
                 Ok(Self::default())
             }
@@ -97,4 +98,9 @@ impl Plan {
     pub(in crate::commands::run) fn is_empty(&self) -> bool {
         self.redirects.is_empty() && !self.intercepts
     }
+}
+
+/// Whether hooks can be installed for one process of this host.
+fn takes_hooks(host: Host) -> bool {
+    !host.capabilities().needs_root || rustix::process::geteuid().is_root()
 }

@@ -1,0 +1,34 @@
+//! Adds hooks to Qwen Code by its file of system defaults, whose path is in an environment variable.
+//!
+//! Everything in the user's and the project's settings takes precedence over this file, and hooks of
+//! all files run. If such a file exists already, its content is copied and midcourse's hooks are
+//! added. No file of the user is changed.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::super::settings_file::{SettingsFile, hooks_json};
+use super::super::{HookedArguments, Host, InstallError};
+use super::HOOK_EVENTS;
+
+const SYSTEM_DEFAULTS: SettingsFile = SettingsFile {
+    variable: "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
+    // Without this variable, the file is in the folder of the system settings.
+    sibling_variable: "QWEN_CODE_SYSTEM_SETTINGS_PATH",
+    folder: if cfg!(target_os = "macos") {
+        "/Library/Application Support/QwenCode"
+    } else {
+        "/etc/qwen-code"
+    },
+    name: "system-defaults.json",
+    belongs_to_root: false,
+};
+
+pub(in crate::hosts) fn install_hooks(
+    arguments: &[OsString],
+    hook_command: &str,
+    folder: &Path,
+) -> Result<HookedArguments, InstallError> {
+    let hooks = hooks_json(Host::Qwen, &HOOK_EVENTS, hook_command);
+    SYSTEM_DEFAULTS.install(arguments, hooks, folder)
+}
