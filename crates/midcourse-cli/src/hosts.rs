@@ -9,6 +9,7 @@
 mod capabilities;
 mod claude_code;
 mod codex;
+mod copilot;
 mod gemini;
 mod llm_content;
 mod opencode;
@@ -51,6 +52,7 @@ pub(crate) enum Host {
     Qwen,
     Gemini,
     Opencode,
+    Copilot,
     /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
     Demo,
 }
@@ -109,6 +111,8 @@ pub(crate) enum InstallError {
         .0.display()
     )]
     NotOfRoot(PathBuf),
+    #[error("the command starts no session")]
+    Subcommand,
     #[error("the environment variable {0} contains no valid JSON object with a list `plugin`")]
     InvalidConfigVariable(&'static str),
     #[error("its settings file {} cannot be extended: {why}", path.display())]
@@ -116,8 +120,15 @@ pub(crate) enum InstallError {
 }
 
 impl Host {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::ClaudeCode, Self::Codex, Self::Qwen, Self::Gemini, Self::Opencode, Self::Demo];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Qwen,
+        Self::Gemini,
+        Self::Opencode,
+        Self::Copilot,
+        Self::Demo,
+    ];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
@@ -136,6 +147,7 @@ impl Host {
             Self::Qwen => qwen::decode(bytes, at),
             Self::Gemini => gemini::decode(bytes, at),
             Self::Opencode => opencode::decode(bytes, at),
+            Self::Copilot => copilot::decode(bytes, at),
         }
     }
 
@@ -159,8 +171,9 @@ impl Host {
             Self::Codex => codex::add_transcript(decoded, tail, counts_tokens),
             Self::Qwen => qwen::add_transcript(decoded, tail),
             Self::Gemini => gemini::add_transcript(decoded, tail),
-            // Its payloads contain everything.
-            Self::Opencode => decoded,
+            // Payloads of opencode contain everything, and those of Copilot CLI do not name the
+            // transcript while it matters.
+            Self::Opencode | Self::Copilot => decoded,
         }
     }
 
@@ -202,6 +215,7 @@ impl Host {
             Self::Qwen => qwen::install_hooks(arguments, hook_command, folder),
             Self::Gemini => gemini::install_hooks(arguments, hook_command, folder),
             Self::Opencode => opencode::install_hooks(arguments, hook_command, folder),
+            Self::Copilot => copilot::install_hooks(arguments, hook_command, folder),
         }
     }
 

@@ -33,10 +33,10 @@ use summary::Observed;
 /// Run an agent with recording, deadlines and guidance.
 ///
 /// The command keeps its terminal, its signals and its exit code. midcourse adds hooks to claude,
-/// codex, gemini, opencode and qwen, for this process only. For other commands: if a base URL such
-/// as OPENAI_BASE_URL is in the environment, model requests go through midcourse to that same
-/// server; for aider, gptme, llm, mini and openhands, midcourse opens their HTTPS connections to
-/// model APIs. Any other command runs as it is; add --proxy=intercept to record it.
+/// codex, copilot, gemini, opencode and qwen, for this process only. For other commands: if a base
+/// URL such as OPENAI_BASE_URL is in the environment, model requests go through midcourse to that
+/// same server; for aider, gptme, llm, mini and openhands, midcourse opens their HTTPS connections
+/// to model APIs. Any other command runs as it is; add --proxy=intercept to record it.
 ///
 /// Deadlines and budgets are advisory: midcourse tells the agent what is left and never stops it. A
 /// summary goes to standard error at the end.
@@ -151,7 +151,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
         }
         observed.proxy = proxy.is_some();
-        if recording.settings.counts_tokens() && !observed.hooks && !observed.proxy {
+        let reports_tokens = host.is_some_and(|host| host.capabilities().reports_tokens);
+        let counts_tokens = observed.proxy || (observed.hooks && reports_tokens);
+        if recording.settings.counts_tokens() && !counts_tokens {
             warn("the token budget cannot be counted, because midcourse sees no model requests");
         }
     }

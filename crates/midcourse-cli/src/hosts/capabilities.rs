@@ -24,6 +24,8 @@ pub(crate) struct Capabilities {
     /// The decision points at which the host takes a message, each with its hook events.
     pub(crate) points: &'static [(DecisionPoint, &'static [&'static str])],
     pub(crate) persistence: Persistence,
+    /// Whether midcourse learns from its hooks or its transcript how many tokens it has used.
+    pub(crate) reports_tokens: bool,
     /// Whether its hooks report the end of every session. If not, `midcourse run` records the end.
     pub(crate) reports_end: bool,
     /// Who records and delivers if `midcourse run` also starts a proxy.
@@ -74,6 +76,7 @@ const CLAUDE_CODE: Capabilities = Capabilities {
         (PostToolResult, &["PostToolUse", "PostToolUseFailure"]),
     ],
     persistence: Persistence::Kept,
+    reports_tokens: true,
     reports_end: true,
     with_proxy: WithProxy::Both,
     needs_root: false,
@@ -92,6 +95,7 @@ const CODEX: Capabilities = Capabilities {
         (PreToolExecution, &["PreToolUse"]),
     ],
     persistence: Persistence::Kept,
+    reports_tokens: true,
     reports_end: true,
     with_proxy: WithProxy::Both,
     needs_root: false,
@@ -109,6 +113,7 @@ const QWEN: Capabilities = Capabilities {
         (PostToolResult, &["PostToolUse", "PostToolUseFailure", "PostToolBatch"]),
     ],
     persistence: Persistence::Kept,
+    reports_tokens: true,
     reports_end: false,
     with_proxy: WithProxy::Proxy,
     needs_root: false,
@@ -123,6 +128,7 @@ const GEMINI: Capabilities = Capabilities {
     failure_source: "`error` in AfterTool; exit code in the text",
     points: &[(PreRender, &["BeforeAgent"]), (PreToolSelection, &["BeforeModel"])],
     persistence: Persistence::KeptWithPrompt,
+    reports_tokens: true,
     reports_end: true,
     with_proxy: WithProxy::Proxy,
     needs_root: true,
@@ -137,10 +143,29 @@ const OPENCODE: Capabilities = Capabilities {
     failure_source: "`exit` in tool.execute.after; errors in the messages of the next request",
     points: &[(PreToolSelection, &["chat.messages.transform"])],
     persistence: Persistence::Never,
+    reports_tokens: true,
     reports_end: false,
     with_proxy: WithProxy::Proxy,
     needs_root: false,
     timeout_unit: TimeoutUnit::Milliseconds,
+};
+
+const COPILOT: Capabilities = Capabilities {
+    name: "copilot",
+    title: "Copilot CLI",
+    programs: &["copilot", "@github/copilot"],
+    has_call_ids: false,
+    failure_source: "PostToolUseFailure; exit code in the text",
+    points: &[
+        (PreRender, &["SessionStart", "UserPromptSubmit"]),
+        (PostToolResult, &["PostToolUse", "PostToolUseFailure"]),
+    ],
+    persistence: Persistence::Kept,
+    reports_tokens: false,
+    reports_end: true,
+    with_proxy: WithProxy::Proxy,
+    needs_root: false,
+    timeout_unit: TimeoutUnit::Seconds,
 };
 
 /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
@@ -155,6 +180,7 @@ impl Host {
             Self::Qwen => &QWEN,
             Self::Gemini => &GEMINI,
             Self::Opencode => &OPENCODE,
+            Self::Copilot => &COPILOT,
             Self::Demo => &DEMO,
         }
     }

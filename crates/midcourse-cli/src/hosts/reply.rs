@@ -13,6 +13,8 @@ pub(crate) enum ReplyForm {
     /// The messages of the model request that is about to be sent, with one more at the end.
     /// Contains those messages. It is the form of Gemini CLI's BeforeModel.
     ModelRequest(Vec<Value>),
+    /// `{"additionalContext": …}`, for Copilot CLI.
+    Context,
     /// `{"text": …}`, for midcourse's plugin for opencode.
     Text,
 }
@@ -38,6 +40,7 @@ impl ReplyForm {
                     },
                 })
             }
+            Self::Context => serde_json::to_vec(&json!({"additionalContext": text})),
             Self::Text => serde_json::to_vec(&json!({"text": text})),
         }
         .unwrap_or_default()

@@ -2,6 +2,7 @@
 
 mod claude_code;
 mod codex;
+mod copilot;
 mod gemini;
 mod opencode;
 mod qwen;
@@ -35,9 +36,13 @@ fn sessions(client: &str) -> Vec<String> {
     names.filter(|name| !name.contains('.')).collect()
 }
 
-fn hook_event(payload: &str) -> String {
+fn named_hook_event(payload: &str) -> Option<String> {
     let payload: Value = serde_json::from_str(payload).unwrap();
-    payload["hook_event_name"].as_str().unwrap().to_owned()
+    Some(payload["hook_event_name"].as_str()?.to_owned())
+}
+
+fn hook_event(payload: &str) -> String {
+    named_hook_event(payload).unwrap()
 }
 
 /// Shows how payloads are decoded: the hook event, and for each decoded event its run, kind, fields
@@ -46,10 +51,11 @@ fn shown(host: Host, payloads: &[String]) -> String {
     let mut shown = String::new();
     for payload in payloads {
         let session: Value = serde_json::from_str(payload).unwrap();
-        let session = session["session_id"].as_str().unwrap();
+        let session = session["session_id"].as_str().or(session["sessionId"].as_str()).unwrap();
         let Decoded { events, reply, .. } = host.decode(payload.as_bytes(), at());
         let no_reply = if reply.is_some() { "" } else { " (no reply)" };
-        let _ = write!(shown, "{}{no_reply}:", hook_event(payload));
+        let name = named_hook_event(payload).unwrap_or_else(|| "unnamed".to_owned());
+        let _ = write!(shown, "{name}{no_reply}:");
         if events.is_empty() {
             shown.push_str(" nothing\n");
             continue;
@@ -111,6 +117,7 @@ fn every_captured_payload_can_be_read() {
         (Host::Qwen, "qwen-code-0.15.10"),
         (Host::Gemini, "gemini-cli-0.61.0"),
         (Host::Opencode, "opencode-1.18.33"),
+        (Host::Copilot, "copilot-1.0.102"),
     ] {
         for payload in sessions(client).iter().flat_map(|name| session(client, name)) {
             let decoded = host.decode(payload.as_bytes(), at());
@@ -119,7 +126,8 @@ fn every_captured_payload_can_be_read() {
             // the hook's reply, the message would count as delivered without reaching the agent.
             let has_point = decoded.events.iter().any(|event| event.decision_point.is_some());
             assert_eq!(decoded.reply.is_some(), has_point, "{payload}");
-            let name = hook_event(&payload);
+            // Copilot CLI has payloads that do not name their hook event.
+            let Some(name) = named_hook_event(&payload) else { continue };
             for point in decoded.events.iter().filter_map(|event| event.decision_point) {
                 let points = host.capabilities().points.iter().copied();
                 let events = points.filter(|(known, _)| *known == point).flat_map(|it| it.1);

@@ -26,7 +26,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 /// MIDCOURSE_HOOK_TIMEOUT_MS sets the timeout (500 ms by default).
 #[derive(Default, clap::Args)]
 pub(in crate::commands) struct Arguments {
-    /// Decode payloads of this host: claude-code, codex, qwen, gemini or opencode.
+    /// Decode payloads of this host: claude-code, codex, copilot, gemini, opencode or qwen.
     pub(super) host: String,
     /// Use this data directory and ignore the environment.
     #[arg(long, value_name = "DIR")]

@@ -1,12 +1,14 @@
 //! Ids for tool calls of hosts whose hooks report none. A file per run has the calls that began: the
 //! end of a call gets the id of the latest open call of the same tool with the same arguments, so
-//! parallel and repeated calls stay distinct. A second report of an event, by a hook that is
-//! installed twice, has the same time and gets the same id.
+//! parallel and repeated calls stay distinct. If hooks are installed twice, with different commands,
+//! both report an event with the same time, and it gets one id. Equal calls that begin at the same
+//! time have one id each, because the same hook command reports both.
 //!
 //! Hooks of one run may run at the same time, so the file is locked while it is changed. Without the
 //! file, a call gets an id of its own, and its start and end are not connected.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -40,20 +42,33 @@ struct Calls {
 struct Call {
     id: String,
     kind: u64,
-    started: Option<String>,
-    ended: Option<String>,
+    started: Option<Reported>,
+    ended: Option<Reported>,
+}
+
+/// The start or the end of a call.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reported {
+    /// When it happened, as the host writes it.
+    time: String,
+    /// The hook commands that reported it.
+    by: Vec<u64>,
 }
 
 /// The id of the call that `call` reports.
 pub(super) fn assign(data_dir: Option<&DataDir>, run: &str, call: &UnnamedCall) -> String {
-    assign_within(LOCK_TIMEOUT, data_dir, run, call)
+    let mut reporter = DefaultHasher::new();
+    std::env::args_os().collect::<Vec<_>>().hash(&mut reporter);
+    assign_within(LOCK_TIMEOUT, data_dir, run, call, reporter.finish())
 }
 
+/// `reporter` identifies the command of the hook.
 fn assign_within(
     timeout: Duration,
     data_dir: Option<&DataDir>,
     run: &str,
     call: &UnnamedCall,
+    reporter: u64,
 ) -> String {
     let assign = || -> std::io::Result<String> {
         let data_dir = data_dir.ok_or(std::io::ErrorKind::NotFound)?;
@@ -67,7 +82,7 @@ fn assign_within(
             remove_old(folder);
         }
         let mut calls: Calls = serde_json::from_slice(&text).unwrap_or_default();
-        let id = calls.assign(call);
+        let id = calls.assign(call, reporter);
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(&serde_json::to_vec(&calls)?)?;
@@ -87,7 +102,7 @@ pub(super) fn forget(data_dir: &DataDir, run: &str) {
 
 /// The path of a run's file; `None` if the run's id cannot be a file name.
 fn file(data_dir: &DataDir, run: &str) -> Option<PathBuf> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_name = !run.is_empty() && run.len() <= 128 && run.bytes().all(is_plain);
     is_name.then(|| data_dir.path().join("calls").join(format!("{run}.json")))
 }
@@ -123,28 +138,27 @@ fn remove_old(folder: &Path) {
 }
 
 impl Calls {
-    fn assign(&mut self, report: &UnnamedCall) -> String {
+    fn assign(&mut self, report: &UnnamedCall, reporter: u64) -> String {
         let UnnamedCall { kind, is_start, ref time } = *report;
-        let same_kind = self.calls.iter_mut().filter(|call| call.kind == kind);
-        let time_of =
-            |call: &Call| if is_start { call.started.clone() } else { call.ended.clone() };
         let mut open = None;
-        for call in same_kind {
-            if time_of(call).as_ref() == Some(time) {
-                return call.id.clone();
-            }
-            if !is_start && call.ended.is_none() {
-                open = Some(call);
+        for call in self.calls.iter_mut().filter(|call| call.kind == kind) {
+            match if is_start { &mut call.started } else { &mut call.ended } {
+                Some(known) if known.time == *time && !known.by.contains(&reporter) => {
+                    known.by.push(reporter);
+                    return call.id.clone();
+                }
+                None if !is_start => open = Some(call),
+                _ => {}
             }
         }
+        let reported = Some(Reported { time: time.clone(), by: vec![reporter] });
         if let Some(call) = open {
-            call.ended = Some(time.clone());
+            call.ended = reported;
             return call.id.clone();
         }
         self.count = self.count.saturating_add(1);
         let id = format!("call-{}-{time}", self.count);
-        let (started, ended) = if is_start { (Some(time), None) } else { (None, Some(time)) };
-        let (started, ended) = (started.cloned(), ended.cloned());
+        let (started, ended) = if is_start { (reported, None) } else { (None, reported) };
         if self.calls.len() >= MAX_CALLS {
             self.calls.remove(0);
         }
@@ -173,16 +187,17 @@ mod tests {
     #[test]
     fn the_end_of_a_call_gets_the_id_of_its_start() {
         let mut calls = Calls::default();
-        let mut id = |kind, is_start, time| calls.assign(&report(kind, is_start, time));
-        let first = id(1, true, "t0");
+        let mut by =
+            |kind, is_start, time, reporter| calls.assign(&report(kind, is_start, time), reporter);
+        let first = by(1, true, "t0", 7);
         assert_eq!(first, "call-1-t0");
-        assert_eq!(id(1, true, "t0"), first, "a second report of the start");
+        assert_eq!(by(1, true, "t0", 8), first, "a second report of the start");
+        let mut id = |kind, is_start, time| by(kind, is_start, time, 7);
         let other = id(2, true, "t0");
         assert_ne!(other, first, "another call at the same time");
         let parallel = id(1, true, "t1");
         assert_ne!(parallel, first, "an equal call in parallel");
         let ends = [id(1, false, "t2"), id(1, false, "t3")];
-        assert_eq!(id(1, false, "t2"), ends[0], "a second report of the end");
         assert!(ends.contains(&first) && ends.contains(&parallel), "{ends:?}");
         let again = id(1, true, "t4");
         assert!(again != first && again != parallel, "the same call again");
@@ -192,11 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn equal_calls_at_the_same_time_are_distinct_also_if_reported_twice() {
+        let mut calls = Calls::default();
+        let mut ids = Vec::new();
+        for (is_start, time) in [(true, "t0"), (false, "t1")] {
+            for reporter in [7, 7, 8, 8] {
+                ids.push(calls.assign(&report(1, is_start, time), reporter));
+            }
+        }
+        let (starts, ends) = ids.split_at(4);
+        assert_eq!(starts, ["call-1-t0", "call-2-t0", "call-1-t0", "call-2-t0"]);
+        assert_eq!(ends, ["call-2-t0", "call-1-t0", "call-1-t0", "call-2-t0"]);
+    }
+
+    #[test]
     fn a_call_that_never_ended_does_not_take_the_end_of_a_later_one() {
         let mut calls = Calls::default();
-        calls.assign(&report(1, true, "t0"));
-        let later = calls.assign(&report(1, true, "t1"));
-        assert_eq!(calls.assign(&report(1, false, "t2")), later);
+        calls.assign(&report(1, true, "t0"), 7);
+        let later = calls.assign(&report(1, true, "t1"), 7);
+        assert_eq!(calls.assign(&report(1, false, "t2"), 7), later);
     }
 
     #[test]
@@ -207,7 +236,7 @@ mod tests {
             let data_dir = Arc::clone(&data_dir);
             std::thread::spawn(move || {
                 let reports = (0..4).map(|n| report(1, true, &format!("t{thread}.{n}")));
-                let assign = |it| assign_within(PATIENCE, Some(&data_dir), "run-1", &it);
+                let assign = |it| assign_within(PATIENCE, Some(&data_dir), "run-1", &it, 7);
                 reports.map(assign).collect::<Vec<_>>()
             })
         });
@@ -219,7 +248,7 @@ mod tests {
         assert!(ids.iter().any(|id| id.starts_with("call-32-")), "{ids:?}");
         let mut calls = Calls::default();
         for n in 0..=MAX_CALLS {
-            calls.assign(&report(1, true, &n.to_string()));
+            calls.assign(&report(1, true, &n.to_string()), 7);
         }
         assert_eq!(calls.calls.len(), MAX_CALLS);
         forget(&data_dir, "run-1");

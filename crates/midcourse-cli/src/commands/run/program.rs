@@ -17,12 +17,13 @@ pub(crate) struct Agent {
     pub(crate) is_full_screen: bool,
 }
 
-const AGENTS: [Agent; 10] = [
+const AGENTS: [Agent; 11] = [
     Agent::of_host(Host::ClaudeCode),
     Agent::of_host(Host::Codex),
     Agent::of_host(Host::Qwen),
     Agent::of_host(Host::Gemini),
     Agent::of_host(Host::Opencode),
+    Agent::of_host(Host::Copilot),
     Agent { aliases: &["aider-chat"], ..Agent::named_only("aider") },
     Agent::named_only("gptme"),
     Agent::named_only("llm"),
