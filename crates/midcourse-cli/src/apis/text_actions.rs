@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -47,6 +48,10 @@ const FORM_CHARS: usize = 16;
 
 /// A longer text of the model is not searched for an action.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// A text of the model that is at most this long can be the client's, between two messages of its
+/// own.
+const MAX_FILLER_BYTES: usize = 8;
 
 /// The longest language or tag that can be a part of a tool's name.
 const MAX_NAME_LEN: usize = 32;
@@ -139,19 +144,11 @@ pub(super) fn find(request: &Request<'_>) -> Vec<ActedText> {
     }
     let mut pairs = Vec::new();
     let mut forms: HashMap<String, usize> = HashMap::new();
-    let following = request.items.iter().enumerate().skip(1);
-    for (item, (result_at, next)) in request.items.iter().zip(following) {
-        let (Item::Message { role: Role::Assistant, text }, Item::Message { role, text: result }) =
-            (item, next)
-        else {
-            continue;
-        };
-        if *role == Role::Assistant || is_client_note(result) {
-            continue;
-        }
-        let said = text_of(text);
+    for (at, item) in request.items.iter().enumerate() {
+        let Item::Message { role: Role::Assistant, text } = item else { continue };
+        let Some((result_at, answer)) = answer_to(&request.items, at) else { continue };
+        let (said, answer) = (text_of(text), text_of(answer));
         let Some(action) = TextAction::in_text(&said) else { continue };
-        let answer = text_of(result);
         let form: String = answer.trim_start().chars().take(FORM_CHARS).collect();
         let count = forms.entry(form.clone()).or_default();
         *count = count.saturating_add(1);
@@ -163,6 +160,27 @@ pub(super) fn find(request: &Request<'_>) -> Vec<ActedText> {
         *is_result || forms.get(form).is_some_and(|count| *count > 1)
     };
     pairs.into_iter().filter(is_acted).map(|(pair, ..)| pair).collect()
+}
+
+/// The message of the client that answers the model's message at this index, with its own index.
+///
+/// Some clients answer themselves in between: aider says that it has updated the files, writes "Ok."
+/// in the model's name, and then sends the output of the tests.
+fn answer_to<'r, 'a>(items: &'r [Item<'a>], at: usize) -> Option<(usize, &'r RawValue)> {
+    let mut rest = items.iter().enumerate().skip(at.saturating_add(1));
+    let (mut found, mut answer) = (0, None);
+    while let Some((at, Item::Message { role, text })) = rest.next() {
+        if *role == Role::Assistant || is_client_note(text) {
+            break;
+        }
+        (found, answer) = (at, Some(*text));
+        match rest.next() {
+            Some((_, Item::Message { role: Role::Assistant, text }))
+                if text_of(text).trim().len() <= MAX_FILLER_BYTES => {}
+            _ => break,
+        }
+    }
+    answer.map(|answer| (found, answer))
 }
 
 fn begins_like_result(text: &str) -> bool {

@@ -1,5 +1,6 @@
 """What drive.py has to know about an agent. Each module in agents/ has a list AGENTS of instances of `Agent`."""
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ class Agent:
     packages = ()
     node = False
     python = "3.11"
+    # The one of these packages that is the agent, or the library that it is written with. The first one if None.
+    library = None
 
     # The vendor whose key and base address it uses, and the variable of that address.
     vendor = "openai"
@@ -85,6 +88,13 @@ class Agent:
     @property
     def installed(self):
         return INSTALLED / self.folder
+
+    @property
+    def version(self):
+        """The package of the agent with its version, such as openai 3.49.0."""
+        packages = [re.split("==|(?<=.)@", package)[:2] for package in self.packages]
+        name, version = next(package for package in packages if self.library in (None, package[0].split("[")[0]))
+        return f"{name.split('[')[0]} {version}"
 
     @property
     def forms(self):

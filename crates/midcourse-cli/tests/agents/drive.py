@@ -156,9 +156,9 @@ def run_case(agent, form, via, options, out):
                 exit_code = "timeout"
             seconds = time.monotonic() - started
             end(process)
-        recorded = None
+        recorded, trajectory = None, None
         if prefix:
-            recorded = recorded_runs(options.midcourse, environment, root)
+            recorded, trajectory = recorded_runs(options.midcourse, environment, root)
     finally:
         entries = network.end()
         out.mkdir(parents=True)
@@ -173,21 +173,39 @@ def run_case(agent, form, via, options, out):
         "connects": sorted({(e["host"], e["port"], e["proxy_credential"]) for e in entries if e["kind"] == "connect"}, key=str),
         "handshake_errors": sorted({e["host"] for e in entries if e["kind"] == "handshake"}),
         "runs": recorded,
+        "trajectory": trajectory,
     }
 
 
 def recorded_runs(midcourse, environment, root):
-    """The runs that `midcourse list` shows."""
+    """The runs that `midcourse list` shows, and the calls and messages that `midcourse show` has for them."""
 
     def midcourse_says(*arguments):
         done = subprocess.run([midcourse, *arguments], env=environment, capture_output=True, text=True, timeout=60)
         return done.stdout if done.returncode == 0 else ""
 
+    def lines(text):
+        return [json.loads(line) for line in text.splitlines()]
+
     listed = midcourse_says("list", "--json")
     (root / "list.json").write_text(listed)
-    runs = [json.loads(line) for line in listed.splitlines()]
+    runs = lines(listed)
     (root / "show.txt").write_text("\n".join(midcourse_says("show", run["run_id"]) for run in runs))
-    return runs
+    records = [record for run in runs for record in lines(midcourse_says("show", run["run_id"], "--json"))[1:]]
+    return runs, trajectory(records)
+
+
+def trajectory(records):
+    """What has to be the same whether hooks, the proxy or both have recorded it: the calls with their outcomes, and why
+    midcourse spoke. The names of tools and arguments may differ: hooks and model requests use different ones."""
+    payloads = [(record["payload"], record.get("failed", False)) for record in records]
+    started = [payload for payload, _ in payloads if payload["kind"] == "tool_started"]
+    ended = {payload["tool_call_id"]: failed for payload, failed in payloads if payload["kind"] == "tool_ended"}
+    command = lambda args: args.get("command", args.get("cmd")) if isinstance(args, dict) else args
+    return {
+        "calls": [[command(call["args"]), ended.get(call["tool_call_id"])] for call in started],
+        "causes": [[payload.get("provider"), payload.get("text")] for payload, _ in payloads if payload["kind"] == "guidance_delivered"],
+    }
 
 
 def normal(text, agent, ready, ids_only=False):
@@ -313,7 +331,7 @@ def what_midcourse_did(agent, form, via, run):
 def drive(agent, form, options):
     """Bare and under `run`, compared. Returns a result per way of running."""
     results = {}
-    bare = None
+    bare, recorded = None, {}
     for via in options.via:
         if via == "plain" and not agent.in_table or via in ("proxy", "redirect") and via not in agent.ways:
             continue
@@ -339,9 +357,15 @@ def drive(agent, form, options):
         else:
             more["midcourse"], found = what_midcourse_did(agent, form, via, seen)
             found = (differences(bare, seen) if bare else []) + found
+            if agent.has_hooks and form in ("default", "env"):
+                recorded[via] = seen["trajectory"]
+                first = next(iter(recorded))
+                if recorded[via] != recorded[first]:
+                    found.append(f"recorded {recorded[first]} with {first}, {recorded[via]} with {via}")
         results[via] = {
             "exit": seen["exit"], "seconds": seen["seconds"], "model_requests": turns,
             "places": sorted({request["place"] for request in seen["requests"]}),
+            "paths": sorted({request["path"] for request in seen["requests"] if request["turn"]}),
             **more, "differences": [text if via in ("bare", "run") else f"{via}: {text}" for text in found],
         }
     return results
@@ -358,8 +382,11 @@ def main():
     parser.add_argument("--out", type=Path, default=INSTALLED / "results")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--packages", metavar="GROUP", help="print what `install` needs for this group, and exit")
+    parser.add_argument("--table", action="store_true", help="print the results so far as the table in docs/agents.md, and exit")
     options = parser.parse_args()
     agents = load_agents()
+    if options.table:
+        return print_markdown(agents, earlier_results(options.out))
     if options.packages:
         for agent in {agent.folder: agent for agent in agents.values() if agent.group == options.packages}.values():
             print("npm" if agent.node else agent.python, agent.folder, *agent.packages)
@@ -384,7 +411,8 @@ def main():
                 for text in found:
                     print(f"    {text[:600]}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.json").write_text(json.dumps(results, indent=1))
+    # Results of other agents stay.
+    (options.out / "results.json").write_text(json.dumps({**earlier_results(options.out), **results}, indent=1))
     print()
     return print_table(results)
 
@@ -396,6 +424,36 @@ def what_was_said(result):
         if (what := seen.get("midcourse")) and what["calls"]:
             lines.append(f"{via}: calls {what['calls']}, failed {what['failed']}, message in request {what['messages_in_requests']}")
     return "; ".join(lines)
+
+
+def earlier_results(out):
+    path = out / "results.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+# What the path of a model request ends in, and the API.
+APIS = {
+    "/messages": "Messages", "/chat/completions": "Chat Completions", "/responses": "Responses",
+    ":generateContent": "Gemini", ":streamGenerateContent": "Gemini",
+}
+
+
+def print_markdown(agents, results):
+    """One row per agent, from the runs with an address of the vendor or in the environment."""
+    print("| agent | version | API | tool calls, failed | message in request | driven with addresses from |")
+    print("|---|---|---|---|---|---|")
+    for name, agent in agents.items():
+        row = results.get(name, {})
+        ways = [via for form in ("default", "env", "config") for via in row.get(form, {}).values() if "midcourse" in via]
+        if not ways or any(via["differences"] for form in row.values() for via in form.values()):
+            print(f"{name}: no results, or differences", file=sys.stderr)
+            continue
+        counts = {(*via["midcourse"]["calls"], *via["midcourse"]["failed"]) for via in ways if via["midcourse"]["calls"]}
+        said = sorted({str(via["midcourse"]["messages_in_requests"]).strip("[]") for via in ways if via["midcourse"]["calls"]}, key=len)
+        apis = sorted({api for via in ways for path in via["paths"] for end, api in APIS.items() if path.split("?")[0].endswith(end)})
+        counted = " / ".join(f"{calls}, {failed}" for calls, failed in sorted(counts))
+        print(f"| {name} | {agent.version} | {', '.join(apis)} | {counted} | {'; '.join(said)} | {', '.join(row)} |")
+    return 0
 
 
 def print_table(results):

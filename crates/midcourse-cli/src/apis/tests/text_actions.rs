@@ -98,6 +98,29 @@ fn a_form_that_comes_twice_is_that_of_results() {
     assert_eq!(calls, [0, 2, 1]);
 }
 
+/// As aider does: it confirms the edit, writes a reply in the model's name, and sends the output of
+/// the tests.
+#[test]
+fn a_result_may_follow_an_exchange_that_the_client_wrote_itself() {
+    let mut conversation = Conversation::default();
+    let mut messages = vec![message("user", "the task")];
+    apply(&mut conversation, &messages);
+    let failure = "I ran this command:\n\nmake test\n\nAnd got this output:\n\nmake: Error 2";
+    for number in 0..3 {
+        let said = format!("```\n<<<<<<< SEARCH\n=======\n{number}\n>>>>>>> REPLACE\n```");
+        conversation.apply_reply(reply(&said));
+        messages.extend([
+            message("assistant", &said),
+            message("user", "I updated the files."),
+            message("assistant", "Ok."),
+            message("user", failure),
+        ]);
+        let events = described(&apply(&mut conversation, &messages));
+        let results: Vec<_> = events.iter().filter(|event| event.starts_with("= ")).collect();
+        assert_eq!(results, [&format!("= {failure}")], "{events:?}");
+    }
+}
+
 #[test]
 fn text_between_people_and_models_with_tools_is_only_text() {
     let block = "Use this:\n```bash\nls\n```";

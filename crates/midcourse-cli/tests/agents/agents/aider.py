@@ -11,10 +11,9 @@ class Aider(Agent):
     packages = ("aider-chat==0.86.2",)
     base_variable = "OPENAI_API_BASE"
     places = ("env", "dotenv", "config", "flag")
-    # Edits. Their results only say that the files were updated; the output of the test comes in other messages.
+    # Edits, each with the output of the test as its result.
     calls = 3
-    failed = 0
-    is_told = False
+    failed = 3
 
     def script(self):
         edits = ["", "one", "two", "three"]

@@ -1,6 +1,7 @@
 """Claude Code and Codex, as installed by tests/clients/install."""
 import json
 import os
+import re
 from pathlib import Path
 
 from agent import HERE, TASK, Agent
@@ -10,18 +11,27 @@ UUID = ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID")
 CLIENTS = Path(os.environ.get("MIDCOURSE_CLIENTS", HERE.parents[3] / "target/clients"))
 
 
+def installed_version(variable):
+    """The version in tests/clients/install."""
+    text = (HERE.parent / "clients/install").read_text()
+    return re.search(rf"^{variable}=(.+)$", text, re.MULTILINE)[1]
+
+
 class Client(Agent):
     group = "clients"
     folder = "clients"
     node = True
     in_table = True
+    has_hooks = True
     installed = CLIENTS
 
 
 class ClaudeCode(Client):
     name = "claude-code"
+    version = f"@anthropic-ai/claude-code {installed_version('claude')}"
     vendor = "anthropic"
     places = ("env", "config")
+    ways = ("proxy", "redirect")
     keeps_messages = ("plain",)
     ids = (
         UUID,
@@ -59,7 +69,6 @@ class ClaudeCodeAuto(ClaudeCode):
     """
 
     name = "claude-code-auto"
-    ways = ("proxy", "redirect")
     calls = 7
     failed = 5
     client_checks = False
@@ -109,8 +118,9 @@ class ClaudeCodeAuto(ClaudeCode):
 
 class Codex(Client):
     name = "codex"
-    # The proxy does not read its API, so hooks deliver its messages in any case.
-    keeps_messages = ("plain", "run")
+    version = f"@openai/codex {installed_version('codex')}"
+    ways = ("proxy",)
+    keeps_messages = ("plain",)
     places = ("config", "flag")
     volatile = (
         UUID,

@@ -9,8 +9,9 @@ class Copilot(HookedAgent):
     name = "copilot-cli"
     folder = "copilot"
     packages = ("@github/copilot-linux-x64@1.0.102",)
-    keeps_messages = True
+    keeps_messages = ("plain",)
     base_variable = "COPILOT_PROVIDER_BASE_URL"
+    ways = ("redirect",)
     forms = ("env",)
     volatile = (
         (r"<current_datetime>[^<]*</current_datetime>", "TIME"),

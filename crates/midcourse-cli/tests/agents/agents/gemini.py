@@ -16,6 +16,7 @@ class Gemini(HookedAgent):
     vendor = "google"
     base_variable = "GOOGLE_GEMINI_BASE_URL"
     suffix = ""
+    ways = ("redirect",)
     places = ("env", "dotenv")
     volatile = (
         ("Process Group PGID: [0-9]+", "Process Group PGID: N"),

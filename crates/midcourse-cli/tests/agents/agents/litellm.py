@@ -22,6 +22,7 @@ class Smolagents(Program):
     """Ends with a call of a tool that answers."""
 
     name = "smolagents"
+    library = "smolagents"
     folder = "litellm"
     packages = PACKAGES
     program = "smolagents_agent.py"
@@ -53,6 +54,7 @@ class MiniSweAgent(Agent):
     """Ends with a command whose result the model never sees."""
 
     name = "mini-swe-agent"
+    library = "mini-swe-agent"
     in_table = True
     folder = "litellm"
     packages = PACKAGES

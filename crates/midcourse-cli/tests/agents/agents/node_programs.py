@@ -39,13 +39,13 @@ class NodeProgram(Program):
 
 AGENTS = [
     # Vercel's package appends /messages, not /v1/messages, to the base address.
-    NodeProgram(name="vercel-anthropic", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1"),
-    NodeProgram(name="vercel-chat", program="vercel.mjs", api="openai-chat"),
-    NodeProgram(name="vercel-responses", program="vercel.mjs", api="openai"),
-    NodeProgram(name="vercel-node24", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1", node_version=24),
-    NodeProgram(name="openai-agents-node-chat", program="openai_agents.mjs", api="chat", places=("env", "dotenv")),
-    NodeProgram(name="openai-agents-node", program="openai_agents.mjs", api="responses", places=("env", "dotenv")),
-    NodeProgram(name="openai-node-chat", program="sdk_openai.mjs", api="chat"),
-    NodeProgram(name="openai-node-responses", program="sdk_openai.mjs", api="responses"),
-    NodeProgram(name="anthropic-node", program="sdk_anthropic.mjs", api="messages", vendor="anthropic"),
+    NodeProgram(name="vercel-anthropic", library="ai", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1"),
+    NodeProgram(name="vercel-chat", library="ai", program="vercel.mjs", api="openai-chat"),
+    NodeProgram(name="vercel-responses", library="ai", program="vercel.mjs", api="openai"),
+    NodeProgram(name="vercel-node24", library="ai", program="vercel.mjs", api="anthropic", vendor="anthropic", suffix="/v1", node_version=24),
+    NodeProgram(name="openai-agents-node-chat", library="@openai/agents", program="openai_agents.mjs", api="chat", places=("env", "dotenv")),
+    NodeProgram(name="openai-agents-node", library="@openai/agents", program="openai_agents.mjs", api="responses", places=("env", "dotenv")),
+    NodeProgram(name="openai-node-chat", library="openai", program="sdk_openai.mjs", api="chat"),
+    NodeProgram(name="openai-node-responses", library="openai", program="sdk_openai.mjs", api="responses"),
+    NodeProgram(name="anthropic-node", library="@anthropic-ai/sdk", program="sdk_anthropic.mjs", api="messages", vendor="anthropic"),
 ]

@@ -8,6 +8,7 @@ from network import FAILING_COMMAND, FINAL_TEXT, WORKING_COMMAND
 class Opencode(HookedAgent):
     folder = "opencode"
     packages = ("opencode-linux-x64@1.18.33",)
+    ways = ("redirect",)
     places = ("env", "config")
     model = None
     volatile = (("ses_[0-9A-Za-z]+", "SESSION"), ("(00-)?[0-9a-f]{32}-[0-9a-f]{16}(-[0-9a-f]+)*", "TRACE"))

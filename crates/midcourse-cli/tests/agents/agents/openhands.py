@@ -7,6 +7,7 @@ from network import FAILING_COMMAND, FINAL_TEXT, WORKING_COMMAND
 
 class OpenHands(Agent):
     name = "openhands"
+    library = "openhands"
     group = "heavy"
     in_table = True
     folder = "openhands"

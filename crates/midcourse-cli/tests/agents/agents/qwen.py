@@ -9,6 +9,7 @@ class Qwen(HookedAgent):
     name = "qwen-code"
     folder = "qwen"
     packages = ("@qwen-code/qwen-code@0.24.4",)
+    ways = ("redirect",)
     keeps_messages = ("plain",)
     places = ("env", "dotenv", "config", "flag")
     volatile = (("Process Group PGID: [0-9]+", "Process Group PGID: N"),)

@@ -22,21 +22,21 @@ class SdkProgram(Program):
 
 
 AGENTS = [
-    SdkProgram(name="openai", group="quick", program="openai_chat.py"),
-    SdkProgram(name="openai-responses", group="quick", program="openai_responses.py"),
+    SdkProgram(name="openai", library="openai", group="quick", program="openai_chat.py"),
+    SdkProgram(name="openai-responses", library="openai", group="quick", program="openai_responses.py"),
     # The server keeps the conversation; the client sends only what is new.
-    SdkProgram(name="openai-chained", program="openai_responses.py", model="chained"),
-    SdkProgram(name="anthropic", group="quick", program="anthropic_messages.py", vendor="anthropic"),
+    SdkProgram(name="openai-chained", library="openai", program="openai_responses.py", model="chained"),
+    SdkProgram(name="anthropic", library="anthropic", group="quick", program="anthropic_messages.py", vendor="anthropic"),
     SdkProgram(
-        name="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]
+        name="openai-agents", library="openai-agents", group="quick", program="openai_agents.py", volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")]
     ),
     SdkProgram(
-        name="openai-agents-responses", program="openai_agents.py", model="responses",
+        name="openai-agents-responses", library="openai-agents", program="openai_agents.py", model="responses",
         volatile=[(r"agents-sdk:run:\w+", "agents-sdk:run:ID")],
     ),
-    SdkProgram(name="langchain-openai", program="langchain_agent.py", model="openai:gpt-4.1"),
-    SdkProgram(name="langchain-anthropic", program="langchain_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
-    SdkProgram(name="pydantic-ai-openai", program="pydantic_ai_agent.py", model="openai-chat:gpt-4.1"),
-    SdkProgram(name="pydantic-ai-responses", program="pydantic_ai_agent.py", model="openai-responses:gpt-4.1"),
-    SdkProgram(name="pydantic-ai-anthropic", program="pydantic_ai_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
+    SdkProgram(name="langchain-openai", library="langchain", program="langchain_agent.py", model="openai:gpt-4.1"),
+    SdkProgram(name="langchain-anthropic", library="langchain", program="langchain_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
+    SdkProgram(name="pydantic-ai-openai", library="pydantic-ai-slim", program="pydantic_ai_agent.py", model="openai-chat:gpt-4.1"),
+    SdkProgram(name="pydantic-ai-responses", library="pydantic-ai-slim", program="pydantic_ai_agent.py", model="openai-responses:gpt-4.1"),
+    SdkProgram(name="pydantic-ai-anthropic", library="pydantic-ai-slim", program="pydantic_ai_agent.py", model="anthropic:claude-sonnet-4-5", vendor="anthropic"),
 ]
