@@ -32,6 +32,7 @@ use midcourse::{
 };
 
 pub(crate) use reply::ReplyForm;
+pub(crate) use settings_file::changed_by_others;
 pub(crate) use unnamed_call::UnnamedCall;
 
 pub(crate) use capabilities::WithProxy;

@@ -1,17 +1,10 @@
 //! Converts tool results of Gemini CLI and Qwen Code, which have the same origin.
 //!
 //! The field `llmContent` has what the model reads: a text or a list of parts. The result of a
-//! command is a list of labelled lines (`Output:`, `Exit Code:` and so on). The engine compares the
-//! texts of results to detect repetition, so the line with the id of the process group is left out.
+//! command is a list of labelled lines (`Output:`, `Exit Code:` and so on), which the engine reads.
 
 use midcourse::ToolResult;
 use serde_json::Value;
-
-/// How the line begins that names the process group of a command.
-const PROCESS_GROUP: &str = "Process Group PGID:";
-
-/// The tags that Gemini CLI puts around output that the model should not trust.
-const UNTRUSTED: (&str, &str) = ("<untrusted_context>", "</untrusted_context>");
 
 /// Converts a result. It is an error if the host says so; of a command, the host reports only the
 /// exit code, in the text.
@@ -21,18 +14,7 @@ pub(super) fn tool_result(mut response: Value) -> ToolResult {
     match error {
         // The model reads the error message instead of the content.
         Some(error) => ToolResult::error(error),
-        None => ToolResult::text(comparable(&text)),
-    }
-}
-
-/// The text without what differs between two equal results.
-pub(super) fn comparable(text: &str) -> String {
-    let (start, end) = UNTRUSTED;
-    let inner = text.trim().strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    let text = inner.map_or(text, str::trim);
-    match text.rsplit_once('\n') {
-        Some((before, last)) if last.starts_with(PROCESS_GROUP) => before.to_owned(),
-        _ => text.to_owned(),
+        None => ToolResult::text(text),
     }
 }
 
@@ -62,15 +44,6 @@ mod tests {
     fn the_text_of_a_result_is_what_the_model_reads() {
         for (response, text) in [
             (json!({"llmContent": "plain", "returnDisplay": "shown"}), "plain"),
-            (
-                json!({"llmContent": "Output: hi\nExit Code: 3\nProcess Group PGID: 17"}),
-                "Output: hi\nExit Code: 3",
-            ),
-            (
-                json!({"llmContent": "<untrusted_context>\nOutput: hi\nProcess Group PGID: 17\n\
-                       </untrusted_context>"}),
-                "Output: hi",
-            ),
             (json!({"llmContent": [{"text": "a"}, "b"]}), "a\nb"),
             (json!({"llmContent": {"text": "a"}}), "a"),
             (json!({"llmContent": [{"inlineData": {}}]}), r#"{"inlineData":{}}"#),

@@ -36,7 +36,7 @@ impl SettingsFile {
         folder: &Path,
     ) -> Result<HookedArguments, InstallError> {
         if self.belongs_to_root
-            && let Some(part) = folder.ancestors().find(|part| !belongs_to_root(part))
+            && let Some(part) = changed_by_others(folder)
         {
             return Err(InstallError::NotOfRoot(part.to_owned()));
         }
@@ -60,15 +60,20 @@ impl SettingsFile {
     }
 }
 
+/// The folder or folder above it that somebody other than root can change; `None` if there is none.
+/// Folders that do not exist yet are left out.
+pub(crate) fn changed_by_others(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|part| part.metadata().is_ok_and(|found| !belongs_to_root(&found)))
+}
+
 #[cfg(unix)]
-fn belongs_to_root(path: &Path) -> bool {
+fn belongs_to_root(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let is_secure = |it: std::fs::Metadata| it.uid() == 0 && it.mode() & 0o022 == 0;
-    path.as_os_str().is_empty() || path.metadata().is_ok_and(is_secure)
+    found.uid() == 0 && found.mode() & 0o022 == 0
 }
 
 #[cfg(not(unix))]
-fn belongs_to_root(_: &Path) -> bool {
+fn belongs_to_root(_: &std::fs::Metadata) -> bool {
     false
 }
 

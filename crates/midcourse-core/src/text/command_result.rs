@@ -100,6 +100,10 @@ impl<'a> CommandResult<'a> {
         let text = text.trim();
         // smolagents and other agents that write results as user messages put this label first.
         let text = text.strip_prefix("Observation:").map_or(text, str::trim_start);
+        // Gemini CLI puts these tags around output that the model should not trust.
+        let inner = text.strip_prefix("<untrusted_context>");
+        let inner = inner.and_then(|text| text.strip_suffix("</untrusted_context>"));
+        let text = inner.map_or(text, str::trim);
         if text.starts_with('{') {
             return json(text);
         }
@@ -178,12 +182,14 @@ fn codex_sandbox(text: &str) -> Option<CommandResult<'_>> {
     Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
 }
 
-/// Gemini CLI's labelled lines: `Output: …`, then `Error: …`, `Exit Code: …` and `Signal: …`.
+/// Gemini CLI's labelled lines: `Output: …`, then `Error: …`, `Exit Code: …`, `Signal: …` and
+/// `Process Group PGID: …`. After a success there may be only the last one.
 fn gemini(text: &str) -> Option<CommandResult<'_>> {
     if !["Command:", "Output:"].iter().any(|label| text.starts_with(label)) {
         return None;
     }
     let (mut code, mut signal, mut error) = (None, None, None);
+    let mut has_group = false;
     let mut end = text.len();
     let mut start = text.len().saturating_add(1);
     for line in text.rsplit('\n').take(MAX_FORM_LINES) {
@@ -199,6 +205,7 @@ fn gemini(text: &str) -> Option<CommandResult<'_>> {
             "Exit Code:" => code = value.parse::<i64>().ok(),
             "Signal:" => signal = value.parse::<i64>().ok(),
             "Error:" => error = (value != "(none)" && !value.is_empty()).then_some(value),
+            "Process Group PGID:" => has_group = true,
             _ => {}
         }
         // `Error:` is the label directly after the output. All lines above it are output, even
@@ -209,7 +216,8 @@ fn gemini(text: &str) -> Option<CommandResult<'_>> {
     }
     let exit_code = code
         .or_else(|| signal.map(|signal| signal.saturating_add(128)))
-        .or_else(|| error.map(|_| 1))?;
+        .or_else(|| error.map(|_| 1))
+        .or_else(|| has_group.then_some(0))?;
     let output = text.get(..end).unwrap_or(text);
     let output =
         output.find("Output:").and_then(|at| output.get(at + 7..)).unwrap_or(output).trim();
@@ -413,6 +421,8 @@ mod tests {
              Background PIDs: (none)\nProcess Group PGID: 4711",
             "Command: make\nDirectory: (root)\nOutput: (empty)\nError: boom\nExit Code: 2\n\
              Signal: (none)\nProcess Group PGID: 12",
+            "<untrusted_context>\nOutput: boom\nExit Code: 2\nProcess Group PGID: 12\n\
+             </untrusted_context>",
             "Chunk ID: 1a2b3c\nWall time: 0.0512 seconds\nProcess exited with code 2\n\
              Original token count: 3\nOutput:\nboom",
             "Exit code: 2\nWall time: 0.1 seconds\nOutput:\nboom",
@@ -452,6 +462,9 @@ mod tests {
         assert_eq!(parsed("Exit code: -9"), Some((-9, String::new())));
         let killed = "Output: x\nError: (none)\nExit Code: (none)\nSignal: 9";
         assert_eq!(parsed(killed), Some((137, "x".to_owned())));
+        let success =
+            "<untrusted_context>\nOutput: x\nProcess Group PGID: 12\n</untrusted_context>";
+        assert_eq!(parsed(success), Some((0, "x".to_owned())));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use midcourse::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::llm_content::{comparable, tool_result};
+use super::super::llm_content::tool_result;
 use super::super::payload::{
     add_usage_before, assistant_message, outcome, prompt, tool_ended, tool_started,
 };
@@ -131,7 +131,7 @@ impl Decoder {
                 (ended, reply("PostToolUse", DecisionPoint::PostToolResult))
             }
             "PostToolUseFailure" => {
-                let result = ToolResult::error(comparable(&payload.error.unwrap_or_default()));
+                let result = ToolResult::error(payload.error.unwrap_or_default());
                 let ended = tool_ended(call_id?, payload.tool_name?, result);
                 (ended, reply("PostToolUseFailure", DecisionPoint::PostToolResult))
             }

@@ -22,7 +22,7 @@ fn tool_calls_of_gemini_cli_are_decoded() {
     BeforeTool (no reply):
       S tool_started {"tool_call_id":"","tool_name":"run_shell_command","args":{"command":"echo hello","description":"x"}}
     AfterTool (no reply):
-      S tool_ended {"tool_call_id":"","tool_name":"run_shell_command","result":{"content":[{"type":"text","text":"Output: hello"}]},"is_error":false}
+      S tool_ended {"tool_call_id":"","tool_name":"run_shell_command","result":{"content":[{"type":"text","text":"<untrusted_context>\nOutput: hello\nProcess Group PGID:…
     PreCompress (no reply): nothing
     BeforeModel:
       S turn_started {} pre_tool_selection
@@ -31,7 +31,7 @@ fn tool_calls_of_gemini_cli_are_decoded() {
     BeforeTool (no reply):
       S tool_started {"tool_call_id":"","tool_name":"run_shell_command","args":{"command":"echo bad; exit 3","description":"x"}}
     AfterTool (no reply):
-      S tool_ended {"tool_call_id":"","tool_name":"run_shell_command","result":{"content":[{"type":"text","text":"Output: bad\nExit Code: 3"}]},"is_error":false}
+      S tool_ended {"tool_call_id":"","tool_name":"run_shell_command","result":{"content":[{"type":"text","text":"<untrusted_context>\nOutput: bad\nExit Code: 3\nProcess…
     PreCompress (no reply): nothing
     BeforeModel:
       S turn_started {} pre_tool_selection

@@ -6,7 +6,7 @@ use midcourse::DataDir;
 use super::refusals;
 use crate::commands::run::ProxyChoice;
 use crate::commands::run::program::Agent;
-use crate::hosts::Host;
+use crate::hosts::{Host, changed_by_others};
 use crate::proxy::{self, ModelHosts, Redirect};
 use crate::run_settings::RunSettings;
 
@@ -53,7 +53,9 @@ impl Plan {
             // No proxy is needed inside another `midcourse run`, whose proxy is enough, nor for an
             // agent that has hooks.
             None if proxy::is_inside_another()
-                || agent.and_then(|agent| agent.host).is_some_and(takes_hooks) =>
+                || agent
+                    .and_then(|agent| agent.host)
+                    .is_some_and(|host| takes_hooks(host, data_dir)) =>
             {
                 Ok(Self::default())
             }
@@ -100,7 +102,8 @@ impl Plan {
     }
 }
 
-/// Whether hooks can be installed for one process of this host.
-fn takes_hooks(host: Host) -> bool {
-    !host.capabilities().needs_root || rustix::process::geteuid().is_root()
+/// Whether hooks can be installed for one process of this host. midcourse writes them into a file in
+/// its data directory; a host that needs root takes them only if nobody else can change that file.
+fn takes_hooks(host: Host, data_dir: &DataDir) -> bool {
+    !host.capabilities().needs_root || changed_by_others(data_dir.path()).is_none()
 }
