@@ -51,7 +51,7 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// A text of the model that is at most this long can be the client's, between two messages of its
 /// own.
-const MAX_FILLER_BYTES: usize = 8;
+const MAX_FILLER_BYTES: usize = 64;
 
 /// The longest language or tag that can be a part of a tool's name.
 const MAX_NAME_LEN: usize = 32;
@@ -176,11 +176,15 @@ fn answer_to<'r, 'a>(items: &'r [Item<'a>], at: usize) -> Option<(usize, &'r Raw
         (found, answer) = (at, Some(*text));
         match rest.next() {
             Some((_, Item::Message { role: Role::Assistant, text }))
-                if text_of(text).trim().len() <= MAX_FILLER_BYTES => {}
+                if is_filler(&text_of(text)) => {}
             _ => break,
         }
     }
     answer.map(|answer| (found, answer))
+}
+
+fn is_filler(text: &str) -> bool {
+    text.len() <= MAX_FILLER_BYTES && TextAction::in_text(text).is_none()
 }
 
 fn begins_like_result(text: &str) -> bool {

@@ -80,7 +80,12 @@ impl<'a> CallEnd<'a> {
         // A search such as `grep` exits with 1 if it finds nothing, which is not a failure.
         let is_search_command = is_command && flags.any(CallFlags::SEARCHES);
         let shows_content = flags.any(CallFlags::SHOWS_CONTENT);
-        let Some(result) = is_command.then(|| CommandResult::parse(text)).flatten() else {
+        // A tool with another name may run a command too, and then reports its exit code in a form
+        // that only agents write.
+        let is_read = |result: &CommandResult<'_>| {
+            is_command || (result.form == Form::Envelope && !shows_content)
+        };
+        let Some(result) = CommandResult::parse(text).filter(is_read) else {
             let found_no_match = is_search_command && is_bare_exit(text);
             // A command such as `make | tail` exits with 0 even if `make` failed, so its output is
             // searched for signs of a failure. Without a flag, this is done for every command that
@@ -184,6 +189,18 @@ mod tests {
     #[track_caller]
     fn command_failed(command: &str, text: &str) -> bool {
         failed("bash", &json!({ "command": command }), text)
+    }
+
+    #[test]
+    fn a_form_that_only_agents_write_counts_for_every_tool() {
+        let check = "I ran this command:\n\nmake\n\nAnd got this output:\n\n3 tests, 1 bad\n";
+        let failed = |tool: &str, args: Value, text: &str| {
+            call_failed(tool, || args.clone(), &ToolResult::unflagged(text), false)
+        };
+        assert!(failed("text:block", json!({"code": "x = 1"}), check));
+        assert!(failed("mcp__box__exec", json!({"id": 7}), "<returncode>2</returncode>\nx"));
+        assert!(!failed("mcp__box__exec", json!({"id": 7}), "<returncode>0</returncode>\nx"));
+        assert!(!failed("read_file", json!({"path": "aider.log"}), check), "content of a file");
     }
 
     #[test]

@@ -113,9 +113,13 @@ fn a_result_may_follow_an_exchange_that_the_client_wrote_itself() {
             message("assistant", &said),
             message("user", "I updated the files."),
             message("assistant", "Ok."),
+            message("user", "I have added these files to the chat: notes.txt"),
+            message("assistant", "Ok, any changes I propose will be to those files."),
             message("user", failure),
         ]);
-        let events = described(&apply(&mut conversation, &messages));
+        let reminder = message("system", "Use SEARCH/REPLACE blocks.");
+        let with_reminder: Vec<_> = messages.iter().cloned().chain([reminder]).collect();
+        let events = described(&apply(&mut conversation, &with_reminder));
         let results: Vec<_> = events.iter().filter(|event| event.starts_with("= ")).collect();
         assert_eq!(results, [&format!("= {failure}")], "{events:?}");
     }

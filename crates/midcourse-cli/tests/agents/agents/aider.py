@@ -11,9 +11,11 @@ class Aider(Agent):
     packages = ("aider-chat==0.86.2",)
     base_variable = "OPENAI_API_BASE"
     places = ("env", "dotenv", "config", "flag")
-    # Edits, each with the output of the test as its result.
+    # Edits, each with the output of the failed test as its result. Three different edits are no loop yet, and aider asks
+    # no more than three times.
     calls = 3
     failed = 3
+    is_told = False
 
     def script(self):
         edits = ["", "one", "two", "three"]
