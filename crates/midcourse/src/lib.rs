@@ -70,8 +70,8 @@ pub use sink::{
 };
 pub use store::{
     Batch, Cursor, Durability, Finding, Imported, Ingested, Link, RecordAtSeq, RunKey, RunSummary,
-    SearchHit, SearchIndex, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
-    SyncedEngine, has_spilled, ingest, ingest_all, spill_event,
+    SearchHit, SearchIndex, Spilled, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
+    SyncedEngine, has_spilled, ingest, ingest_all, is_kept_in_memory, spill_event,
 };
 
 pub use midcourse_core::*;

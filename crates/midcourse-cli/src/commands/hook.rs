@@ -14,7 +14,9 @@ mod input;
 use std::ffi::OsString;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use midcourse::{
@@ -35,6 +37,9 @@ use guard::{Pending, Timeout};
 /// written to the spill folder, from which a later process stores them.
 const SPILL_TIME: Duration = Duration::from_millis(250);
 
+/// How long the hook waits until its log lines are written.
+const LOG_TIME: Duration = Duration::from_millis(100);
+
 /// The share of the remaining time that the hook may wait while another process has locked the
 /// store. The rest is for writing the events to the spill folder if the store stays locked.
 const STORE_SHARE: f32 = 0.75;
@@ -44,6 +49,13 @@ const STORE_SHARE: f32 = 0.75;
 struct Report {
     reply: Vec<u8>,
     warnings: Vec<String>,
+}
+
+impl Report {
+    /// An empty reply, and one line for the log.
+    fn of(warning: String) -> Self {
+        Self { reply: Vec::new(), warnings: vec![warning] }
+    }
 }
 
 /// Runs the hook. `words` are the arguments after `midcourse hook`. The exit code is always 0.
@@ -58,26 +70,42 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
     let arguments = parsed.arguments;
     let timeout = Timeout::start(arguments.timeout(), SPILL_TIME);
     let data_dir = arguments.data_dir();
-    let log = Arc::new(Log::new(data_dir.as_ref(), &arguments.host));
-    let panic_log = Arc::clone(&log);
+    let log = Log::new(data_dir.as_ref(), &arguments.host);
+    let panics = Arc::new(Mutex::new(Vec::new()));
+    let for_hook = Arc::clone(&panics);
     // Hosts show a hook's standard error to the user, so panics are written to the log instead.
-    std::panic::set_hook(Box::new(move |panic| panic_log.write(&panic.to_string())));
+    std::panic::set_hook(Box::new(move |panic| {
+        for_hook.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string());
+    }));
     let for_step = data_dir.clone();
-    let report = guard::run(&log, data_dir, timeout, move |pending| {
+    let mut report = guard::run(data_dir, timeout, move |pending| {
         let done = step(&arguments, parsed.problem, for_step, pending, timeout);
-        done.unwrap_or_else(|error| Report {
-            warnings: vec![format!("{error:#}")],
-            ..Report::default()
-        })
+        done.unwrap_or_else(|error| Report::of(format!("{error:#}")))
     });
-    for warning in &report.warnings {
-        log.write(warning);
-    }
+    report.warnings.append(&mut panics.lock().unwrap_or_else(PoisonError::into_inner));
     let mut out = stdout().lock();
     if let Err(error) = out.write_all(&report.reply).and_then(|()| out.flush()) {
-        log.write(&format!("cannot write the reply: {error}"));
+        report.warnings.push(format!("cannot write the reply: {error}"));
     }
+    write_log(log, report.warnings);
     ExitCode::SUCCESS
+}
+
+/// Writes lines to the log. On a slow disk, the hook does not wait until they are written.
+fn write_log(log: Log, lines: Vec<String>) {
+    if lines.is_empty() {
+        return;
+    }
+    let (sender, written) = channel();
+    let started = thread::Builder::new().spawn(move || {
+        for line in lines {
+            log.write(&line);
+        }
+        let _ = sender.send(());
+    });
+    if started.is_ok() {
+        let _ = written.recv_timeout(LOG_TIME);
+    }
 }
 
 /// Does the hook's work: reads and decodes the payload, stores its events, runs the engine and
@@ -173,10 +201,13 @@ fn collect(
                 warnings.extend(step.faults.iter().map(ToString::to_string));
                 deliveries.extend(step.deliveries);
             }
-            Ok(Ingested::Spilled { reason, .. }) => {
-                warnings
-                    .push(format!("an event is in the spill folder and stored later: {reason}"));
-            }
+            Ok(Ingested::Spilled { reason, spilled }) => warnings.push(match spilled.disk_error {
+                None => format!("an event is in the spill folder and stored later: {reason}"),
+                Some(error) => {
+                    let error = StoreError::from(error);
+                    format!("an event is kept in memory and stored later: {error}")
+                }
+            }),
             Err(error) => warnings.push(format!("an event is lost: {error}")),
         }
     }

@@ -191,9 +191,14 @@ fn reply(ingested: Result<Ingested, StoreError>, mode: Mode) -> Value {
             json!({"run_id": recorded.record.run_id, "seq": recorded.record.seq,
                    "status": recorded.status.as_str(), "deliveries": deliveries})
         }
-        Ok(Ingested::Spilled { reason, .. }) => {
-            json!({"status": "spilled", "reason": reason.to_string(), "deliveries": []})
-        }
+        Ok(Ingested::Spilled { reason, spilled }) => match spilled.disk_error {
+            None => json!({"status": "spilled", "reason": reason.to_string(), "deliveries": []}),
+            Some(error) => {
+                let error = StoreError::from(error);
+                json!({"status": "in_memory", "error": error.to_string(), "hint": error.hint(),
+                       "deliveries": []})
+            }
+        },
         Err(error) => json!({"status": "lost", "error": error.to_string(),
                              "hint": error.hint(), "deliveries": []}),
     }

@@ -164,6 +164,9 @@ impl StoreWriter {
         let spilled = batch.spill(&self.data_dir);
         let run = batch.run_id();
         self.log.write(&match &spilled {
+            Ok(events) if events.iter().any(|event| event.disk_error.is_some()) => {
+                format!("could not store events of run {run}: {why}; keeps them in memory")
+            }
             Ok(_) => format!("could not store events of run {run}: {why}; spilled them"),
             Err(error) => {
                 format!("could not store events of run {run}: {why}; nor spill them: {error}")

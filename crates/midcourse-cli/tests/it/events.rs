@@ -166,3 +166,14 @@ impl SinkUnderTest for WithWriterThread {
         self.0.open().trajectory(run).unwrap()
     }
 }
+
+/// Removes the events that are kept in memory, as a restart of the machine does.
+pub(crate) fn empty_memory(data_dir: &DataDir) {
+    let hash = blake3::hash(data_dir.path().as_os_str().as_encoded_bytes()).to_hex();
+    for user in std::fs::read_dir("/dev/shm").unwrap() {
+        let folder = user.unwrap().path().join(&hash.as_str()[..16]);
+        if folder.is_dir() {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}

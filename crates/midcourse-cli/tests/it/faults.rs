@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, Fault, recorded_root};
-use crate::events::{TempStore, findings, test_settings, text_of};
+use crate::events::{TempStore, empty_memory, findings, test_settings, text_of};
 
 /// A timeout in milliseconds, so long that no test reaches it.
 const LONG_TIMEOUT_MS: &str = "60000";
@@ -122,8 +122,9 @@ fn events_are_spilled_while_syncs_fail() {
     check_events_are_spilled(&[Fault::sync_error().on("*store.db-wal")], "the store failed");
 }
 
-/// Checks that events are reported as lost while neither store nor spill folder can be written.
-fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
+/// Checks that events are kept in memory and reported as such while neither store nor spill folder
+/// can be written. `restarts` says whether the machine is restarted before the disk works again.
+fn check_events_are_in_memory(faults: &[Fault], why: &str, restarts: bool, expected: &[&str]) {
     let disk = Disk::new();
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
@@ -131,9 +132,12 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
     disk.inject(faults);
     for call in ["two", "three"] {
         let reply = recording.event(call);
-        assert_eq!(field(&reply, "status"), "lost", "{reply}");
+        assert_eq!(field(&reply, "status"), "in_memory", "{reply}");
         assert!(field(&reply, "error").contains(why), "{reply}");
         assert!(!field(&reply, "hint").is_empty());
+    }
+    if restarts {
+        empty_memory(&data_dir);
     }
     disk.heal();
     assert_eq!(field(&recording.event("four"), "status"), "new");
@@ -151,16 +155,20 @@ fn check_events_are_lost(faults: &[Fault], why: &str, expected: &[&str]) {
 /// midcourse counts lost events in a small file that already has its full size. Overwriting that
 /// file works on a full disk, so a record with the count (a gap) is stored later.
 #[test]
-fn events_lost_on_a_full_disk_are_counted_in_a_gap() {
+fn events_that_a_full_disk_cannot_take_are_kept_in_memory_and_counted() {
     let faults = [Fault::no_space().on("*store.db*"), Fault::no_space().on("*spill*")];
-    check_events_are_lost(&faults, "the disk is full", &["one", "gap of 2", "four"]);
+    let why = "the disk is full";
+    check_events_are_in_memory(&faults, why, false, &["one", "two", "three", "four"]);
+    check_events_are_in_memory(&faults, why, true, &["one", "gap of 2", "four"]);
 }
 
-/// Nothing can be written, not even the number of lost events. So the store gets no record of the
-/// gap, and only the replies report the loss.
+/// Nothing can be written, not even the number of lost events. So after a restart the store gets no
+/// record of the gap, and only the replies report the loss.
 #[test]
-fn events_on_a_read_only_disk_are_reported_as_lost() {
-    check_events_are_lost(&[Fault::read_only()], "cannot be written", &["one", "four"]);
+fn events_on_a_read_only_disk_are_kept_in_memory() {
+    let (faults, why) = ([Fault::read_only()], "cannot be written");
+    check_events_are_in_memory(&faults, why, false, &["one", "two", "three", "four"]);
+    check_events_are_in_memory(&faults, why, true, &["one", "four"]);
 }
 
 #[test]
@@ -170,7 +178,7 @@ fn a_data_folder_that_cannot_be_created_is_reported_with_a_hint() {
     let data_dir = DataDir::at(disk.root().join("home"));
     let mut recording = Recording::start(disk.record(&mut command()), &data_dir, LONG_TIMEOUT_MS);
     let reply = recording.event("one");
-    assert_eq!(field(&reply, "status"), "lost");
+    assert_eq!(field(&reply, "status"), "in_memory");
     assert!(field(&reply, "hint").contains("MIDCOURSE_HOME"), "{reply}");
     assert!(!recording.end().0);
 }

@@ -431,7 +431,7 @@ fn without_a_data_directory_the_log_is_in_the_cache_folder() {
     assert_eq!(reply(child.wait_with_output().unwrap()), "");
     if cfg!(target_os = "linux") {
         let log = std::fs::read_to_string(cache.join("midcourse/hook.log")).unwrap();
-        assert!(log.contains("claude-code: an event is lost"), "{log}");
+        assert!(log.contains("claude-code: an event is kept in memory"), "{log}");
     }
 }
 

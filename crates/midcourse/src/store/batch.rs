@@ -9,7 +9,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use midcourse_core::{Checkpoint, RunId, Step};
@@ -22,7 +21,7 @@ use super::error::StoreError;
 use super::loss::LossNote;
 use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
-use super::spill;
+use super::spill::{self, Spilled};
 use super::synced_engine::SyncedEngine;
 use crate::data_dir::DataDir;
 use crate::event::{Channel, Event, Source};
@@ -118,23 +117,20 @@ impl Batch {
         }
     }
 
-    /// Writes the events durably to the spill folder, from which the next process stores them. An
-    /// event that cannot be written is lost and is counted, so that the next process stores a gap
-    /// marker (a record with the number of lost events). Returns the first error.
-    pub fn spill(&self, data_dir: &DataDir) -> io::Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
+    /// Writes the events to the spill folder, from which the next process stores them. An event that
+    /// the disk cannot take is lost and is counted, so that the next process stores a gap marker (a
+    /// record with the number of lost events), unless it finds a copy in memory. Returns the first
+    /// error.
+    pub fn spill(&self, data_dir: &DataDir) -> io::Result<Vec<Spilled>> {
+        let mut spilled = Vec::new();
         let mut failed = None;
         for event in self.events() {
             match spill::write(data_dir, event) {
-                Ok(file) => files.push(file),
-                Err(error) => {
-                    // If the loss cannot be counted either, the caller still gets the first error.
-                    let _ = LossNote::write(data_dir, &self.run);
-                    failed.get_or_insert(error);
-                }
+                Ok(event) => spilled.push(event),
+                Err(error) => drop(failed.get_or_insert(error)),
             }
         }
-        failed.map_or(Ok(files), Err)
+        failed.map_or(Ok(spilled), Err)
     }
 
     /// A gap marker with the number of lost events in `note`; `None` if the batch is empty.

@@ -1,7 +1,6 @@
 //! Stores the events of a short-lived process, such as a hook. An event that cannot be stored in
 //! time is spilled: written to a file in the spill folder, from which the next process stores it.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use midcourse_core::Step;
@@ -11,9 +10,10 @@ use super::batch::Batch;
 use super::error::StoreError;
 use super::loss::LossNote;
 use super::prepare::PreparedEvent;
+use super::spill::{self, Spilled};
 use super::synced_engine::SyncedEngine;
 use super::writer_lock::WriterLock;
-use super::{Store, StoreSettings, spill};
+use super::{Store, StoreSettings};
 use crate::data_dir::DataDir;
 use crate::event::Event;
 use crate::sink::Recorded;
@@ -32,13 +32,13 @@ pub enum Ingested {
         /// What the engine concluded from the event.
         step: Box<Step>,
     },
-    /// The event is durably in the spill folder. The next process that can write to the store
-    /// stores it; by then it is too late to show the agent a message about it.
+    /// The event is in the spill folder. The next process that can write to the store stores it; by
+    /// then it is too late to show the agent a message about it.
     Spilled {
         /// Why the event could not be stored.
         reason: StoreError,
-        /// The file in the spill folder.
-        file: PathBuf,
+        /// The event's file.
+        spilled: Spilled,
     },
 }
 
@@ -107,8 +107,10 @@ impl Intake<'_> {
             Ok((recorded, step)) => Ok(Ingested::Stored { recorded, step: Box::new(step) }),
             Err(reason) => {
                 self.failed = Some(reason.clone());
-                let file = batch.spill(self.data_dir)?.pop().unwrap_or_default();
-                Ok(Ingested::Spilled { reason, file })
+                match batch.spill(self.data_dir)?.pop() {
+                    Some(spilled) => Ok(Ingested::Spilled { reason, spilled }),
+                    None => Err(reason),
+                }
             }
         }
     }
@@ -165,19 +167,17 @@ impl Intake<'_> {
     }
 }
 
-/// Redacts an event and writes it to the spill folder. The event is on disk when this returns.
+/// Redacts an event and writes it to the spill folder, or to memory if the disk cannot take it. On an
+/// error the event is lost, and it is counted.
 pub fn spill_event(
     data_dir: &DataDir,
     event: Event,
     settings: &StoreSettings,
-) -> Result<PathBuf, StoreError> {
+) -> Result<Spilled, StoreError> {
     let run_id = event.run.run_id.clone();
-    let prepared = PreparedEvent::new(event, settings);
-    let written = prepared.and_then(|event| Ok(spill::write(data_dir, &event)?));
-    if written.is_err() {
-        // The caller gets the error. The lost event is counted, so that the next process that
-        // writes to this run stores a gap marker (a record with the number of lost events).
+    let event = PreparedEvent::new(event, settings).inspect_err(|_| {
+        // The caller gets the error.
         let _ = LossNote::write(data_dir, &run_id);
-    }
-    written
+    })?;
+    Ok(spill::write(data_dir, &event)?)
 }

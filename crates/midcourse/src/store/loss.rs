@@ -57,8 +57,8 @@ impl LossNote {
         Ok(())
     }
 
-    /// Counts a lost event of this run in the file. If the file is full, the count of the run whose
-    /// loss is oldest is overwritten.
+    /// Counts a lost event of this run in the file, without a sync. If the file is full, the count of
+    /// the run whose loss is oldest is overwritten.
     pub(super) fn write(data_dir: &DataDir, run_id: &RunId) -> io::Result<()> {
         Self::create_file(data_dir)?;
         let (mut file, slots) = open(&data_dir.loss_file(), true)?;
@@ -71,6 +71,19 @@ impl LossNote {
             slot = Slot { lost: known.lost.saturating_add(1), ..*known };
         }
         write_slot(&mut file, place, &slot)
+    }
+
+    /// Syncs the file of loss notes to disk.
+    pub(super) fn sync(data_dir: &DataDir) -> io::Result<()> {
+        OpenOptions::new().write(true).open(data_dir.loss_file())?.sync_data()
+    }
+
+    /// Takes back one lost event of this run, which was stored after all.
+    pub(super) fn take_back(data_dir: &DataDir, run_id: &RunId) -> io::Result<()> {
+        match Self::read(data_dir, run_id) {
+            Some(Self { slot }) => Self { slot: Slot { lost: 1, ..slot } }.remove(data_dir),
+            None => Ok(()),
+        }
     }
 
     /// How many runs have lost events for which no gap marker is stored yet, and the number of
@@ -110,7 +123,8 @@ impl LossNote {
             0 => EMPTY,
             _ => Slot { since: now().unix_ms(), lost, ..*found },
         };
-        write_slot(&mut file, place, &left)
+        write_slot(&mut file, place, &left)?;
+        file.sync_data()
     }
 }
 
@@ -149,8 +163,7 @@ fn write_slot(file: &mut File, place: usize, slot: &Slot) -> io::Result<()> {
     }
     let offset = u64::try_from(place.saturating_mul(SLOT)).unwrap_or_default();
     file.seek(SeekFrom::Start(offset))?;
-    file.write_all(&bytes)?;
-    file.sync_data()
+    file.write_all(&bytes)
 }
 
 #[cfg(test)]

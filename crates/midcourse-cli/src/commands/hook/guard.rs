@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use midcourse::{DataDir, Event, StoreSettings, spill_event};
+use midcourse::{DataDir, Event, StoreError, StoreSettings, is_kept_in_memory, spill_event};
 
 use super::Report;
-use crate::log::Log;
 
 /// The events that the thread with the hook's work is storing. If that thread is too slow or
 /// panics, the thread that waits for it writes the events to the spill folder.
@@ -46,7 +45,6 @@ fn lock(pending: &Pending) -> MutexGuard<'_, Vec<Event>> {
 }
 
 pub(super) fn run(
-    log: &Log,
     data_dir: Option<DataDir>,
     timeout: Timeout,
     work: impl FnOnce(&Pending) -> Report + Send + 'static,
@@ -58,8 +56,7 @@ pub(super) fn run(
     // returned and no longer receives the report.
     let started = thread::Builder::new().spawn(move || drop(sender.send(work(&for_work))));
     if let Err(error) = started {
-        log.write(&format!("cannot start a thread, so the event is lost: {error}"));
-        return Report::default();
+        return Report::of(format!("cannot start a thread, so the event is lost: {error}"));
     }
     let mut received = reports.recv_timeout(timeout.left());
     if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
@@ -68,46 +65,55 @@ pub(super) fn run(
         received = reports.recv_timeout(timeout.extra);
     }
     received.unwrap_or_else(|error| {
-        spill_events(log, data_dir, std::mem::take(&mut *lock(&pending)), error, timeout.extra);
+        let events = std::mem::take(&mut *lock(&pending));
+        let warning = spill_events(data_dir, events, error, timeout.extra);
         // The other thread may have finished meanwhile and recorded that it delivered a message.
         // The agent must then get this message, so return the thread's reply if there is one.
-        reports.try_recv().unwrap_or_default()
+        let mut report = reports.try_recv().unwrap_or_default();
+        report.warnings.push(warning);
+        report
     })
 }
 
-/// Writes events to the spill folder after a timeout or a panic. If the slow thread stores an event
-/// after all, the copy in the spill folder is later recognised by its key and dropped.
+/// Writes events to the spill folder after a timeout or a panic, and returns what to log about it. If
+/// the slow thread stores an event after all, the copy in the spill folder is later recognised by its
+/// key and dropped.
 fn spill_events(
-    log: &Log,
     data_dir: Option<DataDir>,
     events: Vec<Event>,
     error: RecvTimeoutError,
     limit: Duration,
-) {
+) -> String {
     let problem = match error {
         RecvTimeoutError::Timeout => "timed out",
         RecvTimeoutError::Disconnected => "panicked",
     };
     let (Some(data_dir), false) = (data_dir, events.is_empty()) else {
-        return log.write(&format!("{problem} before the payload was read"));
+        return format!("{problem} before the payload was read");
     };
     let (sender, results) = channel();
+    let for_spill = data_dir.clone();
     // Write on another thread, so that the hook returns even if the disk hangs or the code panics.
     let started = thread::Builder::new().spawn(move || {
         let settings = StoreSettings::default();
         let mut events = events.into_iter();
-        let result =
-            events.try_for_each(|event| spill_event(&data_dir, event, &settings).map(drop));
-        let _ = sender.send(result.map_err(|error| error.to_string()));
+        let spilled = events.try_for_each(|event| {
+            let spilled = spill_event(&for_spill, event, &settings)?;
+            spilled.disk_error.map_or(Ok(()), |error| Err(error.into()))
+        });
+        let _ = sender.send(spilled.map_err(|error: StoreError| error.to_string()));
     });
-    let result = match started {
-        Ok(_) => results.recv_timeout(limit).unwrap_or_else(|error| Err(error.to_string())),
+    let spilled = match started {
+        Ok(_) => results.recv_timeout(limit).unwrap_or_else(|_| Err("the disk is slow".to_owned())),
         Err(error) => Err(error.to_string()),
     };
-    log.write(&match result {
+    match spilled {
         Ok(()) => format!("{problem}; the event is in the spill folder and stored later"),
+        Err(error) if is_kept_in_memory(&data_dir) => {
+            format!("{problem}; the event is kept in memory and stored later: {error}")
+        }
         Err(error) => format!("{problem}, and the event may be lost: {error}"),
-    });
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +124,7 @@ mod tests {
     use midcourse::{DataDir, Event, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
 
     use super::super::Report;
-    use super::{Log, Pending, Timeout, run, set_pending};
+    use super::{Pending, Timeout, run, set_pending};
 
     /// A timeout that is never reached, even on a busy machine.
     const LONG: Duration = Duration::from_secs(600);
@@ -129,16 +135,17 @@ mod tests {
         limit: Duration,
         extra: Duration,
         work: fn(&Pending) -> Report,
-    ) -> (Report, DataDir, String) {
+    ) -> (Report, DataDir) {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::at(folder.path());
-        let log = Log::new(Some(&data_dir), "test");
-        let timeout = Timeout::start(limit, extra);
-        let report = run(&log, Some(data_dir.clone()), timeout, work);
-        let lines = std::fs::read_to_string(data_dir.log_file()).unwrap_or_default();
+        let report = run(Some(data_dir.clone()), Timeout::start(limit, extra), work);
         // The thread with the work may still use the folder, so keep the folder from being removed.
         std::mem::forget(folder);
-        (report, data_dir, lines)
+        (report, data_dir)
+    }
+
+    fn warned(warning: &str) -> Report {
+        Report::of(warning.to_owned())
     }
 
     fn begin(pending: &Pending) {
@@ -155,45 +162,44 @@ mod tests {
     #[test]
     fn after_a_timeout_the_event_is_spilled() {
         // Two seconds are enough for the thread to start and set the pending event.
-        let (report, data_dir, lines) = guarded(Duration::from_secs(2), LONG, |pending| {
+        let (report, data_dir) = guarded(Duration::from_secs(2), LONG, |pending| {
             begin(pending);
             sleep(LONG);
             Report::default()
         });
-        assert_eq!(report, Report::default());
+        let warning = "timed out; the event is in the spill folder and stored later";
+        assert_eq!(report, warned(warning));
         assert!(has_spilled(&data_dir));
-        assert!(lines.contains("test: timed out; the event is in the spill folder"), "{lines}");
     }
 
     #[test]
     fn after_a_panic_the_reply_is_empty_and_the_event_is_spilled() {
-        let (report, data_dir, lines) = guarded(LONG, LONG, |pending| {
+        let (report, data_dir) = guarded(LONG, LONG, |pending| {
             begin(pending);
             panic!("a bug");
         });
-        assert_eq!(report, Report::default());
+        let warning = "panicked; the event is in the spill folder and stored later";
+        assert_eq!(report, warned(warning));
         assert!(has_spilled(&data_dir));
-        assert!(lines.contains("test: panicked; the event is in the spill folder"), "{lines}");
     }
 
     #[test]
     fn a_payload_that_does_not_arrive_times_out() {
-        let (report, data_dir, lines) = guarded(SHORT, SHORT, |_| {
+        let (report, data_dir) = guarded(SHORT, SHORT, |_| {
             sleep(LONG);
             Report::default()
         });
-        assert_eq!(report, Report::default());
+        assert_eq!(report, warned("timed out before the payload was read"));
         assert!(!has_spilled(&data_dir));
-        assert!(lines.contains("test: timed out before the payload was read"), "{lines}");
     }
 
     #[test]
     fn work_that_finishes_in_time_is_returned() {
         let report = || Report { reply: b"{}".to_vec(), warnings: vec!["one".to_owned()] };
-        let (returned, _, lines) = guarded(LONG, LONG, |_| Report {
+        let (returned, _) = guarded(LONG, LONG, |_| Report {
             reply: b"{}".to_vec(),
             warnings: vec!["one".to_owned()],
         });
-        assert_eq!((returned, lines.as_str()), (report(), ""));
+        assert_eq!(returned, report());
     }
 }

@@ -1,5 +1,5 @@
-//! Faults that a test can inject into the simulated disk: it is full, broken or read-only, or it
-//! ignores syncs.
+//! Faults that a test can inject into the simulated disk: it is full, broken, slow or read-only, or
+//! it ignores syncs.
 //!
 //! A fault is one line of a file that `shim.c` reads at every operation, so a test can break and
 //! repair the disk while the recorded process runs. A fault can begin at the n-th operation; the
@@ -29,6 +29,9 @@ const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 const EROFS: u32 = 30;
 
+/// Stands for an operation that is slow. `shim.c` knows this number.
+const SLOW: u32 = 9999;
+
 impl Fault {
     fn new(kinds: &'static str, errno: u32) -> Self {
         Self { kinds, errno, first: 1, times: u64::MAX, glob: "*".to_owned() }
@@ -47,6 +50,11 @@ impl Fault {
     /// Syncs fail. The data may be lost in a power cut even if a later sync succeeds.
     pub(crate) fn sync_error() -> Self {
         Self::new("s", EIO)
+    }
+
+    /// Syncs take longer than a hook may take, and then succeed.
+    pub(crate) fn slow_sync() -> Self {
+        Self::new("s", SLOW)
     }
 
     /// Nothing can be written, created, renamed or removed.
