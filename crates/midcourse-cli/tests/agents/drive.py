@@ -200,7 +200,8 @@ def trajectory(records):
     midcourse spoke. The names of tools and arguments may differ: hooks and model requests use different ones."""
     payloads = [(record["payload"], record.get("failed", False)) for record in records]
     started = [payload for payload, _ in payloads if payload["kind"] == "tool_started"]
-    ended = {payload["tool_call_id"]: failed for payload, failed in payloads if payload["kind"] == "tool_ended"}
+    # Hooks report a refused call as refused; a request has an error as its result.
+    ended = {p["tool_call_id"]: failed or p["kind"] == "denied" for p, failed in payloads if p["kind"] in ("tool_ended", "denied")}
     command = lambda args: args.get("command", args.get("cmd")) if isinstance(args, dict) else args
     return {
         "calls": [[command(call["args"]), ended.get(call["tool_call_id"])] for call in started],
@@ -440,8 +441,8 @@ APIS = {
 
 def print_markdown(agents, results):
     """One row per agent, from the runs with an address of the vendor or in the environment."""
-    print("| agent | version | API | tool calls, failed | message in request | driven with addresses from |")
-    print("|---|---|---|---|---|---|")
+    print("| agent | version | API | tool calls, failed | message in request |")
+    print("|---|---|---|---|---|")
     for name, agent in agents.items():
         row = results.get(name, {})
         ways = [via for form in ("default", "env", "config") for via in row.get(form, {}).values() if "midcourse" in via]
@@ -452,7 +453,7 @@ def print_markdown(agents, results):
         said = sorted({str(via["midcourse"]["messages_in_requests"]).strip("[]") for via in ways if via["midcourse"]["calls"]}, key=len)
         apis = sorted({api for via in ways for path in via["paths"] for end, api in APIS.items() if path.split("?")[0].endswith(end)})
         counted = " / ".join(f"{calls}, {failed}" for calls, failed in sorted(counts))
-        print(f"| {name} | {agent.version} | {', '.join(apis)} | {counted} | {'; '.join(said)} | {', '.join(row)} |")
+        print(f"| {name} | {agent.version} | {', '.join(apis)} | {counted} | {'; '.join(said) or '–'} |")
     return 0
 
 
