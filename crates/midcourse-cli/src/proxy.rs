@@ -48,7 +48,7 @@ use uuid::Uuid;
 
 use crate::handoff;
 use crate::log::Log;
-use crate::run_settings::RunSettings;
+use crate::run_settings::{LaunchId, RunSettings};
 use crate::terminal::warn;
 pub(crate) use authority::Authority;
 #[cfg(unix)]
@@ -155,7 +155,8 @@ fn run_inherited(arguments: &Arguments) -> Result<()> {
     if let Ok(key) = std::env::var(AUTHORITY_VARIABLE) {
         let launch_id = arguments.launch.as_deref().unwrap_or_default();
         let data_dir = DataDir::of_user().ok();
-        let settings = RunSettings::for_event(data_dir.as_ref(), Some(launch_id), None);
+        let given = LaunchId::Given(launch_id.to_owned());
+        let settings = RunSettings::for_event(data_dir.as_ref(), Some(&given), None);
         let hosts = ModelHosts::with(&settings.config.model_hosts);
         server = server.with_interception(Authority::from_key_pem(launch_id, &key)?, hosts)?;
     }
@@ -206,8 +207,8 @@ fn prepare(
     let data_dir = DataDir::of_user().ok();
     let log = Arc::new(Log::new(data_dir.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
-    let settings =
-        RunSettings::for_event(data_dir.as_ref(), arguments.launch.as_deref(), Some(&folder));
+    let launch = arguments.launch.clone().map(LaunchId::Given);
+    let settings = RunSettings::for_event(data_dir.as_ref(), launch.as_ref(), Some(&folder));
     for warning in &settings.warnings {
         warn(warning);
     }

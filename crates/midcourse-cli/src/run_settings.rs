@@ -7,6 +7,7 @@
 //! ([`events`]), so that a replay can use them. A configuration file with an error is skipped with
 //! a warning.
 
+mod ancestors;
 mod events;
 mod launch;
 
@@ -19,7 +20,9 @@ use midcourse::{Budget, DataDir, DeliveryPolicy, Engine, Mode, Timestamp};
 
 use crate::config::{self, Config, ConfigError, Layer, Overrides};
 
-pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder};
+use ancestors::is_ancestor;
+
+pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder, LaunchId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSettings {
@@ -51,24 +54,42 @@ impl RunSettings {
         }
     }
 
-    /// The settings with which an event is processed. With a launch id, these are the saved
-    /// settings of that launch. Without one, they come from the configuration files for `cwd`,
-    /// the agent's working directory.
+    /// The settings with which an event is processed. With a launch, these are its saved settings.
+    /// Without one, they come from the configuration files for `cwd`, the agent's working directory.
     pub(crate) fn for_event(
         data_dir: Option<&DataDir>,
-        launch_id: Option<&str>,
+        launch: Option<&LaunchId>,
         cwd: Option<&Path>,
     ) -> Self {
-        let Some(id) = launch_id else {
+        let found = || {
             // If the working directory is unknown, use an empty path. No project's file is found
             // for it, so only the user's own configuration file applies.
             let cwd = cwd.unwrap_or_else(|| Path::new(""));
-            return data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd));
+            data_dir.map_or_else(Self::shipped, |data_dir| Self::find(data_dir, cwd))
         };
-        match data_dir.map_or(Ok(None), |data_dir| Self::load(data_dir, id)) {
-            Ok(Some(settings)) => settings,
-            Ok(None) => Self::shadow("there is no launch with this id".to_owned()),
-            Err(error) => Self::shadow(format!("cannot read the settings of the launch: {error}")),
+        let load = |id: &str| data_dir.map_or(Ok(None), |data_dir| Self::load(data_dir, id));
+        match launch {
+            None => found(),
+            Some(LaunchId::Given(id)) => match load(id) {
+                Ok(Some((settings, _))) => settings,
+                Ok(None) => Self::shadow("there is no launch with this id".to_owned()),
+                Err(error) => {
+                    Self::shadow(format!("cannot read the settings of the launch: {error}"))
+                }
+            },
+            // A project may set variables for hooks, and so must not be able to name the settings of
+            // another launch, such as one that delivers no messages.
+            Some(LaunchId::InEnvironment(id)) => match load(id) {
+                Ok(Some((settings, process))) if is_ancestor(process) => settings,
+                _ => {
+                    let mut settings = found();
+                    settings.warnings.push(format!(
+                        "ignored {LAUNCH_VARIABLE}: it does not name the `midcourse run` that \
+                         started this agent"
+                    ));
+                    settings
+                }
+            },
         }
     }
 
@@ -164,7 +185,7 @@ impl RunSettings {
 mod tests {
     use std::num::NonZeroU64;
 
-    use super::{Mode, Overrides, RunSettings};
+    use super::{LaunchId, Mode, Overrides, RunSettings};
     use crate::config::Config;
 
     #[test]
@@ -191,9 +212,39 @@ mod tests {
     fn an_unknown_launch_delivers_nothing_and_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = midcourse::DataDir::at(folder.path());
-        let settings = RunSettings::for_event(Some(&data_dir), Some("unknown"), None);
+        let given = LaunchId::Given("unknown".to_owned());
+        let settings = RunSettings::for_event(Some(&data_dir), Some(&given), None);
         assert_eq!(settings.mode(), Mode::Shadow);
         assert_eq!(settings.config_text, "mode = \"shadow\"\n");
         assert!(settings.warnings[0].contains("no launch with this id"), "{settings:?}");
+    }
+
+    #[test]
+    fn a_variable_can_name_only_the_launch_that_started_the_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = midcourse::DataDir::at(folder.path());
+        std::fs::write(data_dir.config_file(), "[budget]\ncalls = 5\n").unwrap();
+        let launch = RunSettings::from_text("mode = \"shadow\"\n").for_new_launch(None, false);
+        let id = launch.launch_id.clone().unwrap();
+        let own = launch.save(&data_dir).unwrap();
+        let named = |id: &str| {
+            let launch = LaunchId::InEnvironment(id.to_owned());
+            RunSettings::for_event(Some(&data_dir), Some(&launch), None)
+        };
+        assert_eq!(named(&id), launch, "this process started it");
+        // As if another process had started it.
+        let file = own.path().join("settings.json");
+        let mut saved: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        saved["process"] = 4_194_304.into();
+        std::fs::write(&file, saved.to_string()).unwrap();
+        for id in [id.as_str(), "unknown", "x/../y"] {
+            let settings = named(id);
+            assert_eq!(
+                (settings.mode(), settings.config_text.as_str()),
+                (Mode::Live, "[budget]\ncalls = 5\n")
+            );
+            assert!(settings.warnings[0].starts_with("ignored MIDCOURSE_LAUNCH"), "{settings:?}");
+        }
     }
 }

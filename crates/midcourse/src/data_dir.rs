@@ -49,18 +49,16 @@ impl DataDir {
         }
     }
 
-    /// The data directory at this path. If this is the directory that `of_user` returns without
-    /// `MIDCOURSE_HOME`, the configuration file is in the platform's configuration directory;
-    /// otherwise the configuration file is in the data directory.
-    pub fn named(folder: PathBuf) -> Self {
-        let usual = Self::named_or_usual(None).ok();
-        usual.filter(|usual| usual.path == folder).unwrap_or_else(|| Self::at(folder))
-    }
-
     /// The data directory at this path, with the configuration file in the same directory.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { config: path.join(CONFIG), path }
+    }
+
+    /// The same data directory with the user's configuration file at this path.
+    #[must_use]
+    pub fn with_config_file(self, config: PathBuf) -> Self {
+        Self { config, ..self }
     }
 
     /// The path of the data directory.

@@ -136,7 +136,7 @@ fn step(
     drop(bytes);
     let mut settings = RunSettings::for_event(
         data_dir.as_ref(),
-        arguments.launch().as_deref(),
+        arguments.launch().as_ref(),
         decoded.cwd.as_deref(),
     );
     if settings.proxy_delivers && host.capabilities().with_proxy == WithProxy::Proxy {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::open;
 use crate::formats::records::{LineDefaults, parse_line};
-use crate::run_settings::{LAUNCH_VARIABLE, RunSettings};
+use crate::run_settings::{LaunchId, RunSettings};
 use crate::terminal::{sanitized, warn};
 
 #[derive(clap::Args)]
@@ -111,10 +111,9 @@ impl Recorder {
     fn new(arguments: &Arguments) -> Result<Self> {
         let data_dir = open::data_dir()?;
         let busy_timeout = Duration::from_millis(arguments.busy_timeout);
-        let launch_id = std::env::var(LAUNCH_VARIABLE).ok().filter(|id| !id.is_empty());
+        let launch = LaunchId::in_environment();
         let cwd = std::env::current_dir().ok();
-        let settings =
-            RunSettings::for_event(Some(&data_dir), launch_id.as_deref(), cwd.as_deref());
+        let settings = RunSettings::for_event(Some(&data_dir), launch.as_ref(), cwd.as_deref());
         settings.warnings.iter().for_each(|warning| warn(warning));
         let engine = |is_subagent| {
             SyncedEngine::new(settings.engine(DeliveryPolicy::default(), is_subagent))

@@ -68,16 +68,21 @@ impl ProjectFile {
     /// the directory itself is searched.
     pub(crate) fn find(cwd: &Path) -> Option<PathBuf> {
         let cwd = cwd.canonicalize().ok()?;
-        let mut nearest = None;
-        for folder in cwd.ancestors() {
-            if nearest.is_none() {
-                nearest = Some(folder.join(FILE_NAME)).filter(|file| file.exists());
-            }
-            if folder.join(".git").exists() {
-                return nearest;
-            }
-        }
-        nearest.filter(|file| file.parent() == Some(&cwd))
+        let root = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&cwd);
+        Self::above(&cwd).find(|file| file.starts_with(root))
+    }
+
+    /// The configuration files of the repositories that contain a working directory, nearest first.
+    /// More than one repository contains it if a repository is in a folder of another.
+    pub(super) fn find_all(cwd: &Path) -> Vec<PathBuf> {
+        let Ok(cwd) = cwd.canonicalize() else { return Vec::new() };
+        let root = cwd.ancestors().filter(|folder| folder.join(".git").exists()).last();
+        let root = root.unwrap_or(&cwd);
+        Self::above(&cwd).filter(|file| file.starts_with(root)).collect()
+    }
+
+    fn above(cwd: &Path) -> impl Iterator<Item = PathBuf> {
+        cwd.ancestors().map(|folder| folder.join(FILE_NAME)).filter(|file| file.exists())
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {

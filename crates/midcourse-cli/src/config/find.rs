@@ -1,9 +1,13 @@
 //! Determines which configuration files apply to a run: the user's file, and on top of it the
 //! project's file if the user approved it. A file with an error is skipped with a warning; it never
 //! makes a run fail.
+//!
+//! A project may contain folders that the user does not trust, such as packages, and the agent may
+//! work in one. A file or a repository there must not hide a file that the user approved. So if the
+//! nearest file is not approved, the next approved file above it applies.
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use midcourse::DataDir;
 
@@ -25,12 +29,23 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
     }
     // The agent may work in the folder of the user's own file. The search for a project's file then
     // finds the user's file, which was read already.
-    let is_users = |path: &PathBuf| *path == file::real_path(&data_dir.config_file());
-    if let Some(path) = ProjectFile::find(cwd).filter(|path| !is_users(path)) {
-        match projects_file(data_dir, &path) {
-            Ok(layer) => found = found.overlaid_with(layer),
+    let users = file::real_path(&data_dir.config_file());
+    let nearest = ProjectFile::find(cwd).filter(|path| *path != users);
+    if let Some(path) = &nearest {
+        match projects_file(data_dir, path) {
+            Ok(layer) => return (found.overlaid_with(layer), warnings),
             Err(warning) => warnings.push(warning),
         }
+    }
+    let others = ProjectFile::find_all(cwd).into_iter();
+    let mut others = others.filter(|path| *path != users && Some(path) != nearest.as_ref());
+    if let Some((path, layer)) =
+        others.find_map(|path| projects_file(data_dir, &path).ok().map(|layer| (path, layer)))
+    {
+        if nearest.is_some() {
+            warnings.push(format!("uses the approved {} instead", path.display()));
+        }
+        found = found.overlaid_with(layer);
     }
     (found, warnings)
 }

@@ -133,6 +133,27 @@ fn a_projects_file_applies_only_with_the_approved_bytes() {
 }
 
 #[test]
+fn a_folder_in_a_project_cannot_hide_the_file_that_the_user_approved() {
+    let folders = Folders::new();
+    folders.approve(&folders.write("project/midcourse.toml", "[budget]\ncalls = 5"));
+    let nested = folders.write("project/src/midcourse.toml", "mode = 'shadow'");
+    let found = folders.find();
+    assert_eq!(found.config_text, "[budget]\ncalls = 5\n");
+    assert!(found.warnings[0].contains("src/midcourse.toml: it is not approved"), "{found:?}");
+    assert!(found.warnings[1].contains("uses the approved"), "{found:?}");
+    fs::create_dir(folders.at("project/src/.git")).unwrap();
+    assert_eq!(folders.find().config_text, "[budget]\ncalls = 5\n", "a file and a repository");
+    fs::remove_file(&nested).unwrap();
+    let found = folders.find();
+    assert_eq!((found.config_text.as_str(), found.warnings.len()), ("[budget]\ncalls = 5\n", 0));
+    folders.approve(&folders.write("project/src/midcourse.toml", "mode = 'live'"));
+    assert_eq!(folders.find().config_text, "mode = \"live\"\n", "the nearest approved file");
+    fs::remove_dir(folders.at("project/.git")).unwrap();
+    fs::remove_file(&nested).unwrap();
+    assert_eq!(folders.find().config_text, "", "no repository contains the approved file");
+}
+
+#[test]
 fn a_path_in_a_hint_is_quoted_for_the_shell() {
     let folders = Folders::new();
     fs::create_dir_all(folders.at("it's $(here)")).unwrap();

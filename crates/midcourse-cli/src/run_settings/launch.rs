@@ -3,8 +3,8 @@
 //!
 //! `midcourse run` saves them before it starts the agent. Hooks added by `midcourse run` get the
 //! launch's id on their command line; hooks that the user installed get it in an environment
-//! variable. The variable contains only the id, because a project may be able to set variables for
-//! hooks; the settings themselves are always read from the user's data directory. The folder of a
+//! variable. A project may be able to set variables for hooks. So the variable contains only the id,
+//! and it counts only if the process that saved the settings has started the agent. The folder of a
 //! launch is kept after `midcourse run` has returned, because the agent may continue in the
 //! background; later launches remove old folders.
 
@@ -25,12 +25,30 @@ pub(crate) const LAUNCH_VARIABLE: &str = "MIDCOURSE_LAUNCH";
 
 const FILE_NAME: &str = "settings.json";
 
+/// The id of a launch, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LaunchId {
+    /// From the command line, which a project cannot change.
+    Given(String),
+    /// From the environment variable, which a project may be able to set.
+    InEnvironment(String),
+}
+
+impl LaunchId {
+    pub(crate) fn in_environment() -> Option<Self> {
+        let id = std::env::var(LAUNCH_VARIABLE).ok().filter(|id| !id.is_empty());
+        id.map(Self::InEnvironment)
+    }
+}
+
 /// How long the folder of a launch is kept.
 const RETENTION: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
 #[derive(Serialize, Deserialize)]
 struct SettingsWire {
     launch_id: String,
+    /// The process id of `midcourse run`.
+    process: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -59,6 +77,7 @@ impl RunSettings {
         let folder = LaunchFolder(folder);
         let wire = SettingsWire {
             launch_id,
+            process: std::process::id(),
             deadline: self.deadline,
             config: self.config_text.clone(),
             proxy_delivers: self.proxy_delivers,
@@ -67,8 +86,9 @@ impl RunSettings {
         Ok(folder)
     }
 
-    /// Reads the settings of a launch; `None` if there is no launch with this id.
-    pub(super) fn load(data_dir: &DataDir, launch_id: &str) -> io::Result<Option<Self>> {
+    /// Reads the settings of a launch and the id of its process; `None` if there is no launch with
+    /// this id.
+    pub(super) fn load(data_dir: &DataDir, launch_id: &str) -> io::Result<Option<(Self, u32)>> {
         // The id becomes part of a path and may come from the environment, so check it.
         if Uuid::try_parse(launch_id).is_err() {
             return Ok(None);
@@ -78,10 +98,11 @@ impl RunSettings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let SettingsWire { launch_id, deadline, config, proxy_delivers } =
+        let SettingsWire { launch_id, process, deadline, config, proxy_delivers } =
             serde_json::from_slice(&bytes)?;
         let launch_id = Some(launch_id);
-        Ok(Some(Self { launch_id, deadline, proxy_delivers, ..Self::from_text(&config) }))
+        let settings = Self { launch_id, deadline, proxy_delivers, ..Self::from_text(&config) };
+        Ok(Some((settings, process)))
     }
 }
 
@@ -140,7 +161,7 @@ mod tests {
         let data_dir = DataDir::at(folder.path().join("home"));
         let settings = new_launch();
         let id = settings.launch_id.clone().unwrap();
-        let load = |id: &str| RunSettings::load(&data_dir, id).unwrap();
+        let load = |id: &str| RunSettings::load(&data_dir, id).unwrap().map(|(loaded, _)| loaded);
         assert_eq!(load(&id), None);
         settings.save(&data_dir).unwrap();
         assert_eq!(load(&id), Some(settings.clone()));

@@ -170,8 +170,9 @@ impl SinkUnderTest for WithWriterThread {
 /// Removes the events that are kept in memory, as a restart of the machine does.
 pub(crate) fn empty_memory(data_dir: &DataDir) {
     let hash = blake3::hash(data_dir.path().as_os_str().as_encoded_bytes()).to_hex();
+    let name = hash.get(..16).unwrap();
     for user in std::fs::read_dir("/dev/shm").unwrap() {
-        let folder = user.unwrap().path().join(&hash.as_str()[..16]);
+        let folder = user.unwrap().path().join(name);
         if folder.is_dir() {
             std::fs::remove_dir_all(folder).unwrap();
         }

@@ -10,7 +10,7 @@ use clap::Parser as _;
 use midcourse::DataDir;
 
 use crate::hosts::Host;
-use crate::run_settings::LAUNCH_VARIABLE;
+use crate::run_settings::LaunchId;
 use crate::shell::shell_quote;
 
 const TIMEOUT_VARIABLE: &str = "MIDCOURSE_HOOK_TIMEOUT_MS";
@@ -31,6 +31,9 @@ pub(in crate::commands) struct Arguments {
     /// Use this data directory and ignore the environment.
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
+    /// Use this configuration file instead of midcourse.toml in the data directory.
+    #[arg(long, value_name = "FILE", requires = "home")]
+    config: Option<PathBuf>,
     /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID")]
     launch: Option<String>,
@@ -90,14 +93,21 @@ pub(in crate::commands) fn hook_command(
 }
 
 impl Arguments {
+    /// The data directory. With `--home`, the environment has no say in where its configuration file
+    /// is: a project could set the variables.
     pub(super) fn data_dir(&self) -> Option<DataDir> {
-        let named = self.home.clone().filter(|folder| !folder.as_os_str().is_empty());
-        named.map(DataDir::named).or_else(|| DataDir::of_user().ok())
+        let Some(home) = self.home.clone().filter(|folder| !folder.as_os_str().is_empty()) else {
+            return DataDir::of_user().ok();
+        };
+        let data_dir = DataDir::at(home);
+        Some(match self.config.clone() {
+            Some(config) => data_dir.with_config_file(config),
+            None => data_dir,
+        })
     }
 
-    pub(super) fn launch(&self) -> Option<String> {
-        let variable = || std::env::var(LAUNCH_VARIABLE).ok().filter(|id| !id.is_empty());
-        self.launch.clone().or_else(variable)
+    pub(super) fn launch(&self) -> Option<LaunchId> {
+        self.launch.clone().map(LaunchId::Given).or_else(LaunchId::in_environment)
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -127,13 +137,14 @@ mod tests {
     #[test]
     fn options_may_have_either_form_and_any_order() {
         for words in [
-            &["codex", "--home", "/h x", "--launch", "l", "--timeout-ms", "7"][..],
-            &["--home=/h x", "codex", "--launch=l", "--timeout-ms=7"],
+            &["codex", "--home", "/h x", "--config", "c", "--launch", "l", "--timeout-ms", "7"][..],
+            &["--home=/h x", "codex", "--config=c", "--launch=l", "--timeout-ms=7"],
         ] {
             let Parsed { arguments, problem } = parsed(words);
-            let Arguments { host, home, launch, timeout_ms } = arguments;
+            let Arguments { host, home, config, launch, timeout_ms } = arguments;
             assert_eq!(problem, None);
             assert_eq!((host.as_str(), home), ("codex", Some("/h x".into())));
+            assert_eq!(config, Some("c".into()));
             assert_eq!((launch.as_deref(), timeout_ms), (Some("l"), Some(7)));
         }
     }
@@ -146,6 +157,7 @@ mod tests {
             (&["codex", "--bogus"], "unexpected argument '--bogus'"),
             (&["codex", "more"], "unexpected argument 'more'"),
             (&["codex", "--timeout-ms", "x"], "invalid value 'x'"),
+            (&["codex", "--config", "c"], "required arguments were not provided"),
             (&["--bogus", "--help"], "unexpected argument '--bogus'"),
         ] {
             let found = parsed(words).problem.unwrap();
