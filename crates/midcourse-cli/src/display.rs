@@ -1,6 +1,7 @@
 //! Formats values for a terminal: times, durations, untrusted text, and records as one line.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -8,6 +9,7 @@ use midcourse::{
     AgentMessage, GapReason, OutcomeVerdict, StoredRecord, Timestamp, TrajectoryPayload,
     TrajectoryRecord, UserContent,
 };
+use serde_json::Value;
 
 /// Formats a time in the user's time zone.
 pub(crate) fn local_time(at: Timestamp) -> String {
@@ -43,22 +45,52 @@ pub(crate) fn duration(duration: Duration) -> String {
 /// Escapes control characters, which could send commands to the terminal, and characters that
 /// change the writing direction. Newlines and tabs are kept.
 pub(crate) fn escape_control_chars(text: &str) -> Cow<'_, str> {
-    let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    // These characters change the writing direction, so a terminal may show the text in another
-    // order than it is stored and hide what a command really does.
-    let is_bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    if !text.contains(|c| is_control(c) || is_bidi(c)) {
+    let is_escaped = |c: char| is_hidden(c) && c != '\n' && c != '\t';
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_control(c) || is_bidi(c) {
+        if is_escaped(c) {
             escaped.extend(c.escape_default());
         } else {
             escaped.push(c);
         }
     }
     Cow::Owned(escaped)
+}
+
+/// A JSON value on one line. Characters that a terminal or an editor does not show are escaped, as
+/// JSON allows it.
+pub(crate) fn json_line(value: &Value) -> String {
+    let json = value.to_string();
+    if !json.contains(is_hidden) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Whether a character is not shown, or changes how the text around it is shown: control
+/// characters, those that change the writing direction, those without a width, and tags. With them,
+/// a text could hide what a command really does, or contain words that only a model reads.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// Puts a text on one line of at most `max_chars` characters, with control characters escaped.
@@ -211,4 +243,22 @@ pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: u
     }
     let line = format!("{seq:>6}  {after:>12}  {label:<9}  {}{notes}", one_line(&text, max_chars));
     line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{escape_control_chars, json_line};
+
+    #[test]
+    fn hidden_characters_are_escaped_and_keep_their_meaning_in_json() {
+        let hidden = "a\u{200b}b\u{202e}c\u{e0041}d\u{7f}e";
+        assert_eq!(escape_control_chars(hidden), "a\\u{200b}b\\u{202e}c\\u{e0041}d\\u{7f}e");
+        let line = json_line(&json!({"text": hidden, "lines": "x\ny"}));
+        assert!(line.is_ascii(), "{line}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["text"], hidden);
+        let plain = json!({"text": "größer 👍"});
+        assert_eq!(json_line(&plain), plain.to_string());
+    }
 }

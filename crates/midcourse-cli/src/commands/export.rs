@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use midcourse::Store;
 
 use super::open;
+use crate::display::json_line;
 use crate::terminal::warn;
 
 /// Maximum number of records that are read from the store at once.
@@ -74,7 +75,7 @@ fn write_run(
         progress(u64::try_from(page.len()).unwrap_or_default());
         for (seq, record) in page {
             match record {
-                Ok(record) => writeln!(out, "{}", record.to_json())?,
+                Ok(record) => writeln!(out, "{}", json_line(&record.to_json()))?,
                 Err(error) => {
                     damaged += 1;
                     warn(&format!("skipped record {seq} of {run_id}: {error}"));

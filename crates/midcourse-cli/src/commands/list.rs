@@ -8,7 +8,7 @@ use midcourse::RunSummary;
 use serde_json::json;
 
 use super::{columns, open};
-use crate::display::{duration, local_time, one_line, rfc3339};
+use crate::display::{duration, json_line, local_time, one_line, rfc3339};
 
 /// How many runs the table shows by default.
 const DEFAULT_COUNT: usize = 30;
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = std::io::BufWriter::new(stdout().lock());
     if arguments.json {
         for run in &runs {
-            writeln!(out, "{}", as_json(run))?;
+            writeln!(out, "{}", json_line(&as_json(run)))?;
         }
         return Ok(out.flush()?);
     }

@@ -17,6 +17,7 @@ use midcourse::{
 use serde_json::json;
 
 use super::step_json::{Position, step_lines};
+use crate::display::json_line;
 use crate::hosts::{Host, permanent_policy};
 use crate::run_settings::RunSettings;
 use crate::terminal::warn;
@@ -64,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let line = json!({"type": "run", "records": records.len(), "calls": calls,
                           "errors": errors, "deliveries": replayed.len(),
                           "matches_recorded": replayed == recorded});
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", json_line(&line))?;
     } else {
         let messages = match replayed.len() {
             0 => "no messages".to_owned(),
@@ -200,7 +201,7 @@ fn print_json(
     let call = engine.trajectory().tool_call_count();
     let position = Position { run_id, event: None, seq: record.seq, call };
     for line in step_lines(position, step) {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", json_line(&line))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use midcourse::SearchIndex;
 use serde_json::json;
 
 use super::open;
-use crate::display::{escape_control_chars, one_line};
+use crate::display::{escape_control_chars, json_line, one_line};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         if arguments.json {
             let line = json!({"run_id": hit.run_id, "seq": hit.seq, "kind": hit.kind,
                               "excerpt": hit.excerpt});
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", json_line(&line))?;
         } else {
             let run = one_line(hit.run_id.as_str(), 80);
             writeln!(

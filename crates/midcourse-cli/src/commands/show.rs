@@ -7,7 +7,9 @@ use midcourse::{RunSummary, Store, TrajectoryPayload};
 
 use super::list::{as_json, outcome};
 use super::open;
-use crate::display::{describe, duration, escape_control_chars, local_time, one_line, record_line};
+use crate::display::{
+    describe, duration, escape_control_chars, json_line, local_time, one_line, record_line,
+};
 use crate::terminal::warn;
 
 /// Maximum number of records that are read from the store at once.
@@ -31,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     open::add_open_calls(&store, &mut run)?;
     let mut out = std::io::BufWriter::new(stdout().lock());
     if arguments.json {
-        writeln!(out, "{}", as_json(&run))?;
+        writeln!(out, "{}", json_line(&as_json(&run)))?;
     } else {
         print_header(&mut out, &store, &run)?;
     }
@@ -51,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 }
             };
             if arguments.json {
-                writeln!(out, "{}", stored.to_json())?;
+                writeln!(out, "{}", json_line(&stored.to_json()))?;
                 continue;
             }
             let failed = stored.failed;

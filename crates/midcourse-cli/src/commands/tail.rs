@@ -9,7 +9,7 @@ use anyhow::Result;
 use midcourse::RunId;
 
 use super::open;
-use crate::display::{describe, local_time, one_line};
+use crate::display::{describe, json_line, local_time, one_line};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 let mut out = stdout().lock();
                 for stored in records {
                     if arguments.json {
-                        writeln!(out, "{}", stored.to_json())?;
+                        writeln!(out, "{}", json_line(&stored.to_json()))?;
                     } else {
                         let failed = stored.failed;
                         let record = stored.into_record();

@@ -99,11 +99,11 @@ fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Stagnation { calls, tool } = detail else { return None };
+    let last = tool.quoted().map_or_else(String::new, |tool| format!(", the last one with {tool}"));
     match rung.0 {
         1 => Some(format!(
-            "{calls} different calls got the same result, the last one with {tool}. The result may \
-             simply be true: what you are looking for may be absent, elsewhere, or named \
-             differently."
+            "{calls} different calls got the same result{last}. The result may simply be true: what \
+             you are looking for may be absent, elsewhere, or named differently."
         )),
         2 => Some(
             "You vary the call and still get the same result. Use another tool, or look at what is \

@@ -13,6 +13,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+use crate::text::SafeName;
 
 /// If this many reads show mostly lines that were read before, the pattern is present. Fewer such
 /// reads are normal: the agent looks something up again.
@@ -126,7 +127,8 @@ fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::Sweep { file, reads, repeated } = detail else { return None };
-    let file = file.as_ref().map_or("one file", |name| name.as_str());
+    let file = file.as_ref().and_then(SafeName::quoted_file);
+    let file = file.as_deref().unwrap_or("one file");
     match (rung.0, repeated) {
         (1, 0) => Some(format!(
             "You have read {file} piece by piece, in {reads} reads. Search for what you need, or \

@@ -13,6 +13,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+use crate::text::SafeName;
 
 /// If one file returns to an earlier state this often, the pattern is present.
 const MIN_RETURNS: u32 = 2;
@@ -109,7 +110,8 @@ fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) ->
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::WriteThrash { file, returns } = detail else { return None };
-    let file = file.as_ref().map_or("A file", |name| name.as_str());
+    let file = file.as_ref().and_then(SafeName::quoted_file);
+    let file = file.map_or_else(|| "A file".to_owned(), |name| format!("The file {name}"));
     match rung.0 {
         1 => Some(format!(
             "{file} has returned to an earlier state {returns} times. Each version seems to break \
