@@ -88,6 +88,11 @@ impl DataDir {
         self.path.join("losses")
     }
 
+    /// The file with the number of records that were ever stored, by which missing ones are noticed.
+    pub fn count_file(&self) -> PathBuf {
+        self.path.join("record-count")
+    }
+
     /// The log file to which hooks and the proxy write errors and warnings.
     pub fn log_file(&self) -> PathBuf {
         self.path.join("hook.log")

@@ -13,6 +13,7 @@ mod call_failure;
 mod chain;
 mod checkpoint;
 mod error;
+mod head;
 mod import;
 mod ingest;
 mod loss;
@@ -61,6 +62,7 @@ use crate::dedupe::RecordStatus;
 use crate::event::Event;
 use crate::sink::Recorded;
 use append::Appended;
+use head::RecordCount;
 use prepare::PreparedEvent;
 use wal::WriteAheadLog;
 
@@ -70,6 +72,8 @@ pub struct Store {
     settings: StoreSettings,
     data_dir: DataDir,
     log: WriteAheadLog,
+    /// How many records were stored when this store last wrote; `None` before its first write.
+    count: Option<RecordCount>,
 }
 
 impl Store {
@@ -82,7 +86,7 @@ impl Store {
         }
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         let connection = schema::open(&file, settings.durability, settings.busy_timeout)?;
-        Ok(Self { connection, settings, data_dir: data_dir.clone(), log })
+        Ok(Self { connection, settings, data_dir: data_dir.clone(), log, count: None })
     }
 
     /// Opens the store in a data directory for reading; `None` if there is none.
@@ -94,7 +98,7 @@ impl Store {
         let settings = StoreSettings::default();
         let connection = schema::open_read_only(&file, settings.busy_timeout)?;
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
-        Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log }))
+        Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log, count: None }))
     }
 
     /// Stores one event without showing it to an engine, so no message for the agent results.
@@ -146,7 +150,14 @@ impl Store {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         append::check_version(&transaction)?;
+        let mut is_noted = true;
+        if self.count.is_none()
+            && let Some(what) = RecordCount::in_database(&transaction)?.missing(&self.data_dir)
+        {
+            is_noted = head::note(&self.data_dir, &what).is_ok();
+        }
         let done = work(&transaction)?;
+        let count = RecordCount::in_database(&transaction)?;
         self.log.before_commit()?;
         if let Err(error) = transaction.commit() {
             // The write-ahead log may contain the transaction although the log could not be synced,
@@ -156,6 +167,13 @@ impl Store {
             let _ = self.log.checkpoint(&self.connection, self.settings.busy_timeout);
             return Err(error.into());
         }
+        // If the note could not be written, the number in the file stays, and the next process tries
+        // again. If commits are not synced, a power cut may take the latest ones back.
+        let is_full = self.settings.durability == Durability::Full;
+        if is_noted && is_full && self.count != Some(count) {
+            count.write(&self.data_dir);
+        }
+        self.count = is_noted.then_some(count);
         // The transaction is already durable. `after_commit` only shortens the write-ahead log; if
         // that fails, the next commit tries again.
         let _ = self.log.after_commit(&self.connection, self.settings.busy_timeout);

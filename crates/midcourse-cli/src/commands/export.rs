@@ -1,5 +1,6 @@
 //! `midcourse export`: writes a run as JSON lines that `midcourse import` reads.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use midcourse::Store;
 
 use super::open;
 use crate::display::json_line;
-use crate::terminal::warn;
+use crate::terminal::{sanitized, warn};
 
 /// Maximum number of records that are read from the store at once.
 const PAGE: usize = 64;
@@ -21,6 +22,9 @@ pub(super) struct Arguments {
     /// Export its child runs too, at any depth.
     #[arg(long)]
     tree: bool,
+    /// Export damaged runs too, as far as they can be read, and mark their records.
+    #[arg(long)]
+    damaged: bool,
     /// Write to this file instead of standard output.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
@@ -37,6 +41,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         runs.extend(children);
         at += 1;
     }
+    let mut damaged_runs = HashSet::new();
+    for run in &runs {
+        let findings = store.verify_run(&run.run_id)?;
+        if let Some(finding) = findings.first() {
+            anyhow::ensure!(
+                arguments.damaged,
+                "the run is damaged: {}; `midcourse verify` shows everything, and --damaged exports \
+                 what can be read",
+                sanitized(&finding.to_string())
+            );
+            damaged_runs.insert(run.run_id.clone());
+        }
+    }
     let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
     let mut out: Box<dyn Write> = match &arguments.output {
         Some(path) => Box::new(
@@ -47,7 +64,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut out = BufWriter::new(&mut out);
     let mut damaged = 0;
     for run in &runs {
-        damaged += write_run(&store, run.run_id.as_str(), &mut out, |count| bar.inc(count))?;
+        let is_damaged = damaged_runs.contains(&run.run_id);
+        let run_id = run.run_id.as_str();
+        damaged += write_run(&store, run_id, is_damaged, &mut out, |count| bar.inc(count))?;
     }
     out.flush()?;
     bar.finish_and_clear();
@@ -58,12 +77,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes one run and returns how many of its records are damaged and could not be read. The
+/// Writes one run and returns how many of its records are damaged and could not be read. If
+/// `is_damaged`, all its records are marked: some may have been changed. The
 /// records are read in pages of `PAGE` records, each in its own transaction, so that no transaction
 /// stays open while a slow program reads the output.
 fn write_run(
     store: &Store,
     run_id: &str,
+    is_damaged: bool,
     out: &mut impl Write,
     progress: impl Fn(u64),
 ) -> Result<u64> {
@@ -75,7 +96,13 @@ fn write_run(
         progress(u64::try_from(page.len()).unwrap_or_default());
         for (seq, record) in page {
             match record {
-                Ok(record) => writeln!(out, "{}", json_line(&record.to_json()))?,
+                Ok(record) => {
+                    let mut json = record.to_json();
+                    if is_damaged && let Some(fields) = json.as_object_mut() {
+                        fields.insert("damaged".to_owned(), true.into());
+                    }
+                    writeln!(out, "{}", json_line(&json))?;
+                }
                 Err(error) => {
                     damaged += 1;
                     warn(&format!("skipped record {seq} of {run_id}: {error}"));

@@ -10,6 +10,7 @@ mod clients;
 mod command;
 mod config;
 mod contract;
+mod damage;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
 mod eval;

@@ -13,6 +13,7 @@ use serde::Deserialize as _;
 use super::append::{self, RunHead};
 use super::chain::Link;
 use super::error::StoreError;
+use super::head::{self, RecordCount};
 use super::loss::LossNote;
 use super::read::{self, ReportRow, Row};
 use super::run_counts::{Ending, RunCounts};
@@ -69,6 +70,8 @@ impl Store {
         whats.extend(
             tables.iter().map(|table| format!("the table {table} has rows without a parent row")),
         );
+        whats.extend(RecordCount::in_database(&self.connection)?.missing(self.data_dir()));
+        whats.extend(head::notes(self.data_dir()));
         whats.extend(spill::leftovers(self.data_dir())?);
         let (runs, events) = LossNote::outstanding(self.data_dir());
         if events > 0 {
