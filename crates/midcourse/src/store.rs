@@ -16,6 +16,7 @@ mod error;
 mod import;
 mod ingest;
 mod loss;
+mod nesting;
 mod parents;
 mod prepare;
 mod prune;
