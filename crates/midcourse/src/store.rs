@@ -18,6 +18,7 @@ mod import;
 mod ingest;
 mod loss;
 mod memory;
+mod nesting;
 mod parents;
 mod prepare;
 mod prune;

@@ -108,17 +108,15 @@ impl KnownCalls {
         })
     }
 
-    /// Adds the calls of a reply. Some servers use the same ids in every reply, so an id that is
-    /// already known is changed as in `Request::with_unique_call_ids`.
+    /// Adds the calls of a reply. Some servers use the same ids in every reply, or several times in
+    /// one, so an id that is already known is changed as in `Request::with_unique_call_ids`.
     pub(super) fn add_reply(&mut self, calls: &mut [ToolCallBlock]) {
         for call in &mut *calls {
             let id = call.id.as_str();
-            let taken = (2..).take_while(|count| self.contains(&numbered_id(id, *count)));
             if self.contains(id) {
+                let taken = (2..).take_while(|count| self.contains(&numbered_id(id, *count)));
                 call.id = numbered_id(id, taken.last().unwrap_or(1).saturating_add(1)).into();
             }
-        }
-        for call in &*calls {
             self.add(call.id.as_str(), call.name.as_str(), &call.arguments);
         }
         self.reply_len = calls.len();

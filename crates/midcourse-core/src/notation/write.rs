@@ -18,8 +18,13 @@ use crate::time::Timestamp;
 pub fn write_notation(records: &[TrajectoryRecord]) -> String {
     let mut writer = Writer { text: String::new(), now: None, turn_started: false };
     let mut ends: Ends = records.iter().filter_map(end_of).collect();
-    for record in records {
-        writer.write(record, &mut ends);
+    let mut rest = records.iter();
+    while let Some(record) = rest.next() {
+        if matches!(record.payload, TrajectoryPayload::TurnStarted) {
+            writer.write_turn(record.at(), rest.as_slice());
+        } else {
+            writer.write(record, &mut ends);
+        }
     }
     writer.text
 }
@@ -45,44 +50,34 @@ struct Writer {
 
 impl Writer {
     fn write(&mut self, record: &TrajectoryRecord, ends: &mut Ends<'_>) {
-        let line = match &record.payload {
-            TrajectoryPayload::TurnStarted => {
-                self.turn_started = true;
-                return;
-            }
-            TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => return,
+        match &record.payload {
+            // The line of the call contains its end.
+            TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {}
             TrajectoryPayload::ToolStarted { tool_call_id, tool_name, args } => {
-                return self.write_call(record.at(), tool_call_id, tool_name, args, ends);
+                self.write_call(record.at(), tool_call_id, tool_name, args, ends);
             }
-            TrajectoryPayload::MessageAppended { message } => match message {
-                AgentMessage::User { content: UserContent::Text(text), .. } => {
-                    format!("user: {}", quoted(text))
-                }
-                AgentMessage::Assistant { content, .. } => {
-                    format!("assistant: {}", quoted(&content.plain_text()))
-                }
-                _ => "# message_appended".to_owned(),
+            payload => match line_of(record) {
+                Some(line) => self.write_line(record.at(), &line),
+                None => self.text.push_str(&format!("# {}\n", payload.kind())),
             },
-            TrajectoryPayload::ContextCompacted { .. } => "compaction".to_owned(),
-            TrajectoryPayload::Resumed => "resume".to_owned(),
-            TrajectoryPayload::DeadlineSet { at_unix_ms: None } => "deadline none".to_owned(),
-            TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {
-                format!("deadline {}ms", at.since(record.at()).as_millis())
-            }
-            TrajectoryPayload::FileCreated { path } => format!("file {}", quoted(path)),
-            TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
-                format!("prompt {}", quoted(name))
-            }
-            TrajectoryPayload::RunEnded { outcome, .. } => {
-                format!("end {}", quoted(outcome.as_str()))
-            }
-            other => format!("# {}", other.kind()),
+        }
+    }
+
+    /// Writes the start of a turn. The line of a call starts a turn by itself, so the start is
+    /// written only if no call follows it at the same time.
+    fn write_turn(&mut self, at: Timestamp, rest: &[TrajectoryRecord]) {
+        let is_call = |record: &TrajectoryRecord| {
+            matches!(record.payload, TrajectoryPayload::ToolStarted { .. })
         };
-        if line.starts_with('#') {
-            self.text.push_str(&line);
-            self.text.push('\n');
-        } else {
-            self.write_line(record.at(), &line);
+        let is_turn =
+            |record: &TrajectoryRecord| matches!(record.payload, TrajectoryPayload::TurnStarted);
+        let has_line = |record: &&TrajectoryRecord| {
+            is_call(record) || is_turn(record) || line_of(record).is_some()
+        };
+        let next = rest.iter().find(has_line);
+        self.turn_started = next.is_some_and(|next| next.at() == at && is_call(next));
+        if !self.turn_started {
+            self.write_line(at, "turn");
         }
     }
 
@@ -153,6 +148,34 @@ impl Writer {
         self.write_line(at, &line);
         self.now = Some(ended_at);
     }
+}
+
+/// The line for a record that is neither part of a call nor the start of a turn; `None` if the
+/// notation cannot express it.
+fn line_of(record: &TrajectoryRecord) -> Option<String> {
+    Some(match &record.payload {
+        TrajectoryPayload::MessageAppended { message } => match message {
+            AgentMessage::User { content: UserContent::Text(text), .. } => {
+                format!("user: {}", quoted(text))
+            }
+            AgentMessage::Assistant { content, .. } => {
+                format!("assistant: {}", quoted(&content.plain_text()))
+            }
+            _ => return None,
+        },
+        TrajectoryPayload::ContextCompacted { .. } => "compaction".to_owned(),
+        TrajectoryPayload::Resumed => "resume".to_owned(),
+        TrajectoryPayload::DeadlineSet { at_unix_ms: None } => "deadline none".to_owned(),
+        TrajectoryPayload::DeadlineSet { at_unix_ms: Some(at) } => {
+            format!("deadline {}ms", at.since(record.at()).as_millis())
+        }
+        TrajectoryPayload::FileCreated { path } => format!("file {}", quoted(path)),
+        TrajectoryPayload::ConfigApplied { prompt_name: Some(name), .. } => {
+            format!("prompt {}", quoted(name))
+        }
+        TrajectoryPayload::RunEnded { outcome, .. } => format!("end {}", quoted(outcome.as_str())),
+        _ => return None,
+    })
 }
 
 /// Whether an argument can be written as plain text and parsed back.

@@ -18,6 +18,7 @@ fn line() -> impl Strategy<Value = String> {
         )),
         plain.prop_map(|text| format!("user: {text}")),
         plain.prop_map(|text| format!("assistant: {text}")),
+        Just("turn".to_owned()),
         Just("compaction".to_owned()),
         Just("resume".to_owned()),
         Just("deadline 90s".to_owned()),

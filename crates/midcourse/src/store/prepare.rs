@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::body::{self, Body};
 use super::chain::{Link, RecordFields, record_link};
 use super::error::StoreError;
+use super::nesting;
 use super::settings::StoreSettings;
 use crate::event::{Event, FactKey, Source};
 
@@ -45,7 +46,7 @@ pub(super) struct PreparedEvent {
 
 impl PreparedRecord {
     /// Redacts the texts of a record, truncates those that are too long for the store, and
-    /// compresses long texts.
+    /// compresses long texts. What is nested too deep to be read again becomes a text.
     pub(super) fn new(
         mut record: TrajectoryRecord,
         source: Source,
@@ -54,7 +55,7 @@ impl PreparedRecord {
         let at_ms = i64::try_from(record.at().unix_ms())
             .map_err(|_| StoreError::Rejected("its time is beyond the calendar".to_owned()))?;
         let mut value = to_value(&record.payload)?;
-        let (mut redactions, mut changed) = (0_u32, false);
+        let (mut redactions, mut changed) = (0_u32, nesting::limit(&mut value));
         body::each_text(&mut value, &mut |place, text| {
             if let Some(redacted) = settings.redaction.redact_field(place.field, text) {
                 redactions = redactions.saturating_add(redacted.count);

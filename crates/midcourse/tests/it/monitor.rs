@@ -53,6 +53,23 @@ fn a_stored_run_is_continued_by_another_process_with_its_history() {
 }
 
 #[test]
+fn a_run_with_deeply_nested_arguments_can_be_read_and_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = DataDir::at(folder.path());
+    let run = Monitor::open(&data_dir).unwrap().begin_blocking("r").unwrap();
+    let deep = (0..126).fold(json!({"token": "x"}), |inner, _| json!([inner]));
+    run.blocking().tool_started("deep", "bash", json!({"command": deep})).unwrap();
+    drop(run);
+    let run = Monitor::open(&data_dir).unwrap().begin_blocking("r").unwrap();
+    failing_call(&run, 1);
+    let store = Store::open_read_only(&data_dir).unwrap().unwrap();
+    assert_eq!(store.verify_run(&"r".into()).unwrap(), []);
+    let records = store.trajectory("r").unwrap();
+    let text = serde_json::to_string(&records).unwrap();
+    assert!(text.contains(r#"{\"token\":\"x\"}"#), "the inner part is kept as text: {text}");
+}
+
+#[test]
 fn the_deadline_is_announced_with_the_first_prompt() {
     let mut identity = RunIdentity::root("r");
     identity.deadline_unix_ms = Some(now().after(std::time::Duration::from_secs(3_600)));

@@ -85,6 +85,30 @@ fn a_reply_and_the_next_request_agree_on_calls_without_ids() {
 }
 
 #[test]
+fn parallel_calls_without_ids_in_a_reply_are_told_apart() {
+    let mut conversation = Conversation::default();
+    let task = content("user", json!([{"text": "go"}]));
+    let body = json!({"contents": [task]}).to_string();
+    conversation.apply_request(&mut Api::Gemini.parse_request(&body).unwrap(), true);
+    let calls = content("model", json!([call("sh", json!({"c": 1})), call("sh", json!({"c": 2}))]));
+    let response = json!({"candidates": [{"content": calls, "finishReason": "STOP"}]}).to_string();
+    let reply = Api::Gemini.parse_response(200, response.as_bytes()).unwrap();
+    let started: Vec<_> = conversation
+        .apply_reply(reply)
+        .iter()
+        .filter_map(|event| event.payload.call_id().map(ToString::to_string))
+        .collect();
+    assert_eq!(started, ["call", "call#2"]);
+    // The next request has the same calls, with their results: nothing starts again.
+    let results =
+        json!([result("sh", json!({"output": "1"})), result("sh", json!({"output": "2"}))]);
+    let body = json!({"contents": [task, calls, content("user", results)]}).to_string();
+    let delta = conversation.apply_request(&mut Api::Gemini.parse_request(&body).unwrap(), true);
+    let kinds: Vec<_> = delta.events.iter().map(|event| event.payload.kind()).collect();
+    assert_eq!(kinds, ["tool_ended", "tool_ended"]);
+}
+
+#[test]
 fn guidance_is_appended_to_the_last_result_or_is_a_part() {
     let guided = |contents: Value| {
         let body = json!({"contents": contents}).to_string();
