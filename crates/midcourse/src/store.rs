@@ -20,6 +20,7 @@ mod parents;
 mod prepare;
 mod prune;
 mod read;
+mod redacted_text;
 mod report;
 mod run_counts;
 mod runs;
@@ -81,6 +82,7 @@ impl Store {
         }
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         let connection = schema::open(&file, settings.durability, settings.busy_timeout)?;
+        let settings = settings.in_data_dir(data_dir);
         Ok(Self { connection, settings, data_dir: data_dir.clone(), log })
     }
 

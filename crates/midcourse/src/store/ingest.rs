@@ -66,6 +66,7 @@ pub fn ingest_all(
     engine: &mut SyncedEngine,
 ) -> Vec<Result<Ingested, StoreError>> {
     let start = Instant::now();
+    let settings = &settings.clone().in_data_dir(data_dir);
     let mut intake = Intake { data_dir, settings, start, opened: None, failed: None };
     events.into_iter().map(|event| intake.take(event, engine)).collect()
 }
@@ -172,7 +173,7 @@ pub fn spill_event(
     settings: &StoreSettings,
 ) -> Result<PathBuf, StoreError> {
     let run_id = event.run.run_id.clone();
-    let prepared = PreparedEvent::new(event, settings);
+    let prepared = PreparedEvent::new(event, &settings.clone().in_data_dir(data_dir));
     let written = prepared.and_then(|event| Ok(spill::write(data_dir, &event)?));
     if written.is_err() {
         // The caller gets the error. The lost event is counted, so that the next process that
