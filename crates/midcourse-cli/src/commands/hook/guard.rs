@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use midcourse::{DataDir, Event, StoreSettings, spill_event};
+use midcourse::{DataDir, Event, Redaction, StoreSettings, spill_event};
 
 use super::Report;
 use crate::log::Log;
 
 /// The events that the thread with the hook's work is storing. If that thread is too slow or
 /// panics, the thread that waits for it writes the events to the spill folder.
-pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
+pub(super) type Pending = Arc<Mutex<PendingEvents>>;
 
 /// How long the hook may take. The time is limited because the agent waits for the hook's reply.
 #[derive(Clone, Copy)]
@@ -37,11 +37,18 @@ impl Timeout {
     }
 }
 
-pub(super) fn set_pending(pending: &Pending, events: Vec<Event>) {
-    *lock(pending) = events;
+/// Events that are not stored yet, and how they have to be redacted.
+#[derive(Default)]
+pub(super) struct PendingEvents {
+    events: Vec<Event>,
+    redaction: Redaction,
 }
 
-fn lock(pending: &Pending) -> MutexGuard<'_, Vec<Event>> {
+pub(super) fn set_pending(pending: &Pending, events: Vec<Event>, redaction: Redaction) {
+    *lock(pending) = PendingEvents { events, redaction };
+}
+
+fn lock(pending: &Pending) -> MutexGuard<'_, PendingEvents> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,7 +69,7 @@ pub(super) fn run(
         return Report::default();
     }
     let mut received = reports.recv_timeout(timeout.left());
-    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
+    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).events.is_empty() {
         // The payload has not been decoded yet, perhaps because the machine is busy. There are no
         // events yet that could be written to the spill folder, so use the extra time to wait.
         received = reports.recv_timeout(timeout.extra);
@@ -80,10 +87,11 @@ pub(super) fn run(
 fn spill_events(
     log: &Log,
     data_dir: Option<DataDir>,
-    events: Vec<Event>,
+    pending: PendingEvents,
     error: RecvTimeoutError,
     limit: Duration,
 ) {
+    let PendingEvents { events, redaction } = pending;
     let problem = match error {
         RecvTimeoutError::Timeout => "timed out",
         RecvTimeoutError::Disconnected => "panicked",
@@ -94,7 +102,7 @@ fn spill_events(
     let (sender, results) = channel();
     // Write on another thread, so that the hook returns even if the disk hangs or the code panics.
     let started = thread::Builder::new().spawn(move || {
-        let settings = StoreSettings::default();
+        let settings = StoreSettings { redaction, ..StoreSettings::default() };
         let mut events = events.into_iter();
         let result =
             events.try_for_each(|event| spill_event(&data_dir, event, &settings).map(drop));
@@ -115,7 +123,9 @@ mod tests {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use midcourse::{DataDir, Event, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
+    use midcourse::{
+        DataDir, Event, Redaction, RunIdentity, Source, TrajectoryPayload, has_spilled, now,
+    };
 
     use super::super::Report;
     use super::{Log, Pending, Timeout, run, set_pending};
@@ -149,7 +159,7 @@ mod tests {
             now(),
             TrajectoryPayload::Resumed,
         );
-        set_pending(pending, vec![event]);
+        set_pending(pending, vec![event], Redaction::default());
     }
 
     #[test]
