@@ -25,7 +25,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use midcourse::{
-    Budget, DeliveryPolicy, Engine, MessageSettings, Mode, Prompt, ProviderSettings,
+    Budget, DeliveryPolicy, Engine, MessageSettings, Mode, Prompt, ProviderSettings, Redaction,
     TrajectoryAnalysisConfig,
 };
 
@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) providers: ProviderSettings,
     /// Hosts of model APIs in addition to those that midcourse knows.
     pub(crate) model_hosts: Vec<ModelHost>,
+    /// Regular expressions of secrets in addition to those that midcourse knows. Each is valid.
+    pub(crate) secret_patterns: Vec<String>,
 }
 
 /// A host that offers a model API, so that `midcourse run` may decrypt the TLS connections to it.
@@ -101,6 +103,7 @@ impl Config {
             messages: MessageLimits::default(),
             providers: ProviderSettings::default(),
             model_hosts: Vec::new(),
+            secret_patterns: Vec::new(),
         }
     }
 
@@ -111,6 +114,15 @@ impl Config {
 
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidConfig> {
         wire::read(text).map_err(|error| InvalidConfig::new(text, &error))
+    }
+
+    /// The redaction that this configuration asks for.
+    pub(crate) fn redaction(&self) -> Redaction {
+        let add = |redaction: Redaction, pattern: &String| {
+            // The patterns were checked when the file was parsed.
+            redaction.clone().with_pattern(pattern).unwrap_or(redaction)
+        };
+        self.secret_patterns.iter().fold(Redaction::default(), add)
     }
 
     /// Creates an engine with this configuration, for a run without a host. Message limits that the

@@ -93,6 +93,11 @@ impl DataDir {
         self.path.join("record-count")
     }
 
+    /// The file with the key for the hashes in redaction markers.
+    pub fn redaction_key_file(&self) -> PathBuf {
+        self.path.join("redaction.key")
+    }
+
     /// The log file to which hooks and the proxy write errors and warnings.
     pub fn log_file(&self) -> PathBuf {
         self.path.join("hook.log")

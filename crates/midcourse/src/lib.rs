@@ -63,7 +63,9 @@ pub use dedupe::RecordStatus;
 pub use event::{Channel, Event, FactKey, ForeignRecord, Source};
 pub use monitor::{BlockingRun, Monitor, MonitoredRun, Report};
 pub use recorder::{OnFailure, RecordOutcome, TrajectoryRecorder};
-pub use redact::{InvalidPrefix, Redacted, Redaction, SecretKind, SecretKinds};
+pub use redact::{
+    InvalidPattern, InvalidPrefix, MarkerKey, Redacted, Redaction, SecretKind, SecretKinds,
+};
 pub use sink::{
     InMemoryTrajectorySink, RecordWriter, Recorded, Recording, SequencedSink, TrajectoryError,
     TrajectorySink, Writing,

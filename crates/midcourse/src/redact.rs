@@ -5,48 +5,82 @@
 //! fail, and needs no preparation when a process starts. It takes linear time even on hostile text:
 //! most rules read only a bounded number of bytes, and text that a rule reads beyond such a bound
 //! is not read again if the rule finds nothing.
+//!
+//! The rules are code, not regular expressions. Whether `password: x` is a secret depends on the
+//! line around it, on what kind of name `x` is and on where the last secret ended, which a regular
+//! expression cannot say; and the masks of the prefilter are computed at compile time, so a hook
+//! pays nothing for them. Automata for the same labels and prefixes, compiled at build time, would
+//! be megabytes that every hook has to load, and would still need most of this code to check what
+//! they find.
 
 mod assignment;
 mod bytes;
+mod call;
 mod command_line;
+mod encoded;
 mod false_positives;
 mod header;
+mod key;
 mod kind;
+mod kubernetes;
 mod label;
+mod login;
 mod marker;
+mod name_value;
 mod passphrase;
+mod pattern;
 mod pem;
+mod positional;
 mod prefilter;
 mod prefixed_tokens;
+mod recovery;
+mod search;
 mod structured_tokens;
 mod url;
 mod value;
 mod view;
+mod words;
 
 #[cfg(test)]
+mod corpus_tests;
+#[cfg(test)]
 mod field_tests;
+#[cfg(test)]
+mod linear_time;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod testing;
 
-use bytes::is_token_byte;
-use marker::{MARKER_START, end_of_marker, push_marker};
-use prefilter::{Candidate, Prefilter, Progress};
-use view::{SecretSpan, View};
+use std::ops::Range;
 
+use bytes::is_token_byte;
+use marker::{MARKER_START, ceil_boundary, floor_boundary, push_marker};
+use pattern::Pattern;
+use prefilter::Prefilter;
+use search::Search;
+use view::SecretSpan;
+
+pub use key::MarkerKey;
 pub use kind::{SecretKind, SecretKinds};
+pub use pattern::InvalidPattern;
 
 const MIN_CUSTOM_PREFIX_LEN: usize = 4;
+
+/// How many bytes before and after a part of a text are searched too, so that a secret which the
+/// part contains only half of is found. A private key of 16,384 bits has 12.5 KB.
+const OVERLAP_LEN: usize = 16 * 1024;
 
 /// Settings that say which kinds of secrets are replaced. The default replaces every known kind.
 #[derive(Debug, Clone)]
 pub struct Redaction {
     kinds: SecretKinds,
     custom_prefixes: Vec<String>,
+    patterns: Vec<Pattern>,
     /// The prefilter, which finds the candidates, extended by `custom_prefixes`. `None` if there
     /// are no custom prefixes; then the built-in prefilter is used.
     prefilter: Option<Box<Prefilter>>,
+    key: Option<MarkerKey>,
 }
 
 /// The default replaces every known kind of secret.
@@ -59,13 +93,32 @@ impl Default for Redaction {
 impl Redaction {
     /// Redaction that replaces nothing.
     pub const fn off() -> Self {
-        Self { kinds: SecretKinds::NONE, custom_prefixes: Vec::new(), prefilter: None }
+        Self {
+            kinds: SecretKinds::NONE,
+            custom_prefixes: Vec::new(),
+            patterns: Vec::new(),
+            prefilter: None,
+            key: None,
+        }
     }
 
     /// Leaves secrets of this kind in the text.
     #[must_use]
     pub fn without(self, kind: SecretKind) -> Self {
         Self { kinds: self.kinds.without(kind), ..self }
+    }
+
+    /// Puts a keyed hash of the secret into each marker: `[redacted:KIND:HASH]`. A store does this
+    /// by itself, with a key of its own. Without a key, all secrets of a kind have equal markers.
+    #[must_use]
+    pub fn with_key(self, key: MarkerKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Uses this key unless there is one already.
+    pub(crate) fn with_default_key(mut self, key: impl FnOnce() -> MarkerKey) -> Self {
+        self.key.get_or_insert_with(key);
+        self
     }
 
     /// Also replaces tokens of your own: `prefix`, followed by eight or more letters, digits, `_`
@@ -86,13 +139,44 @@ impl Redaction {
         Ok(self)
     }
 
+    /// Also replaces what a regular expression matches or, if it has a group, what its first group
+    /// matches. Call it again to add another pattern.
+    ///
+    /// The syntax is that of the crate `regex-lite`: no look-around and no back references, so
+    /// that a search takes linear time.
+    ///
+    /// # Errors
+    ///
+    /// If the pattern is not a regular expression, is too large, or matches the empty text.
+    pub fn with_pattern(mut self, pattern: &str) -> Result<Self, InvalidPattern> {
+        self.patterns.push(Pattern::new(pattern)?);
+        self.kinds = self.kinds.with(SecretKind::CustomPattern);
+        Ok(self)
+    }
+
     /// Replaces the secrets in a text. Returns `None`, and allocates nothing, if there are none.
     pub fn redact(&self, text: &str) -> Option<Redacted> {
+        self.redact_part(text, 0..text.len())
+    }
+
+    /// Replaces the secrets in a part of a text, and returns only this part. A secret that is half
+    /// inside is replaced whole. Reads little more than the part itself. Returns `None` if the part
+    /// has no secrets.
+    pub fn redact_part(&self, text: &str, part: Range<usize>) -> Option<Redacted> {
         if self.kinds.is_empty() {
             return None;
         }
-        let search = Search { redaction: self, text, floor: 0, progress: Progress::default() };
-        replace(text, search)
+        let start = floor_boundary(text, part.start.saturating_sub(OVERLAP_LEN));
+        let end = ceil_boundary(text, part.end.saturating_add(OVERLAP_LEN).min(text.len()));
+        let searched = text.get(start..end)?;
+        let part = part.start.saturating_sub(start)..part.end.saturating_sub(start);
+        let secrets = Search::new(self, searched);
+        if self.patterns.is_empty() {
+            self.replace(searched, part, secrets)
+        } else {
+            let secrets = pattern::add_matches(&self.patterns, searched, secrets);
+            self.replace(searched, part, secrets)
+        }
     }
 
     /// Replaces the secrets in `text`, which is the value of a field. Returns `None` if there are
@@ -101,42 +185,66 @@ impl Redaction {
     /// First searches `text` as [`redact`](Self::redact) does. If that finds nothing and the name
     /// is that of a secret, such as `password`, checks whether the value itself is the secret.
     pub fn redact_field(&self, name: &str, text: &str) -> Option<Redacted> {
-        self.redact(text).or_else(|| {
-            let secret = assignment::find_in_field(name, text)?;
-            // If the text contains a marker, it was redacted before, and what is left is not a
-            // secret.
-            let is_secret = self.kinds.contains(secret.kind) && !text.contains(MARKER_START);
-            replace(text, is_secret.then_some(secret))
+        self.redact(text).or_else(|| self.redact_value(name, text))
+    }
+
+    /// Replaces the secrets in a name or an id. Does nothing without a key, because names that
+    /// differ only in a secret must stay different.
+    pub(crate) fn redact_name(&self, name: &str) -> Option<Redacted> {
+        let key = self.key.as_ref()?;
+        // Reads the key only if there is a secret.
+        self.redact(name).filter(|_| key.hash(b"").is_some())
+    }
+
+    /// Replaces the whole text if it is the value of a field with the name of a secret.
+    pub(crate) fn redact_value(&self, name: &str, text: &str) -> Option<Redacted> {
+        let secret = assignment::find_in_field(name, text)?;
+        // If the text contains a marker, it was redacted before, and what is left is not a secret.
+        let is_secret = self.kinds.contains(secret.kind) && !text.contains(MARKER_START);
+        self.replace(text, 0..text.len(), is_secret.then_some(secret))
+    }
+
+    /// Puts a marker in place of each secret of a part, and returns the part; `None` if it has no
+    /// secrets.
+    fn replace(
+        &self,
+        text: &str,
+        part: Range<usize>,
+        secrets: impl IntoIterator<Item = SecretSpan>,
+    ) -> Option<Redacted> {
+        let mut redacted: Option<Redacted> = None;
+        let mut copied = part.start;
+        for secret in secrets {
+            if secret.start >= part.end {
+                break;
+            }
+            if secret.end <= part.start {
+                continue;
+            }
+            let redacted = redacted.get_or_insert_with(|| Redacted {
+                text: String::with_capacity(part.len()),
+                count: 0,
+                kinds: SecretKinds::NONE,
+            });
+            redacted.text.push_str(text.get(copied..secret.start).unwrap_or_default());
+            let hidden = text.get(secret.start..secret.end).unwrap_or_default();
+            push_marker(&mut redacted.text, secret.kind, hidden, self.key.as_ref());
+            redacted.count = redacted.count.saturating_add(1);
+            redacted.kinds = redacted.kinds.with(secret.kind);
+            copied = secret.end;
+        }
+        redacted.map(|mut redacted| {
+            redacted.text.push_str(text.get(copied..part.end).unwrap_or_default());
+            redacted
         })
     }
-}
-
-/// Puts a marker in place of each secret; returns `None` if there are none.
-fn replace(text: &str, secrets: impl IntoIterator<Item = SecretSpan>) -> Option<Redacted> {
-    let mut redacted: Option<Redacted> = None;
-    let mut copied = 0;
-    for secret in secrets {
-        let redacted = redacted.get_or_insert_with(|| Redacted {
-            text: String::with_capacity(text.len()),
-            count: 0,
-            kinds: SecretKinds::NONE,
-        });
-        redacted.text.push_str(text.get(copied..secret.start).unwrap_or_default());
-        push_marker(&mut redacted.text, secret.kind);
-        redacted.count = redacted.count.saturating_add(1);
-        redacted.kinds = redacted.kinds.with(secret.kind);
-        copied = secret.end;
-    }
-    redacted.map(|mut redacted| {
-        redacted.text.push_str(text.get(copied..).unwrap_or_default());
-        redacted
-    })
 }
 
 /// A text whose secrets were replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
-    /// The text, with `[redacted:KIND]` in place of each secret.
+    /// The text, with a marker in place of each secret: `[redacted:KIND:HASH]`, or without a key
+    /// `[redacted:KIND]`.
     pub text: String,
     /// The number of secrets replaced.
     pub count: u32,
@@ -153,79 +261,15 @@ pub struct InvalidPrefix {
     pub prefix: String,
 }
 
-/// Iterates over the secrets of a text.
-struct Search<'a> {
-    redaction: &'a Redaction,
-    text: &'a str,
-    /// The end of the last secret or marker found. No rule looks at the text before this position.
-    floor: usize,
-    progress: Progress,
+/// The longest prefix of a text that has at most `max_len` bytes and does not end inside a marker.
+pub(crate) fn head(text: &str, max_len: usize) -> &str {
+    text.get(..floor_boundary(text, max_len)).unwrap_or_default()
 }
 
-impl Iterator for Search<'_> {
-    type Item = SecretSpan;
-
-    fn next(&mut self) -> Option<SecretSpan> {
-        let prefilter = self.redaction.prefilter.as_deref().unwrap_or(&prefilter::BUILT_IN);
-        loop {
-            let candidate = prefilter.next(self.text.as_bytes(), &mut self.progress)?;
-            if candidate.rules & (1 << prefilter::MARKER) != 0
-                && let Some(end) = end_of_marker(self.text, candidate.last - 2)
-            {
-                self.skip_to(end);
-            } else if let Some(secret) = self.check(candidate) {
-                self.skip_to(secret.end);
-                return Some(secret);
-            }
-        }
-    }
-}
-
-impl Search<'_> {
-    /// Checks the rules of a candidate one after the other and returns the first secret found.
-    fn check(&self, candidate: Candidate) -> Option<SecretSpan> {
-        let Candidate { last, mut rules } = candidate;
-        let view = View::new(self.text.as_bytes(), self.floor);
-        let start = last.saturating_sub(2);
-        if rules & prefilter::TOKEN_RULES != 0 && !view.is_token_boundary(start) {
-            rules &= !prefilter::TOKEN_RULES;
-        }
-        while rules != 0 {
-            let rule = rules.trailing_zeros();
-            rules &= rules - 1;
-            let colon = last.saturating_sub(1);
-            let secret = match rule {
-                prefilter::SENDGRID => structured_tokens::find_sendgrid(view, start),
-                prefilter::CUSTOM_PREFIX => {
-                    prefixed_tokens::find_custom_token(view, start, &self.redaction.custom_prefixes)
-                }
-                prefilter::ASSIGNMENT => assignment::find_assigned(view, last),
-                prefilter::COLON => structured_tokens::find_telegram(view, colon)
-                    .or_else(|| url::find_password(view, colon))
-                    .or_else(|| command_line::find_curl_password(view, colon)),
-                prefilter::FLAG if view.byte(last) == Some(b'p') => {
-                    command_line::find_short_flag(view, last)
-                }
-                prefilter::FLAG => assignment::find_flag(view, last),
-                prefilter::NETRC => command_line::find_netrc_password(view, last),
-                prefilter::PRIVATE_KEY => pem::find_block(view, start),
-                prefilter::JWT => structured_tokens::find_jwt(view, start),
-                prefilter::DISCORD => structured_tokens::find_discord(view, start),
-                prefix => prefixed_tokens::find_prefixed_token(view, start, prefix),
-            };
-            let is_redacted = |secret: &SecretSpan| self.redaction.kinds.contains(secret.kind);
-            if let Some(secret) = secret.filter(is_redacted) {
-                return Some(secret);
-            }
-        }
-        None
-    }
-
-    /// Continues the search after a secret or a marker that ends at `end`.
-    fn skip_to(&mut self, end: usize) {
-        self.floor = end;
-        self.progress = Progress::from(end);
-    }
+/// The longest suffix of a text that has at most `max_len` bytes and does not start inside a
+/// marker.
+pub(crate) fn tail(text: &str, max_len: usize) -> &str {
+    text.get(ceil_boundary(text, text.len().saturating_sub(max_len))..).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod parents;
 mod prepare;
 mod prune;
 mod read;
+mod redacted_text;
 mod report;
 mod run_counts;
 mod runs;
@@ -87,6 +88,7 @@ impl Store {
         }
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         let connection = schema::open(&file, settings.durability, settings.busy_timeout)?;
+        let settings = settings.in_data_dir(data_dir);
         Ok(Self { connection, settings, data_dir: data_dir.clone(), log, count: None })
     }
 

@@ -168,13 +168,14 @@ fn step(
         // store and in the spill folder. The copies have the same key, so the second is dropped.
         event.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
     }
-    guard::set_pending(pending, events.clone());
+    let redaction = settings.config.redaction();
+    guard::set_pending(pending, events.clone(), redaction.clone());
 
     let data_dir = data_dir.ok_or(NoDataDir)?;
     let is_subagent = events.iter().any(|event| event.run.parent_run_id.is_some());
     let mut engine = SyncedEngine::new(settings.engine(host.delivery_policy(), is_subagent))?;
     let busy_timeout = timeout.left().mul_f32(STORE_SHARE);
-    let store = StoreSettings { busy_timeout, ..StoreSettings::default() };
+    let store = StoreSettings { busy_timeout, redaction, ..StoreSettings::default() };
     let ends_run = |event: &&Event| matches!(event.payload, TrajectoryPayload::RunEnded { .. });
     let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
     let ingested = ingest_all(&data_dir, &store, events, &mut engine);

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     bar.finish_and_clear();
     if arguments.yes && removed > 0 {
-        store.delete_search_index()?;
+        store.finish_removal()?;
     }
     if arguments.shrink {
         store.shrink()?;

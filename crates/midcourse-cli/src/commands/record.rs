@@ -122,7 +122,11 @@ impl Recorder {
             engine: engine(false)?,
             subagent_engine: engine(true)?,
             data_dir,
-            store: StoreSettings { busy_timeout, ..StoreSettings::default() },
+            store: StoreSettings {
+                busy_timeout,
+                redaction: settings.config.redaction(),
+                ..StoreSettings::default()
+            },
             settings,
             seen_runs: HashSet::new(),
         })

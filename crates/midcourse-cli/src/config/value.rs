@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use midcourse::{
-    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS,
-    Mode, SafeName, WindowSize,
+    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, InvalidPattern, MAX_CYCLE_LEN,
+    MAX_SAFE_NAME_CHARS, Mode, Redaction, SafeName, WindowSize,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -239,6 +239,20 @@ optional!(Probability(Confidence) = probability);
 optional!(DurationText(Duration) = duration);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);
+/// A regular expression that matches secrets.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct PatternText(pub(super) String);
+
+impl TryFrom<String> for PatternText {
+    type Error = InvalidPattern;
+
+    fn try_from(text: String) -> Result<Self, InvalidPattern> {
+        Redaction::off().with_pattern(&text)?;
+        Ok(Self(text))
+    }
+}
+
 /// A model host, written as `HOST` or `HOST:PORT`. The port is 443 if it is left out.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]

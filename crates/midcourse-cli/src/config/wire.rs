@@ -14,8 +14,8 @@ use serde::de::Error as _;
 
 use super::providers::ProvidersWire;
 use super::value::{
-    Amount, Count, DurationText, ModelHostText, count, cycle_len, duration, mode, probability,
-    window,
+    Amount, Count, DurationText, ModelHostText, PatternText, count, cycle_len, duration, mode,
+    probability, window,
 };
 use super::{Config, MessageLimits};
 
@@ -36,6 +36,8 @@ struct ConfigWire {
     providers: ProvidersWire,
     #[serde(default)]
     proxy: ProxyWire,
+    #[serde(default)]
+    redaction: RedactionWire,
 }
 
 #[derive(Deserialize)]
@@ -133,8 +135,14 @@ struct ProxyWire {
     model_hosts: Vec<ModelHostText>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct RedactionWire {
+    patterns: Vec<PatternText>,
+}
+
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
-    let ConfigWire { mode, budget, mut analysis, tools, messages, providers, proxy } =
+    let ConfigWire { mode, budget, mut analysis, tools, messages, providers, proxy, redaction } =
         toml::from_str(text)?;
     analysis.tools = tools
         .into_iter()
@@ -150,5 +158,15 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
     let (budget, deadline) = budget.read()?;
     let providers = providers.over_shipped();
     let model_hosts = proxy.model_hosts.into_iter().map(|text| text.0).collect();
-    Ok(Config { mode, budget, deadline, analysis, messages, providers, model_hosts })
+    let secret_patterns = redaction.patterns.into_iter().map(|text| text.0).collect();
+    Ok(Config {
+        mode,
+        budget,
+        deadline,
+        analysis,
+        messages,
+        providers,
+        model_hosts,
+        secret_patterns,
+    })
 }

@@ -37,11 +37,15 @@ pub(super) struct StoreWriter {
     engines: HashMap<RunId, SyncedEngine>,
 }
 
+fn store_settings(run_settings: &RunSettings) -> StoreSettings {
+    StoreSettings { redaction: run_settings.config.redaction(), ..StoreSettings::default() }
+}
+
 impl StoreWriter {
     pub(super) fn new(data_dir: DataDir, run_settings: RunSettings, log: Arc<Log>) -> Self {
         Self {
+            settings: store_settings(&run_settings).in_data_dir(&data_dir),
             data_dir,
-            settings: StoreSettings::default(),
             run_settings,
             log,
             store: None,

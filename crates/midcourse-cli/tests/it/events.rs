@@ -52,6 +52,19 @@ pub(crate) fn user_message(run: &str, text: &str) -> Event {
 }
 
 /// The text of a record's tool result or user message; the kind of any other record.
+/// A text without the hashes in its markers, which differ from store to store: `[redacted:KIND]`.
+pub(crate) fn without_hashes(text: &str) -> String {
+    let mut parts = text.split("[redacted:");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (marker, rest) = part.split_once(']').unwrap();
+        let (kind, hash) = marker.split_once(':').unwrap();
+        assert_eq!(hash.len(), 6, "{marker}");
+        all.push_str(&format!("[redacted:{kind}]{rest}"));
+    }
+    all
+}
+
 pub(crate) fn text_of(record: &TrajectoryRecord) -> String {
     match &record.payload {
         TrajectoryPayload::ToolEnded { result, .. } => result.comparable_text().into_owned(),

@@ -8,7 +8,7 @@ use midcourse::DataDir;
 use serde_json::Value;
 
 use crate::archive::everything;
-use crate::events::{TempStore, tool_ended, user_message};
+use crate::events::{TempStore, tool_ended, user_message, without_hashes};
 
 struct User {
     place: TempStore,
@@ -73,7 +73,7 @@ fn list_prints_a_table_or_json_lines() {
 fn show_prints_a_run_record_by_record() {
     let user = User::new();
     everything(&mut user.place.open());
-    insta::assert_snapshot!(user.output(&["show", "r"]), @r"
+    insta::assert_snapshot!(without_hashes(&user.output(&["show", "r"])), @r"
     run      r
     child    r.worker (0 calls)
     host     test

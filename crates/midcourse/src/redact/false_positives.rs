@@ -3,21 +3,22 @@
 //!
 //! The rules call these functions for a bounded sample of each value that otherwise looks secret.
 
-use super::bytes::{contains, prefix_len};
+use super::bytes::{contains, examine, prefix_len};
 
-/// Lower-case texts that occur in placeholders and templates, and never in a secret.
+/// Lower-case texts that occur in placeholders and templates, and hardly ever in a secret.
 const PLACEHOLDER_PARTS: &[&[u8]] = &[
     b"${",
     b"$(",
+    b"${{",
     b"{{",
+    b"%s",
     b"#{",
-    b"}",
-    b"<",
+    b"<%",
+    b"</",
     b"...",
     b"****",
     b"xxxx",
     b"://",
-    b"::",
     b"example",
     b"environ",
     b"getenv",
@@ -38,18 +39,35 @@ const PLACEHOLDER_PARTS: &[&[u8]] = &[
     "…".as_bytes(),
 ];
 
+/// For each byte, whether a part of a placeholder starts with it.
+#[expect(clippy::indexing_slicing, reason = "the table has an entry for every byte")]
+const PLACEHOLDER_STARTS: [bool; 256] = {
+    let mut starts = [false; 256];
+    let mut rest = PLACEHOLDER_PARTS;
+    while let [part, others @ ..] = rest {
+        if let [first, ..] = part {
+            starts[*first as usize] = true;
+            starts[first.to_ascii_uppercase() as usize] = true;
+        }
+        rest = others;
+    }
+    starts
+};
+
 /// Whether a value contains a placeholder or a template expression.
 pub(super) fn contains_placeholder(value: &[u8]) -> bool {
     let starts_with = |text: &[u8], part: &[u8]| {
         text.get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part))
     };
-    (0..value.len()).any(|at| {
-        let rest = value.get(at..).unwrap_or_default();
-        let first = rest.first().map(u8::to_ascii_lowercase);
-        PLACEHOLDER_PARTS
-            .iter()
-            .any(|part| part.first().copied() == first && starts_with(rest, part))
-    })
+    let is_start =
+        |byte: u8| PLACEHOLDER_STARTS.get(usize::from(byte)).is_some_and(|starts| *starts);
+    examine(value.len());
+    let is_bracketed = matches!(value, [b'<', .., b'>'] | [b'{', .., b'}'] | [b'<' | b'{', ..]);
+    is_bracketed
+        || value.iter().enumerate().filter(|(_, byte)| is_start(**byte)).any(|(at, _)| {
+            let rest = value.get(at..).unwrap_or_default();
+            PLACEHOLDER_PARTS.iter().any(|part| starts_with(rest, part))
+        })
 }
 
 /// Whether the text where a password could be is only a placeholder, a variable or a port number.
@@ -77,9 +95,19 @@ pub(super) fn is_placeholder_password(password: &[u8]) -> bool {
         || NAMES.iter().any(|name| password.eq_ignore_ascii_case(name))
 }
 
-/// Whether a value is a variable of a shell or of a batch file: `$NAME`, `%NAME%`.
-pub(super) const fn is_variable(value: &[u8]) -> bool {
-    matches!(value, [b'$' | b'%', b'A'..=b'Z' | b'a'..=b'z' | b'_', ..])
+/// Whether a value is a variable of a shell or of a batch file, or a format: `$NAME`, `%NAME%`,
+/// `%s`.
+pub(super) fn is_variable(value: &[u8]) -> bool {
+    let is_name_byte =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'>' | b'-');
+    let Some((sign, name)) = value.split_first() else { return false };
+    let starts_name = matches!(name, [b'A'..=b'Z' | b'a'..=b'z' | b'_', ..]);
+    match sign {
+        b'$' => starts_name && prefix_len(name, is_name_byte) == name.len(),
+        b'%' if name.starts_with(b"(") => true,
+        b'%' => starts_name && (name.len() < 3 || name.ends_with(b"%")),
+        _ => false,
+    }
 }
 
 /// Whether a value is a file path.
@@ -92,13 +120,13 @@ pub(super) const fn is_date(value: &[u8]) -> bool {
     matches!(value, [b'1' | b'2', b'0' | b'9', _, _, b'-', _, _, b'-', ..])
 }
 
-/// Whether a value has no capitals and contains a word such as `test` or `pass`: `testpass123`.
+/// Whether a word contains a part such as `test` or `pass`.
 pub(super) fn contains_descriptive_word(value: &[u8]) -> bool {
-    const WORDS: [&[u8]; 12] = [
-        b"pass", b"pwd", b"secret", b"token", b"test", b"user", b"admin", b"key", b"demo", b"hash",
-        b"value", b"string",
+    const WORDS: [&[u8]; 10] = [
+        b"pass", b"pwd", b"secret", b"token", b"test", b"user", b"admin", b"hash", b"value",
+        b"string",
     ];
-    !value.iter().any(u8::is_ascii_uppercase) && WORDS.iter().any(|word| contains(value, word))
+    WORDS.iter().any(|word| contains(value, word))
 }
 
 /// Whether a value looks like the name of a Kubernetes object: words, then a short hash, as in

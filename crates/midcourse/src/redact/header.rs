@@ -5,7 +5,11 @@
 //! field. To decide whether a value is a secret, they examine only its first bytes; a secret is
 //! then redacted to its end.
 
-use super::bytes::{count_distinct, is_base64_byte, is_credential_byte, is_token_byte, prefix_len};
+use super::bytes::{
+    count_distinct, ends_with_ignore_case, is_base64_byte, is_credential_byte, is_token_byte,
+    prefix_len,
+};
+use super::encoded::is_encoded_login;
 use super::false_positives::contains_placeholder;
 use super::kind::SecretKind::{Authorization, Cookie, LabelledSecret};
 use super::marker::{MARKER_START, contains_marker_start};
@@ -16,7 +20,7 @@ use super::view::{SecretSpan, View};
 const SAMPLE_LEN: usize = 64;
 
 /// How many bytes of a header are searched for a secret cookie.
-const COOKIES_SAMPLE_LEN: usize = 256;
+const COOKIES_SAMPLE_LEN: usize = 192;
 
 /// The name of the first cookie in a header is not redacted if it has at most this many bytes. A
 /// longer name could itself be a token that another rule would find, so it is redacted together
@@ -87,7 +91,7 @@ pub(super) fn find_cookies(
     if name_len == 0 || ahead.get(name_len) != Some(&b'=') || contains_marker_start(ahead) {
         return None;
     }
-    let cookies = ahead.get(..COOKIES_SAMPLE_LEN).unwrap_or(ahead);
+    let cookies = up_to_next_header(ahead.get(..COOKIES_SAMPLE_LEN).unwrap_or(ahead));
     let is_secret = |cookie: &[u8]| {
         let name_len = prefix_len(cookie, |byte| byte != b'=');
         let value = cookie.get(name_len + 1..).unwrap_or_default();
@@ -103,13 +107,24 @@ pub(super) fn find_cookies(
     })
 }
 
+/// The text before the next `cookie:`. That is examined when the search has reached it, and only
+/// then: otherwise many such labels in a row would be examined again and again.
+fn up_to_next_header(cookies: &[u8]) -> &[u8] {
+    let mut colons = memchr::memchr_iter(b':', cookies);
+    let label = colons.find_map(|colon| {
+        let before = cookies.get(..colon)?;
+        ends_with_ignore_case(before, b"cookie").then(|| before.len() - b"cookie".len())
+    });
+    label.and_then(|label| cookies.get(..label)).unwrap_or(cookies)
+}
+
 /// The login that starts at `start`: Base64 of `user:password` in quotes, as in Docker's
 /// `config.json`.
 pub(super) fn find_encoded_login(view: View<'_>, start: usize) -> Option<SecretSpan> {
     let sample = view.ahead_up_to(start, SAMPLE_LEN);
     let sample = sample.get(..prefix_len(sample, is_base64_byte))?;
     let is_login =
-        || decodes_to_login(sample) || looks_secret(sample, Expected::LongToken, Syntax::Literal);
+        || is_encoded_login(sample) || looks_secret(sample, Expected::LongToken, Syntax::Literal);
     if sample.len() < MIN_LOGIN_LEN || !is_login() || contains_placeholder(sample) {
         return None;
     }
@@ -117,31 +132,6 @@ pub(super) fn find_encoded_login(view: View<'_>, start: usize) -> Option<SecretS
     let end = start + len;
     let is_closed = matches!(view.byte(end), None | Some(b'"' | b'\'' | b'\\'));
     (is_closed && len.is_multiple_of(4)).then_some(SecretSpan { start, end, kind: LabelledSecret })
-}
-
-/// Whether Base64 decodes to `user:password`: printable ASCII with a colon.
-fn decodes_to_login(encoded: &[u8]) -> bool {
-    let (mut bits, mut bit_count, mut has_colon) = (0_u32, 0, false);
-    for byte in encoded.iter().take_while(|byte| **byte != b'=') {
-        let six_bits = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            _ => 63,
-        };
-        bits = bits << 6 & 0xffff | u32::from(six_bits);
-        bit_count += 6;
-        if bit_count >= 8 {
-            bit_count -= 8;
-            let decoded = bits >> bit_count & 0xff;
-            if !(0x20..0x7f).contains(&decoded) {
-                return false;
-            }
-            has_colon |= decoded == u32::from(b':');
-        }
-    }
-    has_colon
 }
 
 #[cfg(test)]

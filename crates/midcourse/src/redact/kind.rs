@@ -108,6 +108,8 @@ secret_kinds! {
     LabelledSecret = "labelled_secret",
     /// A token with a prefix that was added with `Redaction::with_prefix`.
     CustomPrefix = "custom_prefix",
+    /// A match of a pattern that was added with `Redaction::with_pattern`.
+    CustomPattern = "custom_pattern",
 }
 
 impl SecretKind {

@@ -5,7 +5,7 @@
 //! equal. The end of the name decides: `db_password` is the label of a secret, `password_hint` is
 //! not.
 
-use super::bytes::{last_bytes, matching_suffix, suffix_len};
+use super::bytes::{examine, last_bytes, matching_suffix, prefix_len, suffix_len};
 use super::view::View;
 
 /// How many bytes at the end of a label are examined.
@@ -14,6 +14,9 @@ const MAX_LABEL_LEN: usize = 64;
 /// A limit that is used twice: for the spaces between a label and the operator after it, and for
 /// the backslashes before the quote that closes the label.
 const MAX_GAP_LEN: usize = 8;
+
+/// The longest text before the first label of a line, in bytes.
+const MAX_LINE_START_LEN: usize = 80;
 
 /// What kind of secret the value after a label may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +47,22 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"password", Some(LabelKind::Password)),
     (b"passwd", Some(LabelKind::Password)),
     (b"passphrase", Some(LabelKind::Password)),
+    (b"passcode", Some(LabelKind::Password)),
     (b"pwd", Some(LabelKind::Password)),
+    (b"psw", Some(LabelKind::Password)),
+    (b"bindpw", Some(LabelKind::Password)),
+    (b"rootpw", Some(LabelKind::Password)),
+    (b"storepass", Some(LabelKind::Password)),
+    (b"keypass", Some(LabelKind::Password)),
+    (b"requirepass", Some(LabelKind::Password)),
+    (b"dbpass", Some(LabelKind::Password)),
+    (b"userpass", Some(LabelKind::Password)),
+    (b"rootpass", Some(LabelKind::Password)),
+    (b"adminpass", Some(LabelKind::Password)),
+    (b"smtppass", Some(LabelKind::Password)),
+    (b"ftppass", Some(LabelKind::Password)),
+    (b"sqlpass", Some(LabelKind::Password)),
+    (b"sshpass", Some(LabelKind::Password)),
     (b"pagetoken", None),
     (b"nexttoken", None),
     (b"continuationtoken", None),
@@ -68,6 +86,8 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"secret", Some(LabelKind::Token)),
     (b"credential", Some(LabelKind::Credentials)),
     (b"credentials", Some(LabelKind::Credentials)),
+    (b"githuboauth", Some(LabelKind::Token)),
+    (b"gitlaboauth", Some(LabelKind::Token)),
     (b"secretaccesskey", Some(LabelKind::AwsSecretKey)),
     (b"awssecretkey", Some(LabelKind::AwsSecretKey)),
     (b"sharedaccesskey", Some(LabelKind::AzureKey)),
@@ -79,6 +99,14 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"secretkey", Some(LabelKind::Token)),
     (b"accesskey", Some(LabelKind::Token)),
     (b"privatekey", Some(LabelKind::Token)),
+    (b"clientkey", Some(LabelKind::Token)),
+    (b"consumerkey", Some(LabelKind::Token)),
+    (b"sharedkey", Some(LabelKind::Token)),
+    (b"presharedkey", Some(LabelKind::Token)),
+    (b"licensekey", Some(LabelKind::Token)),
+    (b"applicationkey", Some(LabelKind::Token)),
+    (b"sessionkey", Some(LabelKind::Token)),
+    (b"functionkey", Some(LabelKind::Token)),
     (b"authkey", Some(LabelKind::Token)),
     (b"encryptionkey", Some(LabelKind::Token)),
     (b"signingkey", Some(LabelKind::Token)),
@@ -101,9 +129,34 @@ const LABEL_ENDS: &[(&[u8], Option<LabelKind>)] = &[
     (b"idempotencykey", None),
 ];
 
-/// The last two bytes, in lower case, of every label for which `label_kind` returns a kind.
-const LAST_TWO_BYTES: [&[u8; 2]; 13] =
-    [b"al", b"en", b"et", b"ey", b"ie", b"ig", b"ls", b"on", b"rd", b"se", b"ss", b"th", b"wd"];
+/// Names of encodings at the end of a label: `password_base64`.
+const ENCODINGS: [&[u8]; 3] = [b"base64", b"b64", b"encoded"];
+
+/// The last two bytes, in lower case, of every label for which `label_kind` returns a kind, and of
+/// the names for which a rule looks for another label, such as `value`.
+const LAST_TWO_BYTES: [&[u8; 2]; 25] = [
+    b"64", b"al", b"at", b"de", b"ed", b"en", b"er", b"et", b"ey", b"ie", b"ig", b"ls", b"lt",
+    b"ng", b"on", b"pw", b"rd", b"re", b"se", b"sk", b"ss", b"sw", b"th", b"ue", b"wd",
+];
+
+/// `LAST_TWO_BYTES` as a table: for each last byte, a set of the bytes before it.
+#[expect(clippy::indexing_slicing, reason = "the table has an entry for every ASCII byte")]
+const LAST_BYTES: [u64; 128] = {
+    let mut table = [0; 128];
+    let mut rest = LAST_TWO_BYTES.as_slice();
+    while let [[second_last, last], others @ ..] = rest {
+        table[*last as usize] |= 1_u64 << (*second_last & 63);
+        rest = others;
+    }
+    table
+};
+
+/// Whether the end of a name may be that of a label. This is a cheap test that rejects most names.
+fn may_be_label(name: &[u8]) -> bool {
+    let [.., second_last, last] = name else { return false };
+    let last = LAST_BYTES.get(usize::from(last.to_ascii_lowercase())).copied().unwrap_or_default();
+    last & 1 << (second_last.to_ascii_lowercase() & 63) != 0
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
@@ -122,7 +175,10 @@ impl<'a> Label<'a> {
         let before = before.strip_suffix(b":").unwrap_or(before);
         let is_space = |byte| matches!(byte, b' ' | b'\t');
         let spaces = suffix_len(last_bytes(before, MAX_GAP_LEN), is_space);
-        let before = without_quote(before.get(..before.len() - spaces)?);
+        let before = without_colour(before.get(..before.len() - spaces)?);
+        let before = without_quote(before);
+        // Markdown: `**API key**: …`.
+        let before = before.strip_suffix(b"**").unwrap_or(before);
         let name = matching_suffix(before, MAX_LABEL_LEN, is_label_byte);
         // In `\nDB_PASSWORD`, the `n` is part of the escape sequence `\n`.
         let is_escaped = before.get(..before.len() - name.len())?.ends_with(b"\\");
@@ -130,8 +186,34 @@ impl<'a> Label<'a> {
             [b'n' | b't' | b'r', rest @ ..] if is_escaped && !rest.is_empty() => rest,
             name => name,
         };
+        let name = with_word_before(name, before);
         let before = before.get(..before.len() - name.len())?;
         (!name.is_empty()).then_some(Self { name, before, is_spaced: spaces > 0 })
+    }
+
+    /// Whether the label may be that of a secret, or one for which another name counts. Cheap.
+    pub(super) fn may_matter(&self) -> bool {
+        may_be_label(without_version(self.name))
+            || matches!(self.before, [.., b'{', b'"' | b' ']) && self.name.contains(&b'.')
+    }
+
+    /// The name of the XML element whose start tag ends with the `>` at `operator`.
+    pub(super) fn of_element(view: View<'a>, operator: usize) -> Option<Self> {
+        let before = view.before(operator);
+        // The arrows `->` and `=>` are more frequent than tags.
+        if matches!(before, [.., b'-' | b'=' | b' ' | b'/']) {
+            return None;
+        }
+        let near = last_bytes(before, MAX_LABEL_LEN * 2);
+        let open = memchr::memrchr(b'<', near)? + 1;
+        examine(near.len() - open);
+        let tag = near.get(open..)?;
+        let name = tag.get(..prefix_len(tag, |byte| is_label_byte(byte) || byte == b':'))?;
+        let name = name_attribute(tag).unwrap_or(name);
+        let is_tag = name.len() == tag.len() || tag.contains(&b' ');
+        let before = before.get(..before.len() - near.len() + open)?;
+        let name = name.rsplit(|byte| *byte == b':').next().unwrap_or(name);
+        (!name.is_empty() && is_tag).then_some(Self { name, before, is_spaced: false })
     }
 
     /// The name of a field, treated as a label before the field's value.
@@ -151,6 +233,57 @@ impl<'a> Label<'a> {
         }
     }
 
+    /// Whether the label is the first thing on its line, apart from what tools put there: line
+    /// numbers, the signs of a diff, a file name before a match.
+    pub(super) fn starts_line(&self) -> bool {
+        let before = last_bytes(self.before, MAX_LINE_START_LEN + 1);
+        // A string or a colour starts here.
+        if matches!(
+            before,
+            [.., b':' | b',' | b'[' | b'(' | b'=' | b' ', b'"' | b'\''] | [.., b'\x1b', b'[']
+        ) {
+            return true;
+        }
+        if matches!(before, [.., b':' | b' ' | b',' | b'[', b'\\', b'"']) {
+            return true;
+        }
+        let before = before.strip_suffix(b"\"").unwrap_or(before);
+        let is_end = |pair: &[u8]| matches!(pair, [b'\n', _] | [b'\\', b'n']);
+        let line = match before {
+            [.., b'\n'] => b"".as_slice(),
+            _ => match before.windows(2).rposition(is_end) {
+                Some(at) if before.get(at) == Some(&b'\n') => {
+                    before.get(at + 1..).unwrap_or_default()
+                }
+                Some(at) => before.get(at + 2..).unwrap_or_default(),
+                None => before,
+            },
+        };
+        examine(before.len());
+        let words =
+            || line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        line.len() <= MAX_LINE_START_LEN && words().count() < 5 && words().all(is_line_start_word)
+    }
+
+    /// Whether the label stands alone, like the names in a log line: `user=me password=…`.
+    pub(super) fn is_separate_word(&self) -> bool {
+        match self.before {
+            [] => true,
+            [.., last] => last.is_ascii_whitespace() || *last == b',',
+        }
+    }
+
+    /// Whether a colon before the label belongs to it or to the line, and does not make it the last
+    /// part of a longer name.
+    pub(super) fn follows_line_colon(&self) -> bool {
+        let Some(before) = self.before.strip_suffix(b":") else { return true };
+        // npm writes `//registry/:_authToken=…`; RubyGems writes `:rubygems_api_key: …`.
+        self.name.starts_with(b"_")
+            || before.ends_with(b"$env")
+            || before.last().is_none_or(|byte| byte.is_ascii_whitespace() || b"({[,".contains(byte))
+            || self.starts_line()
+    }
+
     /// Whether the label is only `secret`, which is often followed by the name of an object:
     /// `secret: my-tls`.
     pub(super) fn is_just_secret(&self) -> bool {
@@ -167,11 +300,8 @@ impl<'a> Label<'a> {
 /// What kind of secret a value with this name may be; `None` if the name is not the label of a
 /// secret.
 pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
-    // Most labels in a text are not for secrets. The last two bytes are a cheap test that rejects
-    // most of these.
-    let [.., second_last, last] = name else { return None };
-    let last_two = [second_last.to_ascii_lowercase(), last.to_ascii_lowercase()];
-    if !LAST_TWO_BYTES.contains(&&last_two) {
+    let name = without_version(name);
+    if !may_be_label(name) {
         return None;
     }
     let mut normal = [0_u8; MAX_LABEL_LEN];
@@ -182,22 +312,63 @@ pub(super) fn label_kind(name: &[u8]) -> Option<LabelKind> {
         len += 1;
     }
     let normal = normal.get(..len)?;
-    if let Some((_, kind)) = LABEL_ENDS.iter().find(|(end, _)| normal.ends_with(end)) {
+    let normal = ENCODINGS.iter().find_map(|end| normal.strip_suffix(*end)).unwrap_or(normal);
+    let last_two = last_bytes(normal, 2);
+    let is_end = |(end, _): &&(&[u8], _)| {
+        matches!((*end, last_two), ([.., a, b], [c, d]) if a == c && b == d)
+            && normal.ends_with(end)
+    };
+    if let Some((_, kind)) = LABEL_ENDS.iter().find(is_end) {
         // `api-key` is a header, `api_key` a variable.
         let is_header = normal == b"apikey" && name.contains(&b'-');
         return if is_header { Some(LabelKind::ApiKeyHeader) } else { *kind };
     }
-    let has_separator_before_pass = matches!(name, [.., b'_' | b'-' | b'.', b'p' | b'P', _, _, _]);
+    let has_separator_before_pass = matches!(
+        name,
+        [.., b'_' | b'-' | b'.', b'p' | b'P', _, _, _] | [.., b'a'..=b'z', b'P', b'a', _, _]
+    );
+    let has_separator_before_pw = matches!(name, [.., b'_' | b'-' | b'.', b'p' | b'P', _]);
     match normal {
         b"pass" => Some(LabelKind::Password),
         [.., b'p', b'a', b's', b's'] if has_separator_before_pass => Some(LabelKind::Password),
-        b"sig" => Some(LabelKind::Signature),
+        b"pw" => Some(LabelKind::Password),
+        b"bearer" => Some(LabelKind::Token),
+        [.., b'p', b'w'] if has_separator_before_pw => Some(LabelKind::Password),
+        b"psk" | b"rediscliauth" => Some(LabelKind::Password),
+        [.., b'p', b'a', b't'] if name.ends_with(b"_PAT") => Some(LabelKind::Token),
+        [.., b's', b'e', b'e', b'd'] if normal.starts_with(b"otp") => Some(LabelKind::Token),
+        b"sig" | b"code" => Some(LabelKind::Signature),
+        [.., b's', b'i', b'g', b'n', b'a', b't', b'u', b'r', b'e'] => Some(LabelKind::Signature),
+        [.., b'c', b'o', b'o', b'k', b'i', b'e'] if normal == b"erlangcookie" => {
+            Some(LabelKind::Token)
+        }
         b"cookie" => Some(LabelKind::Cookie),
         b"setcookie" => Some(LabelKind::SetCookie),
         b"auth" => Some(LabelKind::EncodedLogin),
-        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") => Some(LabelKind::OtherKey),
+        [.., b'k', b'e', b'y'] if name.ends_with(b"_KEY") || name.ends_with(b"_key") => {
+            Some(LabelKind::OtherKey)
+        }
         _ => None,
     }
+}
+
+/// The text without the escape sequence for a terminal colour at its end.
+fn without_colour(text: &[u8]) -> &[u8] {
+    let Some(sequence) = text.strip_suffix(b"m") else { return text };
+    let len = suffix_len(last_bytes(sequence, 12), |byte| matches!(byte, b'0'..=b'9' | b';'));
+    let sequence = sequence.get(..sequence.len() - len).unwrap_or_default();
+    sequence.strip_suffix(b"\x1b[").unwrap_or(text)
+}
+
+/// The name without a number at its end: `password2`, `smtp_password_v4`.
+fn without_version(name: &[u8]) -> &[u8] {
+    let digits = suffix_len(last_bytes(name, 3), |byte| byte.is_ascii_digit());
+    if !(1..3).contains(&digits) || name.ends_with(b"64") {
+        return name;
+    }
+    let name = name.get(..name.len() - digits).unwrap_or_default();
+    let name = name.strip_suffix(b"_v").unwrap_or(name);
+    name.strip_suffix(b"_").unwrap_or(name)
 }
 
 /// The text without a closing quote, which may be escaped or followed by `]`: `env["KEY"]`.
@@ -206,6 +377,55 @@ fn without_quote(text: &[u8]) -> &[u8] {
     let Some((b'"' | b'\'' | b'`', text)) = inside.split_last() else { return text };
     let escapes = suffix_len(last_bytes(text, MAX_GAP_LEN), |byte| byte == b'\\');
     text.get(..text.len() - escapes).unwrap_or_default()
+}
+
+/// The name in the attributes of an XML element: `<property name="password">`.
+fn name_attribute(tag: &[u8]) -> Option<&[u8]> {
+    if !tag.contains(&b'=') {
+        return None;
+    }
+    let mut attributes = [b" name=".as_slice(), b" key="].into_iter();
+    let value = attributes.find_map(|name| {
+        let at = memchr::memmem::find(tag, name)?;
+        tag.get(at + name.len()..)
+    })?;
+    let value = value.get(prefix_len(value, |byte| matches!(byte, b'"' | b'\'' | b'\\'))..)?;
+    value.get(..prefix_len(value, is_label_byte))
+}
+
+/// Adds the word before `key` to the name: `API Key: …`.
+fn with_word_before<'a>(name: &'a [u8], before: &'a [u8]) -> &'a [u8] {
+    const WORDS: [&[u8]; 6] = [b"api", b"secret", b"access", b"private", b"encryption", b"account"];
+    if !name.eq_ignore_ascii_case(b"key") {
+        return name;
+    }
+    let start = before.get(..before.len() - name.len()).unwrap_or_default();
+    let Some(start) = start.strip_suffix(b" ") else { return name };
+    let word = matching_suffix(start, MAX_GAP_LEN * 2, |byte| byte.is_ascii_alphabetic());
+    let is_known = WORDS.iter().any(|known| word.eq_ignore_ascii_case(known));
+    if is_known { last_bytes(before, word.len() + 1 + name.len()) } else { name }
+}
+
+/// Whether a word may come before the first label of a line.
+fn is_line_start_word(word: &[u8]) -> bool {
+    const WORDS: [&[u8]; 16] = [
+        b"-", b"+", b"#", b";", b"//", b">", b"*", b"|", b":", b"export", b"set", b"setx", b"ENV",
+        b"ARG", b"<", b"{",
+    ];
+    let is_number = |word: &[u8]| {
+        let word = word.strip_suffix("→".as_bytes()).unwrap_or(word);
+        let digits = prefix_len(word, |byte| byte.is_ascii_digit());
+        digits > 0 && matches!(word.get(digits..), Some([] | [b':' | b'|' | b')' | b'-']))
+    };
+    // `grep` writes the name of the file before a match: `app.yml:12:password: …`.
+    let is_file = || {
+        let name = word.strip_suffix(b":").unwrap_or_default();
+        let digits = suffix_len(name, |byte| byte.is_ascii_digit());
+        let name = name.get(..name.len() - digits).unwrap_or_default();
+        let name = if digits > 0 { name.strip_suffix(b":").unwrap_or_default() } else { name };
+        name.iter().any(|byte| matches!(byte, b'.' | b'/')) && !name.contains(&b'"')
+    };
+    WORDS.contains(&word) || is_number(word) || matches!(word, b"$env:") || is_file()
 }
 
 const fn is_label_byte(byte: u8) -> bool {

@@ -5,9 +5,13 @@
 
 use super::bytes::{contains, count_distinct};
 use super::false_positives::contains_descriptive_word;
+use super::words::is_made_of_words;
 
-const MIN_WORD_LEN: usize = 8;
+const MIN_WORD_LEN: usize = 6;
 const MIN_PASSPHRASE_LEN: usize = 16;
+
+/// A passphrase without digits and symbols has at least this many words.
+const MIN_PLAIN_WORDS: usize = 4;
 
 /// How many words a passphrase can have.
 const PASSPHRASE_WORDS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -17,12 +21,15 @@ const PASSPHRASE_WORDS: std::ops::RangeInclusive<usize> = 3..=10;
 const DESCRIPTIONS: &[&[u8]] = &[
     b"absent",
     b"abcdefgh",
+    b"accepted",
     b"available",
     b"bearer",
+    b"cannot",
     b"change",
     b"config",
     b"credential",
     b"default",
+    b"denied",
     b"develop",
     b"disable",
     b"dummy",
@@ -31,35 +38,48 @@ const DESCRIPTIONS: &[&[u8]] = &[
     b"example",
     b"expire",
     b"external",
+    b"fail",
     b"fake",
+    b"forbidden",
     b"foobar",
     b"generate",
     b"github",
     b"hidden",
     b"identifier",
+    b"incorrect",
     b"insert",
     b"internal",
     b"invalid",
     b"local",
     b"mask",
+    b"mismatch",
     b"missing",
     b"mock",
+    b"nothing",
+    b"object",
     b"optional",
     b"placeholder",
     b"postgres",
     b"present",
     b"product",
     b"prompt",
+    b"protected",
     b"redacted",
+    b"rejected",
+    b"removed",
     b"replace",
     b"required",
+    b"reset",
     b"sample",
     b"something",
     b"staging",
+    b"success",
     b"temp",
     b"undefined",
     b"unknown",
     b"unset",
+    b"updated",
+    b"verif",
     b"whatever",
     b"your",
 ];
@@ -127,6 +147,7 @@ pub(super) fn is_password_word(value: &[u8]) -> bool {
         && value.split(|byte| *byte == b'-').all(is_word)
         && count_distinct(value) >= 5
         && !contains_descriptive_word(value)
+        && !is_made_of_words(value)
         && !value.ends_with(b"here")
         && !DESCRIPTIONS.iter().any(|word| contains(value, word))
 }
@@ -136,17 +157,19 @@ pub(super) fn is_password_word(value: &[u8]) -> bool {
 pub(super) fn is_passphrase(text: &[u8]) -> bool {
     let words = || text.split(|byte| *byte == b' ');
     let is_word = |word: &[u8]| {
-        word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!@#$%^&*+-_'".contains(byte))
+        word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!@#$%^&*+-_',".contains(byte))
             && !matches!(word, [] | [b'$' | b'%' | b'-', _, ..] | [b'+' | b'-' | b'=' | b'&'])
             && !SENTENCE_WORDS.iter().any(|other| word.eq_ignore_ascii_case(other))
     };
     let has_digit_or_symbol =
         text.iter().any(|byte| byte.is_ascii_digit() || b"!@#$%^&*".contains(byte));
+    let is_plain = |word: &[u8]| word.len() > 2 && word.iter().all(u8::is_ascii_lowercase);
+    let is_word_list = || words().count() >= MIN_PLAIN_WORDS && words().all(is_plain);
     let starts_with = |class: fn(&u8) -> bool| move |word: &[u8]| word.first().is_some_and(class);
     let is_capitalised_sentence = words().take(1).any(starts_with(u8::is_ascii_uppercase))
         && words().skip(1).any(starts_with(u8::is_ascii_lowercase));
     text.len() >= MIN_PASSPHRASE_LEN
-        && has_digit_or_symbol
+        && (has_digit_or_symbol || is_word_list())
         && !is_capitalised_sentence
         && PASSPHRASE_WORDS.contains(&words().count())
         && words().all(is_word)
@@ -190,12 +213,11 @@ mod tests {
             "SECRET=/run/secrets/correcthorse",
             "SECRET = correcthorse",
             "secret=correcthorse",
-            "PASSWORD: correcthorse",
+            "f(PASSWORD: correcthorse)",
             "TOKEN=accessTokenOfOurs",
             "TOKEN=next_identifier",
             "TOKEN=lexer.advance()",
             "f(TOKEN=correcthorse, b=1)",
-            "dict(TOKEN=\"correcthorse\")",
             "API_KEY=correcthorse",
             "PAD_TOKEN=endofsomewhere",
             "PWD=correcthorse",
@@ -214,15 +236,17 @@ mod tests {
             (r#"{\"passphrase\": \""#, r#"\", \"b\": 1}"#),
             ("tool --password \"", "\" x"),
         ] {
-            let text = format!("{before}correct horse battery 9{after}");
-            assert_eq!(redacted(&text), format!("{before}[redacted:labelled_secret]{after}"));
+            for phrase in ["correct horse battery 9", "correct horse battery staple"] {
+                let text = format!("{before}{phrase}{after}");
+                assert_eq!(redacted(&text), format!("{before}[redacted:labelled_secret]{after}"));
+            }
         }
     }
 
     #[test]
     fn a_sentence_is_kept() {
         for text in [
-            "password: \"correct horse battery staple\"",
+            "password: \"correct horse battery\"",
             "\"password\": \"must be at least 8 characters\"",
             "\"password\": \"Le mot doit contenir 8 lettres\"",
             "\"password\": \"Enter 8 or more letters\"",

@@ -4,7 +4,7 @@
 //! quoted, indented or marked by a diff, and the `END` line may be missing. The block is therefore
 //! read word by word, and ends where words that look like Base64 become rare.
 
-use super::bytes::{count_distinct, is_base64_byte, prefix_len, suffix_len};
+use super::bytes::{contains, count_distinct, is_base64_byte, last_bytes, prefix_len, suffix_len};
 use super::kind::SecretKind::PrivateKey;
 use super::view::{SecretSpan, View};
 
@@ -49,6 +49,39 @@ pub(super) fn find_block(view: View<'_>, begin: usize) -> Option<SecretSpan> {
     }
     let end = end_of_key(view, name_end + DASHES.len())?;
     Some(SecretSpan { start: begin - dashes, end, kind: PrivateKey })
+}
+
+/// The end of a private key block whose beginning is missing; `end` is the position of its `END`.
+#[inline(never)]
+pub(super) fn find_block_end(view: View<'_>, end: usize) -> Option<SecretSpan> {
+    let last = end_of_end_line(view, end)?;
+    let is_private = contains(view.ahead_up_to(end, MAX_NAME_LEN), b"PRIVATE KEY");
+    let before = view.before(end).strip_suffix(DASHES).filter(|_| is_private)?;
+    let (mut rest, mut start) = (before, None);
+    let mut gap = BETWEEN_WORDS;
+    // Reads the words of the key backwards, until too much text between them is not part of it.
+    while gap.words > 0 {
+        let skipped = suffix_len(last_bytes(rest, gap.bytes), |byte| !is_base64_byte(byte));
+        rest = rest.get(..rest.len() - skipped)?;
+        let len = suffix_len(rest, is_base64_byte);
+        let (before_word, word) = rest.split_at_checked(rest.len() - len)?;
+        if word.is_empty() {
+            break;
+        }
+        let escape_len = usize::from(starts_with_escape(before_word, word));
+        let sample = word.get(escape_len..).unwrap_or_default();
+        if is_key_word(sample.get(..WORD_SAMPLE_LEN).unwrap_or(sample), false) {
+            start = Some(before_word.len() + escape_len);
+            gap = BETWEEN_WORDS;
+        } else {
+            gap.words -= 1;
+        }
+        rest = before_word;
+    }
+    let at = start?;
+    let is_key = before.len() - at >= MIN_FIRST_WORD_LEN;
+    let floor = end - view.before(end).len();
+    is_key.then_some(SecretSpan { start: floor + at, end: last, kind: PrivateKey })
 }
 
 /// The end of the key that starts at `start`, including its `END` line if there is one.
@@ -168,6 +201,19 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----\n{first}\n{second}\nand this is what the log says next."
         );
         assert_eq!(redacted(&text), "[redacted:private_key]\nand this is what the log says next.");
+    }
+
+    #[test]
+    fn a_block_without_beginning_is_redacted_from_its_first_key_word() {
+        let [first, second, third] = LINES;
+        for line_end in ["\n", "\\n", "\n   12\t"] {
+            let text = format!(
+                "the log says\n{second}{line_end}{first}{line_end}{third}{line_end}-----END PRIVATE KEY----- end"
+            );
+            assert_eq!(redacted(&text), "the log says\n[redacted:private_key] end");
+        }
+        assert_no_secret("-----END PRIVATE KEY-----");
+        assert_no_secret(&format!("{first}\n-----END CERTIFICATE-----"));
     }
 
     #[test]

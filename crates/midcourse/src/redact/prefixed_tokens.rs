@@ -1,19 +1,29 @@
 //! Tokens that have a known prefix.
 //!
-//! Each row of the table `PREFIXED_TOKENS` gives the prefix, the alphabet and minimum length of the
+//! Each row of the table in `table.rs` gives the prefix, the alphabet and minimum length of the
 //! rest, and what else the rest must contain, so that ordinary identifiers with the same prefix are
 //! not redacted.
 
+mod table;
+
 use super::bytes::{count_distinct, is_credential_byte, is_token_byte, prefix_len, suffix_len};
-use super::kind::SecretKind::{self, *};
+use super::encoded::is_encoded_login;
+use super::kind::SecretKind::{self, CustomPrefix};
 use super::prefilter::PREFIXED_TOKEN_BITS;
 use super::view::{SecretSpan, View};
+
+pub(super) use table::PREFIXED_TOKENS;
 
 /// How many bytes after the prefix are examined to see whether the text is a token.
 const SAMPLE_LEN: usize = 64;
 
 /// The minimum number of bytes after a custom prefix.
 const MIN_CUSTOM_BODY_LEN: usize = 8;
+
+/// The start of a token that was cut off is redacted if its prefix and what follows have at least
+/// these lengths.
+const MIN_CUT_PREFIX_LEN: usize = 4;
+const MIN_CUT_BODY_LEN: usize = 6;
 
 /// The bytes that may follow a prefix in a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +39,10 @@ enum Alphabet {
     Path,
     /// The bytes of a credential in an HTTP header.
     Credential,
+    /// The bytes of a token in a URL.
+    Percent,
+    /// Everything but spaces, quotes and backslashes.
+    Graphic,
 }
 
 impl Alphabet {
@@ -41,6 +55,8 @@ impl Alphabet {
             Self::Dotted => is_token_byte(byte) || byte == b'.',
             Self::Path => is_token_byte(byte) || byte == b'/',
             Self::Credential => is_credential_byte(byte),
+            Self::Percent => is_token_byte(byte) || byte == b'%',
+            Self::Graphic => byte > b' ' && !matches!(byte, b'"' | b'\'' | b'\\' | 0x7f..),
         }
     }
 }
@@ -54,6 +70,8 @@ enum Required {
     DigitOrMixedCase,
     /// A digit, because ordinary words have this prefix too.
     Digit,
+    /// `user:password` in Base64.
+    EncodedLogin,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,12 +116,27 @@ impl PrefixedToken {
         Self { required: Required::Digit, ..self }
     }
 
+    const fn with_encoded_login(self) -> Self {
+        Self { required: Required::EncodedLogin, ..self }
+    }
+
     const fn fixed_len(self) -> Self {
         Self { is_fixed_len: true, ..self }
     }
 
     const fn keeping_prefix(self) -> Self {
         Self { keeps_prefix: true, ..self }
+    }
+
+    /// Whether the start of a token is followed by the place where the text was cut off. What is
+    /// left of the token has to look generated.
+    fn is_cut_off(&self, view: View<'_>, body_start: usize, body: &[u8]) -> bool {
+        self.prefix.len() >= MIN_CUT_PREFIX_LEN
+            && !self.keeps_prefix
+            && body.len() >= MIN_CUT_BODY_LEN
+            && view.is_cut(body_start + body.len())
+            && count_digit_changes(body) >= 3
+            && looks_generated(body, Required::Digit)
     }
 
     fn find(&self, view: View<'_>, start: usize) -> Option<SecretSpan> {
@@ -114,6 +147,9 @@ impl PrefixedToken {
         let sample = view.ahead_up_to(body_start, self.min_len.max(SAMPLE_LEN));
         let sample_len = prefix_len(sample, |byte| self.alphabet.contains(byte));
         let sample = sample.get(..sample_len).unwrap_or_default();
+        if sample_len < self.min_len && self.is_cut_off(view, body_start, sample) {
+            return Some(SecretSpan { start, end: body_start + sample_len, kind: self.kind });
+        }
         if sample_len < self.min_len || !looks_generated(sample, self.required) {
             return None;
         }
@@ -136,16 +172,28 @@ impl PrefixedToken {
     }
 }
 
+/// The number of times that a digit is next to a letter.
+fn count_digit_changes(body: &[u8]) -> usize {
+    let is_change = |pair: &&[u8]| match pair {
+        [a, b] => a.is_ascii_digit() != b.is_ascii_digit(),
+        _ => false,
+    };
+    body.windows(2).filter(is_change).count()
+}
+
 /// Whether the bytes after a prefix look generated, unlike `xxxx` or the rest of an identifier.
 fn looks_generated(body: &[u8], required: Required) -> bool {
     let has = |class: fn(&u8) -> bool| body.iter().any(class);
+    if required == Required::EncodedLogin {
+        return is_encoded_login(body);
+    }
     let has_digit = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
     let has_required = match required {
         Required::Nothing => true,
         Required::DigitOrMixedCase => {
             has_digit || has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)
         }
-        Required::Digit => has_digit,
+        Required::Digit | Required::EncodedLogin => has_digit,
     };
     has_required && count_distinct(body) > 4
 }
@@ -175,121 +223,6 @@ pub(super) fn find_custom_token(
     Some(SecretSpan { start, end, kind: CustomPrefix })
 }
 
-/// All known prefixes. A prefix comes before every shorter prefix that it starts with: `sk-ant-`
-/// before `sk-`.
-pub(super) static PREFIXED_TOKENS: [PrefixedToken; 107] = {
-    use Alphabet::{Alphanumeric, Capitals, Credential, Dotted, Hex, Path, Token};
-    [
-        token("AKIA", AwsAccessKey, Capitals, 16).fixed_len(),
-        token("ASIA", AwsAccessKey, Capitals, 16).fixed_len(),
-        token("ABIA", AwsAccessKey, Capitals, 16).fixed_len(),
-        token("ACCA", AwsAccessKey, Capitals, 16).fixed_len(),
-        token("AIza", GoogleApiKey, Token, 35).mixed(),
-        token("ya29.", GoogleOauth, Dotted, 20).mixed(),
-        token("GOCSPX-", GoogleOauth, Token, 20).mixed(),
-        token("ghp_", GithubToken, Alphanumeric, 30),
-        token("gho_", GithubToken, Alphanumeric, 30),
-        token("ghu_", GithubToken, Alphanumeric, 30),
-        token("ghs_", GithubToken, Alphanumeric, 30),
-        token("ghr_", GithubToken, Alphanumeric, 30),
-        token("github_pat_", GithubToken, Token, 22).mixed(),
-        token("glpat-", GitlabToken, Dotted, 20).mixed(),
-        token("gldt-", GitlabToken, Token, 20).mixed(),
-        token("glrt-", GitlabToken, Dotted, 20).mixed(),
-        token("glrtr-", GitlabToken, Dotted, 20).mixed(),
-        token("glcbt-", GitlabToken, Token, 20).mixed(),
-        token("glptt-", GitlabToken, Token, 20).mixed(),
-        token("glft-", GitlabToken, Token, 20).mixed(),
-        token("glimt-", GitlabToken, Token, 20).mixed(),
-        token("glagent-", GitlabToken, Token, 20).mixed(),
-        token("gloas-", GitlabToken, Token, 20).mixed(),
-        token("glsoat-", GitlabToken, Token, 20).mixed(),
-        token("glffct-", GitlabToken, Token, 20).mixed(),
-        token("sk-ant-", AnthropicKey, Token, 20).mixed(),
-        token("sk-or-", OpenrouterKey, Token, 20).mixed(),
-        token("sk-proj-", OpenaiKey, Token, 20).mixed(),
-        token("sk-svcacct-", OpenaiKey, Token, 20).mixed(),
-        token("sk-admin-", OpenaiKey, Token, 20).mixed(),
-        token("sk-None-", OpenaiKey, Token, 20).mixed(),
-        token("sk-lf-", ServiceToken, Token, 20).mixed(),
-        token("sk-", OpenaiKey, Alphanumeric, 20).mixed(),
-        token("sess-", OpenaiKey, Alphanumeric, 30).mixed(),
-        token("hf_", HuggingFaceToken, Alphanumeric, 30),
-        token("api_org_", HuggingFaceToken, Alphanumeric, 30),
-        token("gsk_", GroqKey, Alphanumeric, 30).mixed(),
-        token("xai-", XaiKey, Alphanumeric, 30).mixed(),
-        token("r8_", ReplicateToken, Alphanumeric, 30).mixed(),
-        token("xoxb-", SlackToken, Token, 16).mixed(),
-        token("xoxp-", SlackToken, Token, 16).mixed(),
-        token("xoxa-", SlackToken, Token, 16).mixed(),
-        token("xoxr-", SlackToken, Token, 16).mixed(),
-        token("xoxs-", SlackToken, Token, 16).mixed(),
-        token("xoxe-", SlackToken, Token, 16).mixed(),
-        token("xoxc-", SlackToken, Token, 16).mixed(),
-        token("xoxd-", SlackToken, Token, 16).mixed(),
-        token("xapp-", SlackToken, Token, 20).mixed(),
-        token("hooks.slack.com/services/", Webhook, Path, 20).mixed().keeping_prefix(),
-        token("hooks.slack.com/workflows/", Webhook, Path, 20).mixed().keeping_prefix(),
-        token("hooks.slack.com/triggers/", Webhook, Path, 20).mixed().keeping_prefix(),
-        token("discord.com/api/webhooks/", Webhook, Path, 40).mixed().keeping_prefix(),
-        token("discordapp.com/api/webhooks/", Webhook, Path, 40).mixed().keeping_prefix(),
-        token("sk_live_", StripeKey, Alphanumeric, 16),
-        token("rk_live_", StripeKey, Alphanumeric, 16),
-        token("sk_test_", StripeKey, Alphanumeric, 16),
-        token("rk_test_", StripeKey, Alphanumeric, 16),
-        token("whsec_", StripeKey, Credential, 24).mixed(),
-        token("npm_", NpmToken, Alphanumeric, 30).mixed(),
-        token("pypi-Ag", PypiToken, Token, 50).mixed(),
-        token("dckr_pat_", DockerToken, Token, 20).mixed(),
-        token("dckr_oat_", DockerToken, Token, 20).mixed(),
-        token("cio", CratesToken, Alphanumeric, 32).mixed().fixed_len(),
-        token("dop_v1_", DigitaloceanToken, Hex, 40),
-        token("doo_v1_", DigitaloceanToken, Hex, 40),
-        token("dor_v1_", DigitaloceanToken, Hex, 40),
-        token("shpat_", ShopifyToken, Hex, 30),
-        token("shpca_", ShopifyToken, Hex, 30),
-        token("shppa_", ShopifyToken, Hex, 30),
-        token("shpss_", ShopifyToken, Hex, 30),
-        token("lin_api_", LinearKey, Alphanumeric, 30),
-        token("lin_oauth_", LinearKey, Alphanumeric, 30),
-        token("ntn_", NotionToken, Alphanumeric, 40).mixed(),
-        token("secret_", NotionToken, Alphanumeric, 43).mixed().fixed_len(),
-        token("Bearer ", Authorization, Credential, 20).with_digit().keeping_prefix(),
-        token("bearer ", Authorization, Credential, 20).with_digit().keeping_prefix(),
-        token("tvly-", ServiceToken, Token, 20).mixed(),
-        token("pplx-", ServiceToken, Alphanumeric, 40),
-        token("lsv2_pt_", ServiceToken, Token, 32).mixed(),
-        token("lsv2_sk_", ServiceToken, Token, 32).mixed(),
-        token("glsa_", ServiceToken, Token, 32).mixed(),
-        token("glc_", ServiceToken, Credential, 60).mixed(),
-        token("hvs.", ServiceToken, Token, 24).mixed(),
-        token("hvb.", ServiceToken, Token, 24).mixed(),
-        token("tskey-", ServiceToken, Token, 20).mixed(),
-        token("dapi", ServiceToken, Hex, 32).fixed_len(),
-        token("AGE-SECRET-KEY-1", ServiceToken, Capitals, 50),
-        token("sbp_", ServiceToken, Hex, 40),
-        token("ATATT3", ServiceToken, Credential, 50).mixed(),
-        token("figd_", ServiceToken, Token, 30).mixed(),
-        token("pscale_tkn_", ServiceToken, Dotted, 30).mixed(),
-        token("pscale_pw_", ServiceToken, Dotted, 30).mixed(),
-        token("pscale_oauth_", ServiceToken, Dotted, 30).mixed(),
-        token("dp.pt.", ServiceToken, Alphanumeric, 40).mixed(),
-        token("sntrys_", ServiceToken, Credential, 40).mixed(),
-        token("sntryu_", ServiceToken, Hex, 60),
-        token("PMAK-", ServiceToken, Token, 50).mixed(),
-        token("NRAK-", ServiceToken, Capitals, 27),
-        token("fo1_", ServiceToken, Token, 40).mixed(),
-        token("pcsk_", ServiceToken, Token, 40).mixed(),
-        token("e2b_", ServiceToken, Hex, 40),
-        token("nvapi-", ServiceToken, Token, 40).mixed(),
-        token("sgp_", ServiceToken, Hex, 40),
-        token("xkeysib-", ServiceToken, Hex, 60),
-        token("csk-", ServiceToken, Alphanumeric, 40).mixed(),
-        token("jina_", ServiceToken, Alphanumeric, 40).mixed(),
-        token("fw_", ServiceToken, Alphanumeric, 24).mixed().fixed_len(),
-    ]
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +230,9 @@ mod tests {
 
     /// The shortest text after this token's prefix that looks generated.
     fn body(token: &PrefixedToken) -> String {
+        if token.required == Required::EncodedLogin {
+            return "bWU6Y29ycmVjdGhvcnNl".to_owned();
+        }
         let bytes = if token.alphabet == Alphabet::Capitals { "A2B3C4D5E6" } else { "a2b3c4d5e6" };
         bytes.repeat(10).chars().take(token.min_len).collect()
     }
@@ -307,9 +243,10 @@ mod tests {
             let text = format!("{}{}", token.prefix, body(token));
             let kept = if token.keeps_prefix { token.prefix } else { "" };
             let kind = token.kind;
+            let after = if token.alphabet == Alphabet::Graphic { " b" } else { ".)" };
             assert_eq!(
-                redacted(&format!("(see {text}.)")),
-                format!("(see {kept}[redacted:{kind}].)")
+                redacted(&format!("(see {text}{after}")),
+                format!("(see {kept}[redacted:{kind}]{after}")
             );
             assert_eq!(
                 redacted(&format!(r#"{{\"a\":\"\\n{text}\"}}"#)),
@@ -322,13 +259,28 @@ mod tests {
     fn text_that_is_too_short_or_not_generated_or_inside_a_word_is_no_token() {
         for token in &PREFIXED_TOKENS {
             let body = body(token);
-            assert_no_secret(&format!("see {}{}", token.prefix, &body.get(1..).unwrap()));
+            if token.required != Required::EncodedLogin {
+                assert_no_secret(&format!("see {}{} b", token.prefix, &body.get(1..).unwrap()));
+            }
             assert_no_secret(&format!("see {}{}", token.prefix, "x".repeat(token.min_len)));
             assert_no_secret(&format!("see {}{}", token.prefix, "some_word_".repeat(7)));
-            if !token.keeps_prefix {
+            if !token.keeps_prefix && !token.prefix.contains('.') {
                 assert_no_secret(&format!("see ab{}{body}", token.prefix));
             }
         }
+    }
+
+    #[test]
+    fn a_token_that_was_cut_off_is_redacted() {
+        for after in ["", "...", "…"] {
+            let text = concat!("see ghp_", "a2b3c4d5");
+            assert_eq!(
+                redacted(&format!("{text}{after}")),
+                format!("see [redacted:github_token]{after}")
+            );
+        }
+        assert_no_secret("see ghp_a2b3c4d5 and more");
+        assert_no_secret("npm_lifecycle2");
     }
 
     #[test]

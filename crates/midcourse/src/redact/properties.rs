@@ -9,7 +9,7 @@ use super::marker::{MARKER_END, MARKER_START, end_of_marker};
 use super::{Redaction, SecretKind};
 
 /// Pieces from which random texts are built: parts of secrets, labels, and texts that nearly match.
-const PIECES: &[&str] = &[
+pub(super) const PIECES: &[&str] = &[
     "password",
     "token",
     "API_KEY",
@@ -110,6 +110,26 @@ const PIECES: &[&str] = &[
     "SECRET=",
     "my-tls-",
     "sha256:",
+    "name: DB_PASSWORD\n",
+    "value: ",
+    "kind: Secret\n",
+    "data:\n  a: ",
+    "YWRtaW4=\n",
+    "echo ",
+    " | ",
+    "chpasswd",
+    "recovery codes:\n",
+    "cbcec-9d87b\n",
+    "IDENTIFIED BY '",
+    "net use ",
+    "setx ",
+    "\", \"",
+    "<property name=\"password\">",
+    "a.b:5432:c:d:",
+    "\x1b[0m",
+    "-----END ",
+    "…",
+    "[redacted:jwt:b12def]",
 ];
 
 fn pieces() -> impl Strategy<Value = String> {

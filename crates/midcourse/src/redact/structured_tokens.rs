@@ -3,8 +3,12 @@
 //!
 //! The prefilter finds the first bytes of a token or, for Telegram, the colon in the middle.
 
-use super::bytes::{is_token_byte, last_bytes, prefix_len, suffix_len};
-use super::kind::SecretKind::{DiscordToken, Jwt, SendgridKey, TelegramToken};
+use super::bytes::{
+    count_distinct, is_base64_byte, is_token_byte, last_bytes, prefix_len, suffix_len,
+};
+use super::kind::SecretKind::{
+    AwsSecretKey, AzureKey, DiscordToken, Jwt, SendgridKey, ServiceToken, TelegramToken,
+};
 use super::view::{SecretSpan, View};
 
 /// The minimum length of a JWT's header and of its payload, both in Base64. Even a header with
@@ -27,7 +31,13 @@ pub(super) fn find_jwt(view: View<'_>, start: usize) -> Option<SecretSpan> {
     }
     let payload_len = prefix_len(payload, is_token_byte);
     let mut end = header_end + 1 + payload_len;
-    if payload_len < MIN_JWT_PART_LEN || view.byte(end) != Some(b'.') {
+    if payload_len < MIN_JWT_PART_LEN {
+        return None;
+    }
+    if view.is_cut(end) {
+        return Some(SecretSpan { start, end, kind: Jwt });
+    }
+    if view.byte(end) != Some(b'.') {
         return None;
     }
     end += 1 + prefix_len(view.ahead(end + 1), is_token_byte);
@@ -62,6 +72,40 @@ pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> 
     is_key.then(|| {
         let end = dot + 1 + prefix_len(view.ahead(dot + 1), is_token_byte);
         SecretSpan { start, end, kind: SendgridKey }
+    })
+}
+
+/// The Azure client secret whose digit and `Q~` start at `digit`.
+pub(super) fn find_azure_secret(view: View<'_>, digit: usize) -> Option<SecretSpan> {
+    let is_secret_byte = |byte: u8| is_token_byte(byte) || matches!(byte, b'.' | b'~');
+    let start = digit.checked_sub(3)?;
+    let before = suffix_len(last_bytes(view.before(digit), 4), is_secret_byte);
+    let len = prefix_len(view.ahead_up_to(digit + 3, 40), is_secret_byte);
+    let end = digit + 3 + len;
+    (before == 3 && (31..=34).contains(&len)).then_some(SecretSpan { start, end, kind: AzureKey })
+}
+
+/// The Mailchimp key whose suffix `-us` is at `suffix`.
+pub(super) fn find_mailchimp(view: View<'_>, suffix: usize) -> Option<SecretSpan> {
+    let key = suffix_len(last_bytes(view.before(suffix), 33), |byte| byte.is_ascii_hexdigit());
+    let centre = prefix_len(view.ahead_up_to(suffix + 3, 3), |byte| byte.is_ascii_digit());
+    let end = suffix + 3 + centre;
+    let is_key =
+        key == 32 && (1..3).contains(&centre) && !view.byte(end).is_some_and(is_token_byte);
+    is_key.then(|| SecretSpan { start: suffix - key, end, kind: ServiceToken })
+}
+
+/// The secret of an AWS access key whose id ends at `end`, as in a CSV file.
+pub(super) fn find_aws_secret(view: View<'_>, end: usize) -> Option<SecretSpan> {
+    let gap = prefix_len(view.ahead_up_to(end, 6), |byte| b" ,:;'\"\\\t\n".contains(&byte));
+    let start = end + gap;
+    let len = prefix_len(view.ahead_up_to(start, 41), is_base64_byte);
+    let sample = view.ahead_up_to(start, len);
+    let has_capitals = sample.iter().filter(|byte| byte.is_ascii_uppercase()).count() > 4;
+    (gap > 0 && len == 40 && has_capitals && count_distinct(sample) > 16).then_some(SecretSpan {
+        start,
+        end: start + len,
+        kind: AwsSecretKey,
     })
 }
 
@@ -100,9 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn a_json_web_token_that_was_cut_off_is_redacted() {
+        for after in ["", "...", "…", "\n[12 bytes left out]"] {
+            let text = format!("got {HEADER}.{PAYLOAD}{after}");
+            assert_eq!(redacted(&text), format!("got [redacted:jwt]{after}"));
+        }
+    }
+
+    #[test]
     fn an_incomplete_json_web_token_is_kept() {
         assert_no_secret(HEADER);
-        assert_no_secret(&format!("{HEADER}.{HEADER}"));
+        assert_no_secret(&format!("{HEADER}.{HEADER} b"));
         assert_no_secret(&format!("{HEADER}.toString().length"));
         assert_no_secret(&format!("x{HEADER}.{PAYLOAD}.abc"));
         assert_no_secret("eyJ.eyJ.eyJ");
@@ -126,6 +178,26 @@ mod tests {
         assert_eq!(redacted(&format!("use {key}.")), "use [redacted:sendgrid_key].");
         assert_no_secret("MSG.len() == SG.a.b");
         assert_no_secret(&key.replace("xY.", "."));
+    }
+
+    #[test]
+    fn an_azure_secret_and_a_mailchimp_key_are_redacted() {
+        let secret = concat!("FdL8Q~", "en2c7o4uZC3Nuqb3pXHSO0nCSTapKTRUpp");
+        assert_eq!(redacted(&format!("key={secret} b")), "key=[redacted:azure_key] b");
+        let key = concat!("34d3cc8bce33d4b9b4dba7e93e8678a0", "-us20");
+        assert_eq!(redacted(&format!("'{key}'")), "'[redacted:service_token]'");
+        assert_no_secret("34d3cc8bce33d4b9b4dba7e93e8678a0-usual");
+    }
+
+    #[test]
+    fn the_secret_after_an_aws_access_key_is_redacted() {
+        let id = concat!("AKIA", "IOSFODNN7QRSTUVW");
+        let secret = concat!("wJalrXUtnFEMI/K7MDENG", "/bPxRfiCYzzzzzzzKEY");
+        assert_eq!(
+            redacted(&format!("me,{id},{secret}\n")),
+            "me,[redacted:aws_access_key],[redacted:aws_secret_key]\n"
+        );
+        assert_no_secret(&format!("me,{secret}\n"));
     }
 
     #[test]

@@ -17,20 +17,25 @@ const MAX_PASSWORD_LEN: usize = 512;
 pub(super) fn find_password(view: View<'_>, colon: usize) -> Option<SecretSpan> {
     let before = last_bytes(view.before(colon), MAX_USER_LEN);
     let user_len = suffix_len(before, is_user_byte);
-    let scheme = before.get(..before.len() - user_len)?.strip_suffix(b"://")?;
-    if !scheme.last().is_some_and(u8::is_ascii_alphanumeric) {
+    let scheme = before.get(..before.len() - user_len)?.strip_suffix(b"://");
+    let is_url = scheme.is_some_and(|scheme| scheme.last().is_some_and(u8::is_ascii_alphanumeric));
+    let start = colon + 1;
+    if !is_url && user_len == 0 {
         return None;
     }
-    let start = colon + 1;
-    let password = view.ahead_up_to(start, MAX_PASSWORD_LEN);
+    let password = view.ahead_up_to(start, if is_url { MAX_PASSWORD_LEN } else { MAX_USER_LEN });
     let password = password.get(..prefix_len(password, is_password_byte))?;
     let end = start + password.len();
-    let is_secret = view.byte(end) == Some(b'@') && !is_placeholder_password(password);
+    // The driver of Go has no scheme: `user:password@tcp(host:3306)/db`.
+    let is_go = || user_len > 0 && view.ahead(end).starts_with(b"@tcp(");
+    let is_secret =
+        view.byte(end) == Some(b'@') && (is_url || is_go()) && !is_placeholder_password(password);
     is_secret.then_some(SecretSpan { start, end, kind: UrlPassword })
 }
 
 const fn is_user_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'%' | b'+' | b'~' | b'!')
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'_' | b'-' | b'.' | b'%' | b'+' | b'~' | b'!' | b'@')
 }
 
 /// Whether a byte can be part of a password. The brackets of placeholders (`${PASSWORD}`,

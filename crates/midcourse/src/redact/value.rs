@@ -5,29 +5,44 @@
 //! a type or an example. The decision depends only on a sample, the first bytes of the value, so
 //! that rejecting a long value is cheap. If the value is a secret, all of it is redacted.
 
-use super::bytes::{count_distinct, is_token_byte, prefix_len};
-use super::false_positives::{
-    contains_descriptive_word, contains_placeholder, is_date, is_digest, is_path, is_variable,
-};
+use super::bytes::{count_distinct, examine, is_token_byte, prefix_len};
+use super::false_positives::{contains_placeholder, is_date, is_digest, is_path, is_variable};
 use super::marker::{MARKER_START, contains_marker_start};
 use super::passphrase::{is_passphrase, is_password_word};
 use super::view::View;
+use super::words::is_made_of_words;
 
 const MAX_SAMPLE_LEN: usize = 64;
 
-const MIN_SECRET_LEN: usize = 8;
+const MIN_PASSWORD_LEN: usize = 4;
+/// The minimum length of a password that may be part of an expression.
+const MIN_PASSWORD_LEN_IN_CODE: usize = 8;
+/// The minimum length of a password that has only digits.
+const MIN_NUMBER_LEN: usize = 6;
+const MIN_TOKEN_LEN: usize = 8;
 const MIN_LONG_TOKEN_LEN: usize = 16;
+/// A token of this length may have all its digits in one place.
+const MIN_PLAIN_TOKEN_LEN: usize = 20;
 
 /// A limit that is used twice. At most this many spaces before a value are skipped. The opening
 /// quote is then looked for in the next bytes, at most this many, because a prefix (`r#"…"#`) or
 /// backslashes may come before the quote.
 const MAX_GAP_LEN: usize = 8;
 
-/// How to read a value that is not in quotes.
+/// Settings in columns have more spaces before the value.
+const MAX_SPACES: usize = 32;
+
+/// The longest value of a line, in bytes.
+const MAX_LINE_LEN: usize = 1024;
+
+/// How to read a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// The bytes are the value itself, as in an environment variable or a header.
+    /// The bytes are the value itself, as in quotes or in a header.
     Literal,
+    /// The same, where only a value can be: after a shell variable or a flag, or on a line of a
+    /// configuration file.
+    Argument,
     /// The bytes may be an expression of a programming language.
     MaybeExpression,
 }
@@ -60,6 +75,12 @@ enum Delimiter {
     },
     /// Whitespace or punctuation.
     Unquoted,
+    /// Whitespace or a special character of a shell.
+    Word,
+    /// Whitespace, a quote or a backslash, because the value is the rest of its line.
+    EndOfLine,
+    /// This byte or what ends a line: `;` in a connection string, `<` in an XML element.
+    Byte(u8),
     /// The end of the text, because the whole text is the value of a field.
     EndOfText,
 }
@@ -68,7 +89,8 @@ impl<'a> Value<'a> {
     /// The value at `at`, without the spaces and the opening quote before it.
     pub(super) fn at(view: View<'a>, at: usize) -> Self {
         let is_space = |byte| matches!(byte, b' ' | b'\t');
-        let start = at + prefix_len(view.ahead_up_to(at, MAX_GAP_LEN), is_space);
+        let start = at + prefix_len(view.ahead_up_to(at, MAX_SPACES), is_space);
+        let start = start + view.colour_len(start);
         let ahead = view.ahead_up_to(start, MAX_GAP_LEN);
         // The prefix of a string literal: `b"…"`, `r#"…"#`, `@"…"`.
         let prefix = prefix_len(ahead, |byte| matches!(byte, b'b' | b'r' | b'u' | b'#' | b'@'));
@@ -76,7 +98,11 @@ impl<'a> Value<'a> {
         match ahead.get(prefix + escapes) {
             Some(quote @ (b'"' | b'\'' | b'`')) => {
                 let delimiter = Delimiter::Quote { quote: *quote, is_escaped: escapes > 0 };
-                Self { view, start: start + prefix + escapes + 1, delimiter }
+                let start = start + prefix + escapes + 1;
+                // Three quotes start a string of several lines.
+                let is_triple = view.ahead_up_to(start, 2) == [*quote, *quote];
+                let start = start + if is_triple { 2 } else { 0 };
+                Self { view, start: start + view.colour_len(start), delimiter }
             }
             _ => Self { view, start, delimiter: Delimiter::Unquoted },
         }
@@ -88,9 +114,55 @@ impl<'a> Value<'a> {
         Self { view, start, delimiter: Delimiter::EndOfText }
     }
 
+    /// This value, read to the next such byte if it is not in quotes.
+    pub(super) const fn to_byte(self, byte: u8) -> Self {
+        match self.delimiter {
+            Delimiter::Unquoted => Self { delimiter: Delimiter::Byte(byte), ..self },
+            _ => self,
+        }
+    }
+
+    /// This value, read to the end of its line; `None` if more than a comment follows it there, or
+    /// if it looks like code.
+    pub(super) fn to_end_of_line(self) -> Option<Self> {
+        let value = Self { delimiter: Delimiter::EndOfLine, ..self };
+        let sample = value.sample();
+        let after = self.view.ahead_up_to(value.end_within(MAX_LINE_LEN), MAX_GAP_LEN);
+        let is_last = match after {
+            [] | [b'\n' | b'\r' | b'\\' | b'"' | b'\'' | b'`' | b'\x1b', ..] => true,
+            [b' ' | b'\t', ..] => matches!(
+                after.get(prefix_len(after, |byte| matches!(byte, b' ' | b'\t'))),
+                None | Some(b'\n' | b'\r' | b'#' | b'\\')
+            ),
+            _ => false,
+        };
+        let name_len = prefix_len(sample, |byte| is_token_byte(byte) || byte == b'.');
+        let is_code = matches!(sample.get(name_len), Some(b'(' | b'[' | b'<' | b'{'))
+            && name_len > 0
+            || matches!(sample, [.., b',' | b';' | b'{' | b'(' | b'|'])
+            || matches!(sample, [b'&' | b'*' | b'(' | b'[' | b'|', ..]);
+        // A generated key may look like a call: `mj(bmx57)6^+…`.
+        let symbols = sample.iter().filter(|byte| b"^%!+*@#".contains(byte)).count();
+        let is_code = is_code && (sample.len() < 40 || symbols < 3);
+        (self.delimiter == Delimiter::Unquoted && is_last && !is_code).then_some(value)
+    }
+
+    /// This value, read to the end of the shell word: a `=` is part of it.
+    pub(super) const fn to_end_of_word(self) -> Self {
+        match self.delimiter {
+            Delimiter::Unquoted => Self { delimiter: Delimiter::Word, ..self },
+            _ => self,
+        }
+    }
+
     /// Whether the end of the value is certain, because of a closing quote or the end of the text.
     pub(super) fn is_delimited(&self) -> bool {
-        self.delimiter != Delimiter::Unquoted
+        !matches!(self.delimiter, Delimiter::Unquoted | Delimiter::Word)
+    }
+
+    /// Whether the value is in quotes or is the whole text of a field.
+    pub(super) const fn is_quoted(&self) -> bool {
+        matches!(self.delimiter, Delimiter::Quote { .. } | Delimiter::EndOfText)
     }
 
     /// The end of the value, or of its first `max_len` bytes if it is longer.
@@ -119,10 +191,18 @@ impl<'a> Value<'a> {
                 // `=` is Base64 padding only at the end of a value; before a letter it ends the
                 // value.
                 (Delimiter::Unquoted, b'=') if next.is_some_and(is_token_byte) => break,
+                (
+                    Delimiter::Word,
+                    b'"' | b'\'' | b'`' | b';' | b'(' | b')' | b'<' | b'>' | b'|' | b'&' | b'\\'
+                    | b',',
+                ) => break,
+                (Delimiter::Byte(last), byte) if byte == last => break,
+                (Delimiter::EndOfLine | Delimiter::Byte(_), b'"' | b'\'' | b'`' | b'\\') => break,
                 _ => {}
             }
             len += 1;
         }
+        examine(len);
         self.start + len.min(ahead.len())
     }
 
@@ -141,11 +221,14 @@ impl<'a> Value<'a> {
         let after = self.view.ahead(self.start + sample.len());
         let is_prose = match self.delimiter {
             Delimiter::Quote { .. } => matches!(after, [b' ' | b'\t', ..]),
-            Delimiter::Unquoted => false,
             Delimiter::EndOfText => !self.view.ahead(self.end()).trim_ascii_start().is_empty(),
+            _ => false,
         };
         let is_expression = !self.is_delimited() && matches!(after, [b'(' | b'[' | b'{', ..]);
-        let syntax = if self.is_delimited() { Syntax::Literal } else { syntax };
+        let syntax = match syntax {
+            Syntax::MaybeExpression if self.is_delimited() => Syntax::Literal,
+            other => other,
+        };
         // Look a little further than the sample, because a marker may start at the sample's end.
         let around = self.view.ahead_up_to(self.start, sample.len() + MARKER_START.len());
         !is_prose
@@ -160,14 +243,14 @@ impl<'a> Value<'a> {
         let ahead = self.view.ahead_up_to(self.start, MAX_SAMPLE_LEN);
         let is_closing = |byte: u8| match self.delimiter {
             Delimiter::Quote { quote, is_escaped } => byte == quote || is_escaped && byte == b'\\',
-            Delimiter::Unquoted | Delimiter::EndOfText => false,
+            _ => false,
         };
         let len = prefix_len(ahead, |byte| byte >= b' ' && !is_closing(byte));
         let text = ahead.get(..len)?;
         let is_closed = match self.delimiter {
             Delimiter::Quote { .. } => ahead.get(len).is_some_and(|byte| is_closing(*byte)),
-            Delimiter::Unquoted => false,
             Delimiter::EndOfText => self.view.ahead(self.start + len).trim_ascii().is_empty(),
+            _ => false,
         };
         let is_field = self.delimiter == Delimiter::EndOfText;
         let text = if is_field { text.trim_ascii_end() } else { text };
@@ -184,10 +267,10 @@ impl<'a> Value<'a> {
         let is_ended = match (self.delimiter, after) {
             (Delimiter::Quote { is_escaped: true, .. }, [b'\\', _, after @ ..])
             | (Delimiter::Quote { is_escaped: false, .. }, [_, after @ ..]) => {
-                !matches!(after, [b',' | b')' | b'.' | b'[', ..])
+                !matches!(after, [b'.' | b'[', ..])
             }
             (_, []) => true,
-            (_, [next, ..]) => next.is_ascii_whitespace() || b";&|\"'`\\".contains(next),
+            (_, [next, ..]) => next.is_ascii_whitespace() || b";&|\"'`\\<".contains(next),
         };
         let is_whole = self.delimiter != Delimiter::EndOfText || after.trim_ascii().is_empty();
         let is_prose =
@@ -222,6 +305,7 @@ impl CharCounts {
     fn of(value: &[u8]) -> Self {
         let mut counts = Self { is_name: true, ..Self::default() };
         let mut previous = 0_u8;
+        examine(value.len());
         for (at, byte) in value.iter().enumerate() {
             match byte {
                 b'a'..=b'z' => counts.lowercase += 1,
@@ -261,31 +345,53 @@ impl CharCounts {
 
 /// Whether the bytes of a value look like a secret, regardless of the text around it.
 pub(super) fn looks_secret(value: &[u8], expected: Expected, syntax: Syntax) -> bool {
-    let min_len = if expected == Expected::LongToken { MIN_LONG_TOKEN_LEN } else { MIN_SECRET_LEN };
-    if value.len() < min_len || count_distinct(value) < 5 || is_code_or_path(value, syntax) {
+    let min_len = match (expected, syntax) {
+        (Expected::Password, Syntax::MaybeExpression) => MIN_PASSWORD_LEN_IN_CODE,
+        (Expected::Password, _) => MIN_PASSWORD_LEN,
+        (Expected::Token, _) => MIN_TOKEN_LEN,
+        (Expected::LongToken, _) => MIN_LONG_TOKEN_LEN,
+    };
+    let min_distinct = if value.len() < MIN_TOKEN_LEN { 3 } else { 5 };
+    if value.len() < min_len
+        || count_distinct(value) < min_distinct
+        || is_code_or_path(value, syntax)
+    {
         return false;
     }
     if expected != Expected::Password && is_digest(value) {
         return false;
     }
     let counts = CharCounts::of(value);
+    if counts.is_name && is_made_of_words(value) {
+        return false;
+    }
+    let has_both = counts.digits > 0 && counts.letters() > 0;
     let looks_generated = |min_digit_changes: usize| {
-        counts.digits > 0 && counts.letters() > 0 && counts.digit_changes >= min_digit_changes
-            || syntax == Syntax::Literal && counts.has_scattered_capitals()
+        has_both && counts.digit_changes >= min_digit_changes
+            || syntax != Syntax::MaybeExpression && counts.has_scattered_capitals()
     };
     match (expected, syntax) {
-        (Expected::Password, Syntax::Literal) => {
-            let is_plain = counts.digits == 0 && counts.symbols == 0 || counts.letters() == 0;
-            let is_description =
-                counts.is_name && counts.digit_changes < 2 && contains_descriptive_word(value);
-            !is_plain && !is_description
-        }
         // A member of an object or module: `config.password2`, `v2.token_1`.
         (_, Syntax::MaybeExpression) if counts.is_name && counts.has_dot => false,
         (Expected::Password, Syntax::MaybeExpression) => {
-            looks_generated(3) || counts.symbols > 0 && counts.digits > 0 && counts.letters() > 0
+            looks_generated(2) || has_both && (counts.symbols > 0 || counts.digits > 1)
         }
-        (Expected::Token | Expected::LongToken, Syntax::Literal) => looks_generated(2),
+        (Expected::Password, _) => {
+            let is_number = counts.digits == value.len() && value.len() >= MIN_NUMBER_LEN;
+            // Base64 of a short password often has no digit.
+            let is_base64 = value.ends_with(b"=") && value.len().is_multiple_of(4);
+            has_both
+                || is_base64
+                || is_number
+                || counts.symbols > 0 && counts.letters() + counts.digits > 0
+                || counts.has_scattered_capitals()
+        }
+        (Expected::Token | Expected::LongToken, Syntax::Literal | Syntax::Argument) => {
+            let is_plain_token = value.len() >= MIN_PLAIN_TOKEN_LEN
+                && (counts.digits > 1 || counts.case_changes > 7)
+                && counts.digits + counts.letters() == value.len();
+            looks_generated(2) || has_both && is_plain_token
+        }
         (Expected::Token | Expected::LongToken, Syntax::MaybeExpression) => looks_generated(3),
     }
 }
@@ -335,7 +441,7 @@ mod tests {
             "********",
             "\"<password-1>\"",
             "password1",
-            "\"12345678\"",
+            "\"12345\"",
         ] {
             assert!(!is_secret(text, Expected::Password), "{text}");
         }

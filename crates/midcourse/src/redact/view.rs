@@ -4,7 +4,7 @@
 //! marker. What the rule finds therefore does not depend on whether the last secret is still in the
 //! text or is already replaced by a marker, so redacting a redacted text changes nothing.
 
-use super::bytes::is_token_byte;
+use super::bytes::{is_token_byte, prefix_len};
 use super::kind::SecretKind;
 
 /// The position of a secret in a text: the bytes `start..end`.
@@ -45,6 +45,23 @@ impl<'a> View<'a> {
     /// The bytes before `at`, back to the end of the last secret or marker.
     pub(super) fn before(&self, at: usize) -> &'a [u8] {
         self.bytes.get(self.floor..at).unwrap_or_default()
+    }
+
+    /// The length of the escape sequence for a terminal colour at `at`, or 0.
+    pub(super) fn colour_len(&self, at: usize) -> usize {
+        let Some(sequence) = self.ahead_up_to(at, 16).strip_prefix(b"\x1b[") else { return 0 };
+        let len = prefix_len(sequence, |byte| matches!(byte, b'0'..=b'9' | b';'));
+        if sequence.get(len) == Some(&b'm') { len + 3 } else { 0 }
+    }
+
+    /// Whether the text was cut off at `at`: it ends there, or an ellipsis or a note follows.
+    pub(super) fn is_cut(&self, at: usize) -> bool {
+        let ahead = self.ahead_up_to(at, 4);
+        ahead.is_empty()
+            || ahead.starts_with(b"...")
+            || ahead.starts_with("…".as_bytes())
+            || matches!(ahead, [b'\n', b'[', b'0'..=b'9', ..])
+            || ahead.starts_with(b"[...")
     }
 
     /// Whether a token can start at `at`: the byte before it cannot be part of a token, or is the

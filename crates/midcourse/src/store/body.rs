@@ -20,7 +20,7 @@ pub(super) const BODY_MIN: usize = 4 * 1024;
 const MAX_LENGTH: usize = 1 << 30;
 
 /// How many bytes of a truncated text are reserved for the note that says how much is left out.
-const MAX_NOTE_BYTES: usize = 160;
+pub(super) const MAX_NOTE_BYTES: usize = 160;
 
 /// The compression level of zstd. This low level is fast and compresses logs and source code well
 /// enough.
@@ -117,20 +117,22 @@ pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Shortens a text that has more than `limit` bytes to its head and tail, with a note between them
-/// that gives the number of bytes left out and the hash of the whole text. The result has at most
-/// `limit` bytes. Returns `None` if the text is short enough.
-pub(super) fn cut(text: &str, limit: usize) -> Option<String> {
-    if text.len() <= limit {
-        return None;
+/// How many bytes of the beginning, and how many of the end, are kept of a text that is longer than
+/// `limit`. With the note between them, both have at most `limit` bytes.
+pub(super) const fn kept_len(limit: usize) -> usize {
+    limit.saturating_sub(MAX_NOTE_BYTES) / 2
+}
+
+/// A text whose middle is left out, with a note in its place. The note has the number of bytes left
+/// out and the hash of the whole text.
+pub(super) fn without_middle(head: &str, middle: &str, tail: &str) -> String {
+    let (left_out, length) = (middle.len(), head.len() + middle.len() + tail.len());
+    let mut hasher = blake3::Hasher::new();
+    for part in [head, middle, tail] {
+        hasher.update(part.as_bytes());
     }
-    let half = limit.saturating_sub(MAX_NOTE_BYTES) / 2;
-    let head = text.floor_char_boundary(half);
-    let tail = text.ceil_char_boundary(text.len().saturating_sub(half));
-    let (head, tail) = (text.get(..head)?, text.get(tail..)?);
-    let (length, left_out) = (text.len(), text.len() - head.len() - tail.len());
-    let hash = blake3::hash(text.as_bytes());
-    Some(format!("{head}\n[{left_out} of {length} bytes left out; blake3 {hash}]\n{tail}"))
+    let hash = hasher.finalize();
+    format!("{head}\n[{left_out} of {length} bytes left out; blake3 {hash}]\n{tail}")
 }
 
 /// The position of a text in a payload.
@@ -147,6 +149,42 @@ pub(super) fn each_text(payload: &mut Value, call: &mut dyn FnMut(&Position<'_>,
     walk(payload, "", &mut String::new(), false, call);
 }
 
+/// Redacts names inside the fields whose content a host or tool chooses, and the ids of tool calls.
+/// Calls `redact` for each; if it returns a text, that replaces the name or id.
+pub(super) fn each_name(payload: &mut Value, redact: &mut dyn FnMut(&str) -> Option<String>) {
+    walk_names(payload, false, redact);
+}
+
+fn walk_names(value: &mut Value, is_free: bool, redact: &mut dyn FnMut(&str) -> Option<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| walk_names(item, is_free, redact));
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match field {
+                    Value::String(id) if name == CALL_ID && !is_free => {
+                        *id = redact(id).unwrap_or_else(|| std::mem::take(id));
+                    }
+                    field => {
+                        walk_names(field, is_free || FREE.contains(&name.as_str()), redact);
+                    }
+                }
+            }
+            if !is_free {
+                return;
+            }
+            let renamed: Vec<_> = fields.keys().map(|name| redact(name)).collect();
+            if renamed.iter().any(Option::is_some) {
+                let old = std::mem::take(fields).into_iter().zip(renamed);
+                *fields = old.map(|((name, field), new)| (new.unwrap_or(name), field)).collect();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+const CALL_ID: &str = "tool_call_id";
 const IDS: [&str; 6] = ["kind", "role", "tool_call_id", "run_id", "parent_run_id", "type"];
 const FREE: [&str; 4] = ["args", "arguments", "details", "payload"];
 
@@ -193,10 +231,9 @@ fn within(pointer: &mut String, name: &str, step: impl FnOnce(&mut String)) {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{BODY_MIN, MAX_NOTE_BYTES, cut, put_back, take_out};
+    use super::{BODY_MIN, put_back, take_out};
 
     #[test]
     fn long_texts_are_taken_out_and_put_back() {
@@ -213,24 +250,5 @@ mod tests {
             put_back(&mut payload, &body.pointer, &body.hash, body.length, &body.bytes).unwrap();
         }
         assert_eq!(payload, whole);
-    }
-
-    proptest! {
-        #[test]
-        fn a_truncated_text_keeps_both_ends(text in "\\PC{0,900}", limit in MAX_NOTE_BYTES..700_usize) {
-            match cut(&text, limit) {
-                None => prop_assert!(text.len() <= limit),
-                Some(short) => {
-                    prop_assert!(short.len() <= limit);
-                    prop_assert_eq!(cut(&short, limit), None);
-                    let (head, rest) = short.split_once("\n[").unwrap();
-                    let (note, tail) = rest.split_once("]\n").unwrap();
-                    prop_assert!(text.starts_with(head) && text.ends_with(tail));
-                    let left_out = text.len() - head.len() - tail.len();
-                    let expected = format!("{left_out} of {} bytes left out", text.len());
-                    prop_assert!(note.starts_with(&expected));
-                }
-            }
-        }
     }
 }

@@ -66,6 +66,7 @@ pub fn ingest_all(
     engine: &mut SyncedEngine,
 ) -> Vec<Result<Ingested, StoreError>> {
     let start = Instant::now();
+    let settings = &settings.clone().in_data_dir(data_dir);
     let mut intake = Intake { data_dir, settings, start, opened: None, failed: None };
     events.into_iter().map(|event| intake.take(event, engine)).collect()
 }
@@ -175,7 +176,8 @@ pub fn spill_event(
     settings: &StoreSettings,
 ) -> Result<Spilled, StoreError> {
     let run_id = event.run.run_id.clone();
-    let event = PreparedEvent::new(event, settings).inspect_err(|_| {
+    let settings = settings.clone().in_data_dir(data_dir);
+    let event = PreparedEvent::new(event, &settings).inspect_err(|_| {
         // The caller gets the error.
         let _ = LossNote::write(data_dir, &run_id);
     })?;

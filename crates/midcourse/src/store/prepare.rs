@@ -12,6 +12,7 @@ use super::body::{self, Body};
 use super::chain::{Link, RecordFields, record_link};
 use super::error::StoreError;
 use super::nesting;
+use super::redacted_text;
 use super::settings::StoreSettings;
 use crate::event::{Event, FactKey, Source};
 
@@ -57,15 +58,17 @@ impl PreparedRecord {
         let mut value = to_value(&record.payload)?;
         let (mut redactions, mut changed) = (0_u32, nesting::limit(&mut value));
         body::each_text(&mut value, &mut |place, text| {
-            if let Some(redacted) = settings.redaction.redact_field(place.field, text) {
-                redactions = redactions.saturating_add(redacted.count);
+            if let Some(redacted) = redacted_text::redact(text, place.field, settings) {
+                redactions = redactions.saturating_add(redacted.redactions);
                 *text = redacted.text;
                 changed = true;
             }
-            if let Some(short) = body::cut(text, settings.body_limit) {
-                *text = short;
-                changed = true;
-            }
+        });
+        body::each_name(&mut value, &mut |name| {
+            let redacted = settings.redaction.redact_name(name)?;
+            redactions = redactions.saturating_add(redacted.count);
+            changed = true;
+            Some(redacted.text)
         });
         if changed {
             record.payload = TrajectoryPayload::deserialize(&value)
@@ -106,7 +109,11 @@ impl PreparedEvent {
         let mut record = TrajectoryRecord::new(0, at, payload).in_run(&run);
         record.schema_version = schema_version;
         let mut prepared = PreparedRecord::new(record, source, settings)?;
-        prepared.fact = event.fact;
+        prepared.fact =
+            event.fact.map(|fact| match settings.redaction.redact_name(fact.as_str()) {
+                Some(redacted) => redacted.text.into(),
+                None => fact,
+            });
         prepared.decision_point = event.decision_point;
         Ok(Self {
             run,

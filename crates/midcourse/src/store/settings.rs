@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::redact::Redaction;
+use crate::data_dir::DataDir;
+use crate::redact::{MarkerKey, Redaction};
 
 /// The settings of a store.
 #[derive(Debug, Clone)]
@@ -16,6 +17,18 @@ pub struct StoreSettings {
     pub redaction: Redaction,
     /// How long to wait for another process that has locked the store. The default is 5 seconds.
     pub busy_timeout: Duration,
+}
+
+impl StoreSettings {
+    /// These settings for the store in a data directory: markers of redacted secrets get hashes
+    /// with the key of this store. [`Store::open`](super::Store::open) and the functions that take
+    /// a data directory do this by themselves.
+    #[must_use]
+    pub fn in_data_dir(mut self, data_dir: &DataDir) -> Self {
+        let key = || MarkerKey::in_file(data_dir.redaction_key_file());
+        self.redaction = self.redaction.with_default_key(key);
+        self
+    }
 }
 
 impl Default for StoreSettings {

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use midcourse::{DataDir, Event, StoreError, StoreSettings, is_kept_in_memory, spill_event};
+use midcourse::{
+    DataDir, Event, Redaction, StoreError, StoreSettings, is_kept_in_memory, spill_event,
+};
 
 use super::Report;
 
 /// The events that the thread with the hook's work is storing. If that thread is too slow or
 /// panics, the thread that waits for it writes the events to the spill folder.
-pub(super) type Pending = Arc<Mutex<Vec<Event>>>;
+pub(super) type Pending = Arc<Mutex<PendingEvents>>;
 
 /// How long the hook may take. The time is limited because the agent waits for the hook's reply.
 #[derive(Clone, Copy)]
@@ -36,11 +38,18 @@ impl Timeout {
     }
 }
 
-pub(super) fn set_pending(pending: &Pending, events: Vec<Event>) {
-    *lock(pending) = events;
+/// Events that are not stored yet, and how they have to be redacted.
+#[derive(Default)]
+pub(super) struct PendingEvents {
+    events: Vec<Event>,
+    redaction: Redaction,
 }
 
-fn lock(pending: &Pending) -> MutexGuard<'_, Vec<Event>> {
+pub(super) fn set_pending(pending: &Pending, events: Vec<Event>, redaction: Redaction) {
+    *lock(pending) = PendingEvents { events, redaction };
+}
+
+fn lock(pending: &Pending) -> MutexGuard<'_, PendingEvents> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,7 +68,7 @@ pub(super) fn run(
         return Report::of(format!("cannot start a thread, so the event is lost: {error}"));
     }
     let mut received = reports.recv_timeout(timeout.left());
-    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).is_empty() {
+    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).events.is_empty() {
         // The payload has not been decoded yet, perhaps because the machine is busy. There are no
         // events yet that could be written to the spill folder, so use the extra time to wait.
         received = reports.recv_timeout(timeout.extra);
@@ -80,10 +89,11 @@ pub(super) fn run(
 /// key and dropped.
 fn spill_events(
     data_dir: Option<DataDir>,
-    events: Vec<Event>,
+    pending: PendingEvents,
     error: RecvTimeoutError,
     limit: Duration,
 ) -> String {
+    let PendingEvents { events, redaction } = pending;
     let problem = match error {
         RecvTimeoutError::Timeout => "timed out",
         RecvTimeoutError::Disconnected => "panicked",
@@ -95,7 +105,7 @@ fn spill_events(
     let for_spill = data_dir.clone();
     // Write on another thread, so that the hook returns even if the disk hangs or the code panics.
     let started = thread::Builder::new().spawn(move || {
-        let settings = StoreSettings::default();
+        let settings = StoreSettings { redaction, ..StoreSettings::default() };
         let mut events = events.into_iter();
         let spilled = events.try_for_each(|event| {
             let spilled = spill_event(&for_spill, event, &settings)?;
@@ -121,7 +131,9 @@ mod tests {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use midcourse::{DataDir, Event, RunIdentity, Source, TrajectoryPayload, has_spilled, now};
+    use midcourse::{
+        DataDir, Event, Redaction, RunIdentity, Source, TrajectoryPayload, has_spilled, now,
+    };
 
     use super::super::Report;
     use super::{Pending, Timeout, run, set_pending};
@@ -156,7 +168,7 @@ mod tests {
             now(),
             TrajectoryPayload::Resumed,
         );
-        set_pending(pending, vec![event]);
+        set_pending(pending, vec![event], Redaction::default());
     }
 
     #[test]
