@@ -27,5 +27,17 @@ mod terminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    ignore_file_size_signal();
     commands::run()
+}
+
+/// If a file reaches the limit of file sizes (`ulimit -f`), a signal ends the process by default. With
+/// a handler, the write fails with an error instead. Programs that midcourse starts are not affected.
+fn ignore_file_size_signal() {
+    #[cfg(unix)]
+    {
+        let seen = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        // Without the handler, midcourse works as long as the limit is not reached.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
+    }
 }

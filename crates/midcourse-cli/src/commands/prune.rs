@@ -1,15 +1,19 @@
 //! `midcourse prune`: removes old runs. Without `--yes`, only shows which runs would be removed.
 
+use std::collections::HashSet;
 use std::io::{Write as _, stdout};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use midcourse::{Timestamp, now};
+use midcourse::{RunId, Timestamp, now};
 use serde_json::json;
 
 use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
+
+/// How many runs are removed with one commit. Meanwhile no other process can write to the store.
+const RUNS_PER_COMMIT: usize = 500;
 
 /// Maximum number of runs that are shown. Further runs are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
@@ -48,20 +52,28 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut store = if arguments.yes { open::to_write()? } else { open::to_read()? };
     let old = store.runs_before(before)?;
     let bar = open::progress(u64::try_from(old.len()).unwrap_or_default(), "pruning");
-    let mut removed = 0_u64;
+    let mut removed = 0_usize;
     let mut out = stdout().lock();
-    for (index, run_id) in old.iter().enumerate() {
-        let Some(run) = store.run(run_id.as_str())? else { continue };
-        let is_removed = arguments.yes && store.remove_run(run_id, before)?;
-        removed += u64::from(is_removed);
-        bar.inc(1);
-        if arguments.json {
-            let line = json!({"run_id": run_id, "latest": rfc3339(run.latest), "records": run.records,
-                              "removed": is_removed});
-            writeln!(out, "{line}")?;
-        } else if index < MAX_SHOWN_RUNS && !arguments.yes {
-            let name = one_line(run_id.as_str(), 80);
-            writeln!(out, "{name}  {}  {} records", local_time(run.latest), run.records)?;
+    let mut shown = 0_usize;
+    for some in old.chunks(RUNS_PER_COMMIT) {
+        let mut runs = Vec::new();
+        for run_id in some {
+            runs.extend(store.run(run_id.as_str())?);
+        }
+        let gone = if arguments.yes { store.remove_runs(some, before)? } else { Vec::new() };
+        let gone: HashSet<RunId> = gone.into_iter().collect();
+        removed += gone.len();
+        bar.inc(u64::try_from(some.len()).unwrap_or_default());
+        for run in runs {
+            if arguments.json {
+                let line = json!({"run_id": run.run_id, "latest": rfc3339(run.latest),
+                                  "records": run.records, "removed": gone.contains(&run.run_id)});
+                writeln!(out, "{line}")?;
+            } else if shown < MAX_SHOWN_RUNS && !arguments.yes {
+                let name = one_line(run.run_id.as_str(), 80);
+                writeln!(out, "{name}  {}  {} records", local_time(run.latest), run.records)?;
+                shown += 1;
+            }
         }
     }
     bar.finish_and_clear();

@@ -4,7 +4,7 @@
 //! changes nothing. When runs are removed, so are the bodies (long texts that the store keeps
 //! apart from the records) that no other run uses.
 
-use midcourse::{Budget, Engine, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
+use midcourse::{Budget, Engine, RunId, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
 use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -151,15 +151,13 @@ fn old_runs_are_removed_only_with_all_their_child_runs() {
     let old = store.runs_before(at(100)).unwrap();
     let names: Vec<_> = old.iter().map(|id| id.as_str()).collect();
     assert_eq!(names, ["old.child", "old"]);
-    assert!(!store.remove_run(&"new".into(), at(100)).unwrap(), "the run is not old enough");
-    for run in &old {
-        assert!(store.remove_run(run, at(100)).unwrap());
-    }
+    assert_eq!(store.remove_runs(&["new".into()], at(100)).unwrap(), [], "it is not old enough");
+    assert_eq!(store.remove_runs(&["busy".into()], at(100)).unwrap(), [], "its child is not");
+    assert_eq!(store.remove_runs(&old, at(100)).unwrap(), old);
     assert_eq!(store.run_count().unwrap(), 3);
     assert_eq!(findings(&store), [""; 0], "shared bodies are still there");
-    for run in ["busy", "busy.child", "new"] {
-        store.remove_run(&run.into(), at(10_000)).unwrap();
-    }
+    let all = ["busy", "busy.child", "new"].map(RunId::from);
+    assert_eq!(store.remove_runs(&all, at(10_000)).unwrap(), all);
     let connection = Connection::open(place.data_dir().store_file()).unwrap();
     let bodies: i64 =
         connection.query_row("SELECT count(*) FROM bodies", [], |row| row.get(0)).unwrap();

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, Fault, recorded_root};
-use crate::events::{TempStore, empty_memory, findings, test_settings, text_of};
+use crate::events::{TempStore, empty_memory, findings, test_settings, text_of, user_message};
 
 /// A timeout in milliseconds, so long that no test reaches it.
 const LONG_TIMEOUT_MS: &str = "60000";
@@ -350,4 +350,38 @@ fn a_loop_continues_on_a_full_disk_and_records_a_gap() {
             ["run_started", "turn_started", "gap of 3", "turn_started", "turn_started"]
         );
     }
+}
+
+/// A pipe instead of a file could block whoever opens or reads it. `timeout` exits with 124 then.
+#[test]
+fn a_pipe_in_the_data_directory_hangs_no_command() {
+    let commands = [&["list"][..], &["verify"], &["show", "latest"], &["search", "x"]];
+    for name in ["store.db", "losses", "record-count", "search.db", "spill/1-x.json"] {
+        for arguments in commands {
+            let place = TempStore::new();
+            place.open().append(user_message("r", "x")).unwrap();
+            let path = place.data_dir().path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _ = std::fs::remove_file(&path);
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let mut command = Command::new("timeout");
+            command.arg("60").arg(env!("CARGO_BIN_EXE_midcourse")).args(arguments);
+            let output = command.env("MIDCOURSE_HOME", place.data_dir().path()).output().unwrap();
+            assert_ne!(output.status.code(), Some(124), "{name}, {arguments:?}");
+        }
+    }
+}
+
+/// The limit of file sizes is zero, so every write fails, and by default its signal kills a process.
+#[test]
+fn a_hook_survives_a_limit_of_file_sizes() {
+    let place = TempStore::new();
+    let script = format!("ulimit -f 0; exec {} hook claude-code", env!("CARGO_BIN_EXE_midcourse"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).env("MIDCOURSE_HOME", place.data_dir().path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let payload = json!({"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x"});
+    child.stdin.take().unwrap().write_all(payload.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
 }

@@ -29,6 +29,7 @@ mod recorder;
 #[cfg(unix)]
 mod run_command;
 mod runs_command;
+mod secrets;
 mod state_machine;
 mod store;
 mod tidy;

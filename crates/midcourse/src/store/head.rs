@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::error::StoreError;
+use super::schema::check_file;
 use crate::clock::now;
 use crate::data_dir::DataDir;
 
@@ -32,6 +33,7 @@ impl RecordCount {
 
     /// The number in the file; `None` if the file is missing or damaged.
     pub(super) fn in_file(data_dir: &DataDir) -> Option<Self> {
+        check_file(&data_dir.count_file()).ok()?;
         let bytes = fs::read(data_dir.count_file()).ok()?;
         let count = bytes.first_chunk().copied().map(u64::from_le_bytes)?;
         (bytes == encoded(count)).then_some(Self(count))
@@ -43,8 +45,9 @@ impl RecordCount {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let _ = options
-            .open(data_dir.count_file())
+        let file = data_dir.count_file();
+        let _ = check_file(&file)
+            .and_then(|()| options.open(file))
             .and_then(|mut file| file.write_all(&encoded(self.0)));
     }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use midcourse_core::{GapReason, RunId, RunIdentity, Timestamp, TrajectoryPayload};
 
+use super::schema::check_file;
 use crate::clock::now;
 use crate::data_dir::DataDir;
 use crate::event::{Channel, Event, Source};
@@ -40,6 +41,7 @@ impl LossNote {
     /// Creates the file of loss notes at its full length, if it is missing or incomplete.
     pub(super) fn create_file(data_dir: &DataDir) -> io::Result<()> {
         let path = data_dir.loss_file();
+        check_file(&path)?;
         if path.metadata().is_ok_and(|found| found.len() == LENGTH) {
             return Ok(());
         }
@@ -134,6 +136,7 @@ fn hash(run_id: &RunId) -> u64 {
 }
 
 fn open(path: &Path, to_write: bool) -> io::Result<(File, Vec<Slot>)> {
+    check_file(path)?;
     let mut file = OpenOptions::new().read(true).write(to_write).open(path)?;
     if to_write {
         file.lock()?;

@@ -1,56 +1,113 @@
 //! Removing old runs together with their child runs.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use midcourse_core::{RunId, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::Store;
-use super::append::run_head;
 use super::error::StoreError;
+
+/// A run in the tree of runs and child runs.
+struct Node {
+    id: i64,
+    run_id: String,
+    parent: Option<String>,
+    latest: i64,
+}
+
+/// All runs, with the time of the latest record of each run or of a descendant.
+struct Tree {
+    nodes: Vec<Node>,
+    by_name: HashMap<String, usize>,
+    /// For each node, the latest record in it and below it.
+    latest_below: Vec<i64>,
+}
+
+impl Tree {
+    /// Reads all runs at once: looking up the children of each run would take a search through all
+    /// runs, because no index has them.
+    fn read(connection: &Connection) -> Result<Self, StoreError> {
+        let mut find = connection.prepare("SELECT id, run_id, parent_run_id, latest FROM runs")?;
+        let nodes = find.query_map([], |row| {
+            let (id, run_id) = (row.get(0)?, row.get(1)?);
+            Ok(Node { id, run_id, parent: row.get(2)?, latest: row.get(3)? })
+        })?;
+        let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
+        let names = nodes.iter().enumerate().map(|(at, node)| (node.run_id.clone(), at));
+        let mut tree =
+            Self { by_name: names.collect(), latest_below: vec![i64::MIN; nodes.len()], nodes };
+        for node in &tree.nodes {
+            for above in tree.ancestors(&node.run_id) {
+                if let Some(latest) = tree.latest_below.get_mut(above) {
+                    *latest = node.latest.max(*latest);
+                }
+            }
+        }
+        Ok(tree)
+    }
+
+    /// A run, its parent, the parent of its parent and so on, as far as they are stored.
+    fn ancestors(&self, run_id: &str) -> Vec<usize> {
+        let mut above = Vec::new();
+        let mut next = self.by_name.get(run_id).copied();
+        while let Some(at) = next.filter(|at| !above.contains(at)) {
+            above.push(at);
+            let parent = self.nodes.get(at).and_then(|node| node.parent.as_deref());
+            next = parent.and_then(|parent| self.by_name.get(parent)).copied();
+        }
+        above
+    }
+
+    fn latest_below(&self, at: usize) -> i64 {
+        self.latest_below.get(at).copied().unwrap_or(i64::MAX)
+    }
+}
 
 impl Store {
     /// The runs that can be removed because they are old. A top-level run and all its descendants
     /// are returned together, if none of them has a record since `moment`. Child runs come before
     /// their parents, so a parent is never removed while its child is still stored.
     pub fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>, StoreError> {
-        let mut find = self.connection.prepare(
-            "WITH RECURSIVE tree(root, run_id, latest, level) AS (
-                 SELECT run_id, run_id, latest, 0 FROM runs AS top WHERE parent_run_id IS NULL
-                     OR NOT EXISTS (SELECT 1 FROM runs WHERE run_id = top.parent_run_id)
-                 UNION
-                 SELECT tree.root, runs.run_id, runs.latest, tree.level + 1
-                     FROM tree JOIN runs ON runs.parent_run_id = tree.run_id
-             ), old(root) AS (SELECT root FROM tree GROUP BY root HAVING max(latest) < ?1)
-             SELECT run_id FROM tree JOIN old USING (root) ORDER BY level DESC, latest",
-        )?;
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
-        let found = find.query_map([moment], |row| row.get::<_, String>(0))?;
-        Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
+        let tree = Tree::read(&self.connection)?;
+        let mut old = Vec::new();
+        for node in &tree.nodes {
+            let above = tree.ancestors(&node.run_id);
+            if above.last().is_some_and(|root| tree.latest_below(*root) < moment) {
+                old.push((Reverse(above.len()), node.latest, &node.run_id));
+            }
+        }
+        old.sort_unstable();
+        Ok(old.into_iter().map(|(_, _, run_id)| RunId::from(run_id.as_str())).collect())
     }
 
-    /// Removes a run in one transaction. Long texts that no other run contains are removed with it.
-    /// Returns `false` and removes nothing if the run does not exist, or if the run or a descendant
-    /// has a record since `moment`.
-    pub fn remove_run(&mut self, run_id: &RunId, moment: Timestamp) -> Result<bool, StoreError> {
+    /// Removes runs in one transaction. Long texts that no other run contains are removed with them.
+    /// A run stays if it or a descendant has a record since `moment`. Returns the runs that were
+    /// removed.
+    pub fn remove_runs(
+        &mut self,
+        runs: &[RunId],
+        moment: Timestamp,
+    ) -> Result<Vec<RunId>, StoreError> {
         let moment = i64::try_from(moment.unix_ms()).unwrap_or(i64::MAX);
         // Overwrites removed text with zeros. Only here, because hooks remove no text, and it would
         // make them write more.
         self.connection.execute_batch("PRAGMA secure_delete=ON")?;
         self.write(|connection| {
-            let Some(head) = run_head(connection, run_id.as_str())? else { return Ok(false) };
-            let is_busy = connection
-                .prepare_cached(
-                    "WITH RECURSIVE tree(run_id, latest) AS (
-                         SELECT run_id, latest FROM runs WHERE id = ?1 UNION
-                         SELECT runs.run_id, runs.latest
-                             FROM tree JOIN runs ON runs.parent_run_id = tree.run_id
-                     ) SELECT 1 FROM tree WHERE latest >= ?2",
-                )?
-                .exists(params![head.id, moment])?;
-            if is_busy {
-                return Ok(false);
+            let tree = Tree::read(connection)?;
+            let mut removed = Vec::new();
+            for run in runs {
+                let Some(at) = tree.by_name.get(run.as_str()) else { continue };
+                if let Some(node) = tree.nodes.get(*at)
+                    && tree.latest_below(*at) < moment
+                {
+                    remove(connection, node.id)?;
+                    removed.push(run.clone());
+                }
             }
-            remove(connection, head.id)?;
-            Ok(true)
+            Ok(removed)
         })
     }
 

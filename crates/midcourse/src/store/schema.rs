@@ -45,6 +45,7 @@ pub(super) fn open(
     if !path.try_exists()? {
         create_file(path)?;
     }
+    check_file(path)?;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, durability, busy_timeout)?;
     match version(&connection)? {
@@ -56,12 +57,21 @@ pub(super) fn open(
     Ok(connection)
 }
 
+/// Refuses a pipe or a device: opening or reading it could block for ever.
+pub(super) fn check_file(path: &Path) -> std::io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::other(format!("{} is not a file", path.display())));
+    }
+    Ok(())
+}
+
 /// Opens the database read-only. If the store has to be upgraded first, opens it for writing.
 pub(super) fn open_read_only(
     path: &Path,
     busy_timeout: Duration,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    check_file(path)?;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, Durability::Full, busy_timeout)?;
     match version(&connection)? {

@@ -57,6 +57,7 @@ impl SearchIndex {
     }
 
     fn try_open(file: &Path) -> Result<Self, StoreError> {
+        super::schema::check_file(file)?;
         super::schema::create_file(file)?;
         let connection = Connection::open(file)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;

@@ -264,6 +264,9 @@ fn read(file: &Path) -> io::Result<Option<SpillWire>> {
         version: u32,
     }
 
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     let bytes = fs::read(file)?;
     let invalid = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
     let VersionWire { version } = serde_json::from_slice(&bytes).map_err(invalid)?;
