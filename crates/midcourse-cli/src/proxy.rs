@@ -34,6 +34,7 @@ mod store_writer;
 mod trust;
 mod tunnel;
 mod upstream;
+mod waiting;
 mod worker;
 
 use std::io::{self, Write as _};

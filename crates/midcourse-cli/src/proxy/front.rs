@@ -19,6 +19,7 @@ use super::channel::{Channel, Message};
 use super::connect::{ESTABLISHED, Head, Target, UNREACHABLE, is_authorized, read_head};
 use super::model_hosts::ModelHosts;
 use super::tunnel::{self, Ended};
+use super::waiting::{Visitor, Waiting};
 
 /// How long to wait before accepting connections again when the system has no free sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -108,6 +109,7 @@ impl Acceptor {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         let mut tasks = tokio::task::JoinSet::new();
         let mut stop = self.stop.clone();
+        let waiting = Waiting::default();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -118,7 +120,8 @@ impl Acceptor {
             match accepted {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
-                    tasks.spawn(Arc::clone(&self).handle(stream));
+                    let visitor = waiting.enter();
+                    tasks.spawn(Arc::clone(&self).handle(stream, visitor));
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
@@ -127,12 +130,15 @@ impl Acceptor {
         while tasks.join_next().await.is_some() {}
     }
 
-    async fn handle(self: Arc<Self>, stream: tokio::net::TcpStream) {
+    async fn handle(self: Arc<Self>, stream: tokio::net::TcpStream, visitor: Arc<Visitor>) {
         let mut stop = self.stop.clone();
         let read = tokio::select! {
             read = read_head(&stream) => read,
             _ = stop.wait_for(|stop| *stop) => return,
+            () = visitor.evicted() => return,
         };
+        // The connection is in good hands, or goes to the proxy process, which has a limit too.
+        drop(visitor);
         let Ok((head, bytes)) = read else { return };
         match head {
             Head::Connect { target, credentials, length }

@@ -37,7 +37,7 @@ use super::model_hosts::ModelHosts;
 use super::notices::Notice;
 use super::server::Server;
 use super::tunnel::BUFFER_LEN;
-use super::upstream::{Body, Failure};
+use super::upstream::{Body, Failure, MAX_HEADERS};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -315,6 +315,7 @@ async fn serve_http<IO>(
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            .max_headers(MAX_HEADERS)
             .preserve_header_case(true)
             .auto_date_header(false)
             .serve_connection(client, service)
@@ -350,8 +351,11 @@ async fn handshake(
         let task = tokio::spawn(async move { drop(connection.await) });
         return Ok((Sender::Http2(sender), task));
     }
-    let (sender, connection) =
-        http1_client::Builder::new().preserve_header_case(true).handshake(upstream).await?;
+    let (sender, connection) = http1_client::Builder::new()
+        .max_headers(MAX_HEADERS)
+        .preserve_header_case(true)
+        .handshake(upstream)
+        .await?;
     let task = tokio::spawn(async move { drop(connection.with_upgrades().await) });
     Ok((Sender::Http1(tokio::sync::Mutex::new(sender)), task))
 }

@@ -33,7 +33,8 @@ use super::model_hosts::ModelHosts;
 use super::model_traffic::ModelRequest;
 use super::notices::{Notice, Notices};
 use super::recorder::{Exchange, Recorder};
-use super::upstream::{self, Body, Failure, Upstream, Upstreams};
+use super::upstream::{self, Body, Failure, MAX_HEADERS, Upstream, Upstreams};
+use super::waiting::{Visitor, Waiting};
 use crate::apis::{Api, insert};
 use crate::log::Log;
 
@@ -55,6 +56,7 @@ pub(super) struct Server {
     started: Instant,
     /// When the latest request arrived, in seconds since `started`.
     latest_request: AtomicU64,
+    waiting: Waiting,
 }
 
 impl Server {
@@ -78,6 +80,7 @@ impl Server {
             notices: Notices::default(),
             started: Instant::now(),
             latest_request: AtomicU64::new(0),
+            waiting: Waiting::default(),
         })
     }
 
@@ -146,35 +149,45 @@ impl Server {
     /// Serves a connection in the background. Its first bytes, `read`, have already been read.
     pub(super) fn serve(self: &Arc<Self>, stream: TcpStream, read: Vec<u8>) {
         let server = Arc::clone(self);
+        let visitor = self.waiting.enter();
         tokio::spawn(async move {
-            let service = service_fn(|request| Arc::clone(&server).handle(request));
+            let service = service_fn(|request| Arc::clone(&server).handle(request, &visitor));
             let (reader, writer) = stream.into_split();
             let stream = tokio::io::join(io::Cursor::new(read).chain(reader), writer);
-            // Ignore connection errors: the client and the upstream notice them themselves.
-            let _ = http1::Builder::new()
+            let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(None)
+                .max_headers(MAX_HEADERS)
                 .preserve_header_case(true)
                 .auto_date_header(false)
                 .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades()
-                .await;
+                .with_upgrades();
+            tokio::select! {
+                // Ignore connection errors: the client and the upstream notice them themselves.
+                _ = connection => {}
+                () = visitor.evicted() => {}
+            }
         });
     }
 
     async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
+        visitor: &Visitor,
     ) -> Result<Response<Body>, Failure> {
         self.latest_request.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
         if request.method() == Method::CONNECT {
-            return Ok(self.connect(request).await);
+            return Ok(self.connect(request, visitor).await);
         }
-        self.forward(request).await
+        self.forward(request, visitor).await
     }
 
     /// Connects the client with a host, as an HTTP proxy does.
-    async fn connect(self: Arc<Self>, mut request: Request<Incoming>) -> Response<Body> {
+    async fn connect(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        visitor: &Visitor,
+    ) -> Response<Body> {
         if !self.has_tunnels {
             return empty(StatusCode::METHOD_NOT_ALLOWED);
         }
@@ -185,6 +198,7 @@ impl Server {
             response.headers_mut().insert(header::PROXY_AUTHENTICATE, basic);
             return response;
         }
+        visitor.admit();
         let target = request.uri().authority().and_then(|it| Target::parse(it.as_str()));
         let Some(target) = target else { return empty(StatusCode::BAD_REQUEST) };
         let upstream = match target.dial().await {
@@ -205,9 +219,14 @@ impl Server {
 
     /// Forwards a request that was redirected here. On an error, the connection is closed without a
     /// response, so that the client reacts as if the model's server were unreachable.
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+    async fn forward(
+        &self,
+        request: Request<Incoming>,
+        visitor: &Visitor,
+    ) -> Result<Response<Body>, Failure> {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         let Some((upstream, path)) = self.route(target) else { return Ok(forbidden()) };
+        visitor.admit();
         let url = upstream.url(path)?;
         let host = upstream.server();
         if request.method() == Method::GET && is_websocket(request.headers()) {

@@ -61,6 +61,10 @@ const BASE_URL_VARIABLES: [&str; 8] = [
 /// The environment variable with additional certificate authorities for Node programs.
 const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 
+/// How many headers a request or response may have. Servers take at least a hundred, and the default
+/// of the HTTP library is no more than that.
+pub(super) const MAX_HEADERS: usize = 1000;
+
 /// Time between two pings on an HTTP/2 connection. If a ping gets no reply for this time, the
 /// connection is closed.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
@@ -235,6 +239,7 @@ impl Upstream {
         let client = |connector| {
             Client::builder(TokioExecutor::new())
                 .http1_preserve_header_case(true)
+                .http1_max_headers(MAX_HEADERS)
                 .pool_timer(TokioTimer::new())
                 .timer(TokioTimer::new())
                 // With HTTP/2, all requests share one connection. Pings detect when it is dead.
