@@ -107,7 +107,7 @@ fn expand_repetitions(text: &str) -> Result<Vec<(usize, &str)>, NotationError> {
 }
 
 /// Splits `3x bash make` into 3 and `bash make`; the number is 1 for a line that has none.
-fn repetition(line: &str) -> (usize, &str) {
+pub(super) fn repetition(line: &str) -> (usize, &str) {
     let Some((first, rest)) = line.split_once(char::is_whitespace) else { return (1, line) };
     match first
         .strip_suffix('x')

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::parse::has_mark;
+use super::parse::{has_mark, repetition};
 use super::{STEP_MS, plain_args, plain_key};
 use crate::analysis::call_failed;
 use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
@@ -88,6 +88,9 @@ impl Writer {
         };
         if since != u128::from(STEP_MS) {
             self.text.push_str(&format!("+{since}ms "));
+        } else if line.starts_with('#') || repetition(line).1 != line {
+            // Only the first word of a line can be a repetition, or begin a comment.
+            self.text.push_str("1x ");
         }
         self.text.push_str(line);
         self.text.push('\n');

@@ -19,6 +19,8 @@ fn line() -> impl Strategy<Value = String> {
         plain.prop_map(|text| format!("user: {text}")),
         plain.prop_map(|text| format!("assistant: {text}")),
         Just("turn".to_owned()),
+        Just("2x 3x make -> a tool that is named like a repetition".to_owned()),
+        Just("1x #make -> a tool that is named like a comment".to_owned()),
         Just("compaction".to_owned()),
         Just("resume".to_owned()),
         Just("deadline 90s".to_owned()),
