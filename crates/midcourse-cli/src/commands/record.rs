@@ -12,12 +12,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use midcourse::{
     Channel, DataDir, DecisionPoint, DeliveryPolicy, Event, Ingested, Mode, RunId, RunIdentity,
-    Source, Store, StoreError, StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION, ingest, now,
+    Source, Store, StoreError, StoreSettings, SyncedEngine, TRAJECTORY_SCHEMA_VERSION,
+    TrajectoryPayload, ingest, now,
 };
 use serde_json::{Value, json};
 
 use super::open;
-use crate::formats::records::{LineDefaults, parse_line};
+use crate::formats::records::{LineDefaults, parse_line, unknown_kind};
 use crate::run_settings::{LaunchId, RunSettings};
 use crate::terminal::{sanitized, warn};
 
@@ -51,8 +52,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let replies = match parse_events(&line, arguments) {
-            Err(error) => {
-                vec![json!({"status": "unreadable", "error": sanitized(&error), "deliveries": []})]
+            // The line is kept if possible, and the program is told what is wrong with it.
+            Err(Unreadable { error, events }) => {
+                let replies = recorder.record(events);
+                let is_kept = replies.iter().any(|reply| reply.get("error").is_none());
+                vec![json!({"status": "unreadable", "error": sanitized(&error), "kept": is_kept,
+                            "deliveries": []})]
             }
             Ok(events) => recorder.record(events),
         };
@@ -69,9 +74,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Parses a line into events. An invalid line is an error, unless the user named a run with
-/// `--run`: then the text of the line becomes an `Unread` event of that run.
-fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String> {
+/// A line that is no complete event of a known kind.
+struct Unreadable {
+    /// What is wrong, for the program that sent the line.
+    error: String,
+    /// The line as an `Unread` event; empty if its run is not known.
+    events: Vec<Event>,
+}
+
+/// Parses a line into events.
+fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, Unreadable> {
     let source = Source::new(&arguments.host, Channel::Library);
     let run_id = arguments.run.as_ref().map(RunId::from);
     let defaults = LineDefaults {
@@ -81,16 +93,25 @@ fn parse_events(line: &[u8], arguments: &Arguments) -> Result<Vec<Event>, String
         schema_version: TRAJECTORY_SCHEMA_VERSION,
         decision_point: Some(DecisionPoint::PreToolSelection),
     };
-    let parsed = std::str::from_utf8(line)
-        .map_err(|error| error.to_string())
-        .and_then(|line| parse_line(line.trim(), &defaults).map_err(|error| error.to_string()));
-    match (parsed, run_id) {
-        (Ok(record), _) => Ok(record.events),
-        (Err(_), Some(run_id)) => {
-            let run = RunIdentity::root(run_id.as_str());
-            Ok(vec![Event::unread(run, source, now(), line.trim_ascii_end())])
+    let text = std::str::from_utf8(line).map(str::trim);
+    let parsed = text.map_err(|error| error.to_string()).and_then(|line| {
+        let record = parse_line(line, &defaults).map_err(|error| error.to_string())?;
+        Ok((record.events, unknown_kind(line)))
+    });
+    match parsed {
+        Ok((events, None)) => Ok(events),
+        Ok((events, Some(kind))) => {
+            let known = TrajectoryPayload::KINDS.join(", ");
+            let error = format!("unknown `kind` in the payload: {kind}; known are {known}");
+            Err(Unreadable { error, events })
         }
-        (Err(error), None) => Err(error),
+        Err(error) => {
+            let unread = |run_id: RunId| {
+                let run = RunIdentity::root(run_id.as_str());
+                Event::unread(run, source, now(), line.trim_ascii_end())
+            };
+            Err(Unreadable { error, events: run_id.map(unread).into_iter().collect() })
+        }
     }
 }
 

@@ -105,7 +105,7 @@ fn parse_payload(
     line: &str,
 ) -> Result<TrajectoryPayload, serde_json::Error> {
     match TrajectoryPayload::deserialize(&payload) {
-        Err(_) if has_unknown_kind(&payload) => {
+        Err(_) if unknown_kind_of(&payload).is_some() => {
             let host = source.host().to_owned();
             Ok(TrajectoryPayload::Unread { host, raw: line.to_owned() })
         }
@@ -113,11 +113,17 @@ fn parse_payload(
     }
 }
 
-/// Whether the payload has a kind that this release of midcourse does not know. A newer release may
-/// have written it.
-fn has_unknown_kind(payload: &Value) -> bool {
-    let kind = payload.get("kind").and_then(Value::as_str);
-    kind.is_some_and(|kind| !TrajectoryPayload::KINDS.contains(&kind))
+/// The kind of a payload, if this release of midcourse does not know it. A newer release may have
+/// written it.
+fn unknown_kind_of(payload: &Value) -> Option<&str> {
+    let kind = payload.get("kind")?.as_str()?;
+    (!TrajectoryPayload::KINDS.contains(&kind)).then_some(kind)
+}
+
+/// The kind of the payload in a line, if this release of midcourse does not know it.
+pub(crate) fn unknown_kind(line: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    unknown_kind_of(line.get("payload")?).map(ToOwned::to_owned)
 }
 
 #[cfg(test)]

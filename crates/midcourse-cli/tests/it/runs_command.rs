@@ -306,7 +306,7 @@ fn errors_say_what_to_do_next() {
 }
 
 #[test]
-fn record_keeps_lines_that_it_cannot_read() {
+fn record_keeps_lines_that_it_cannot_read_and_says_what_is_wrong() {
     let user = User::new();
     let mut child = user
         .command(&["record", "--run", "mine", "--host", "shell"])
@@ -317,14 +317,24 @@ fn record_keeps_lines_that_it_cannot_read() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"{\"payload\":{\"kind\":\"turn_started\"}}\n\xff\xfe no json\n").unwrap();
     input.write_all(b"{\"payload\":{\"kind\":\"of a later release\"}}\n").unwrap();
+    input.write_all(b"{\"payload\":{\"kind\":\"tool_started\",\"args\":{}}}\n").unwrap();
     drop(input);
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
+    assert_eq!(output.status.code(), Some(1));
+    let replies = String::from_utf8(output.stdout).unwrap();
+    let replies: Vec<Value> =
+        replies.lines().map(|reply| serde_json::from_str(reply).unwrap()).collect();
+    let status = |reply: &Value| reply["status"].as_str().unwrap().to_owned();
+    let statuses: Vec<String> = replies.iter().map(status).collect();
+    assert_eq!(statuses, ["new", "unreadable", "unreadable", "unreadable"]);
+    for (reply, error) in replies[1..].iter().zip(["utf-8", "of a later release", "tool_call_id"]) {
+        assert!(reply["error"].as_str().unwrap().contains(error), "{reply}");
+        assert_eq!(reply["kept"], true);
+    }
     let lines = user.lines(&["export", "mine"]);
     let kinds: Vec<_> =
         lines.iter().map(|line| line["payload"]["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["turn_started", "unread", "unread"]);
+    assert_eq!(kinds, ["turn_started", "unread", "unread", "unread"]);
     assert_eq!(lines[1]["payload"]["raw"], "\\xff\\xfe no json");
     assert_eq!(user.lines(&["list", "--json"])[0]["host"], "shell");
 }

@@ -375,6 +375,29 @@ fn tunnels_survive_the_death_of_the_proxy_and_opened_hosts_work_again() {
 }
 
 #[test]
+fn model_hosts_are_tunnelled_if_the_proxy_keeps_dying() {
+    let world = ordinary();
+    let session = Session::start(&world);
+    let mut killed = String::new();
+    for _ in 0..3 {
+        let mut process = session.proxy_process();
+        while process.is_empty() || process == killed {
+            process = session.proxy_process();
+        }
+        assert!(Command::new("kill").args(["-9", &process]).status().unwrap().success());
+        killed = process;
+    }
+    let mut opened = session.open(HOST);
+    assert!(opened.is_signed_by("corporate"), "the host's own certificate");
+    opened.chat(&Chat::new("go").body());
+    assert_eq!(world.asked().len(), 1);
+    drop(opened);
+    let (_, code, err) = session.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("the proxy stopped early"), "{err}");
+}
+
+#[test]
 fn a_process_that_outlives_the_command_keeps_its_connections() {
     let world = ordinary();
     let folder = tempfile::tempdir().unwrap();
