@@ -65,6 +65,10 @@ pub use key::MarkerKey;
 pub use kind::{SecretKind, SecretKinds};
 pub use pattern::InvalidPattern;
 
+/// How often a text is searched at most. Almost every text needs one search, and one more if the
+/// first one found something.
+const MAX_PASSES: usize = 6;
+
 const MIN_CUSTOM_PREFIX_LEN: usize = 4;
 
 /// How many bytes before and after a part of a text are searched too, so that a secret which the
@@ -163,6 +167,21 @@ impl Redaction {
     /// inside is replaced whole. Reads little more than the part itself. Returns `None` if the part
     /// has no secrets.
     pub fn redact_part(&self, text: &str, part: Range<usize>) -> Option<Redacted> {
+        let mut redacted = self.redact_once(text, part)?;
+        // A marker may separate a label from its value, or end a text that hid one. So the result is
+        // searched again, until nothing more is found.
+        for _ in 1..MAX_PASSES {
+            let Some(again) = self.redact_once(&redacted.text, 0..redacted.text.len()) else {
+                break;
+            };
+            redacted.text = again.text;
+            redacted.count = redacted.count.saturating_add(again.count);
+            redacted.kinds = redacted.kinds.union(again.kinds);
+        }
+        Some(redacted)
+    }
+
+    fn redact_once(&self, text: &str, part: Range<usize>) -> Option<Redacted> {
         if self.kinds.is_empty() {
             return None;
         }

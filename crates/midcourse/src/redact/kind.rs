@@ -152,6 +152,10 @@ impl SecretKinds {
         Self(self.0 | Self::bit(kind))
     }
 
+    pub(super) const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     pub(super) const fn without(self, kind: SecretKind) -> Self {
         Self(self.0 & !Self::bit(kind))
     }

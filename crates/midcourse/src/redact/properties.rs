@@ -278,3 +278,11 @@ proptest! {
         prop_assert_eq!(redacted(&text), None);
     }
 }
+
+#[test]
+fn a_label_that_a_marker_uncovers_is_found_at_once() {
+    let text = "setx MTAxMjM0NTY3ODkwMTIzNDU2>-----END PRIVATE KEY-----password ?password";
+    let once = Redaction::default().redact(text).unwrap();
+    assert_eq!(Redaction::default().redact(&once.text), None, "{once:?}");
+    assert_eq!(once.count, 2);
+}
