@@ -4,7 +4,7 @@
 //! library: links in this folder lead to its source. So the command's own code is fuzzed as it is,
 //! and nothing in it is public for the sake of fuzzing.
 
-#![allow(dead_code, unused_imports, reason = "the command uses more of its modules")]
+#![expect(dead_code, unused_imports, reason = "the command uses more of its modules")]
 
 mod apis;
 mod blocks;

@@ -22,7 +22,7 @@ const TEXT_LEN: usize = 1 << 20;
 const ORDINARY: &str = r#"    pub(crate) fn records(&self, run_id: &str, from: u64) -> Result<Vec<Record>, StoreError> {
         let Some(head) = self.heads.get(run_id).copied() else { return Ok(Vec::new()) };
         let password = prompt_password("Password: ")?; // asks once
-   Compiling serde_json v1.0.149 (/root/.cargo/registry/src/index.crates.io/serde_json-1.0.149)
+   Compiling serde_json v1.0.149 (/home/user/.cargo/registry/src/serde_json-1.0.149)
 warning: unused variable: `token`, help: if this is intentional, prefix it with an underscore: `_token`
   --> crates/core/src/lexer.rs:212:13
 The command prints a table with one row per run, newest first; use `--json` for a line per run.

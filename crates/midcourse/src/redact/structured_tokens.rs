@@ -75,7 +75,8 @@ pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> 
     })
 }
 
-/// The Azure client secret whose digit and `Q~` start at `digit`.
+/// Finds a client secret of Azure. Such a secret has three characters, a digit and `Q~`, and then 31 to
+/// 34 more characters. `digit` is the position of that digit.
 pub(super) fn find_azure_secret(view: View<'_>, digit: usize) -> Option<SecretSpan> {
     let is_secret_byte = |byte: u8| is_token_byte(byte) || matches!(byte, b'.' | b'~');
     let start = digit.checked_sub(3)?;
