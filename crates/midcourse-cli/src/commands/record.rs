@@ -35,11 +35,20 @@ pub(super) struct Arguments {
     /// A later `midcourse` process moves the event into the store.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 500)]
     busy_timeout: u64,
+    /// Print the JSON Schema of an event, and record nothing.
+    #[arg(long)]
+    schema: bool,
 }
 
+/// The JSON Schema of a line. A test compares it with what `parse_line` accepts.
+const SCHEMA: &str = include_str!("../formats/event.schema.json");
+
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let mut recorder = Recorder::new(arguments)?;
     let mut out = stdout().lock();
+    if arguments.schema {
+        return Ok(out.write_all(SCHEMA.as_bytes())?);
+    }
+    let mut recorder = Recorder::new(arguments)?;
     let mut input = stdin().lock();
     let mut line = Vec::new();
     let (mut failed, mut has_reader) = (0_u64, true);

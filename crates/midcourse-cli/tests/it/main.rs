@@ -14,6 +14,7 @@ mod damage;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
 mod eval;
+mod event_format;
 mod events;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;
