@@ -4,6 +4,7 @@
 //! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`
 //! found a problem or `eval` missed a threshold.
 
+mod anchor;
 mod backtest;
 mod columns;
 mod demo;
@@ -84,6 +85,11 @@ enum Command {
     ///
     /// Checks the hash chain of every run. The exit code is 1 if there are problems.
     Verify(verify::Arguments),
+    /// Write the heads of runs to a place of your choice, for `verify --against`.
+    ///
+    /// The head of a run is the last hash of its chain. Somebody who can write to the store could
+    /// rewrite, shorten or delete a run; heads in a place where they cannot write show it.
+    Anchor(anchor::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
     /// Approve a project's `midcourse.toml`.
@@ -140,6 +146,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments).map(success),
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),
         Command::Eval(arguments) => eval::run(&arguments).map(success_if),
+        Command::Anchor(arguments) => anchor::run(&arguments).map(success),
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),

@@ -23,6 +23,7 @@ mod jobs;
 mod model_hosts;
 mod model_traffic;
 mod notices;
+mod one_request;
 #[cfg(unix)]
 mod processes;
 mod proxied_run;
@@ -60,6 +61,7 @@ pub(crate) use front::{Front, HostCounts};
 pub(crate) use model_hosts::ModelHosts;
 pub(crate) use notices::Notice;
 use notices::Notices;
+pub(crate) use one_request::request;
 #[cfg(unix)]
 pub(crate) use processes::{Found, find as find_processes};
 use recorder::Recorder;

@@ -6,6 +6,7 @@
 //! [`ingest`]; a long-lived process shares a [`StoreWriter`] between its tasks.
 
 mod adopt;
+mod anchor;
 mod append;
 mod batch;
 mod body;
@@ -39,6 +40,7 @@ mod wal;
 mod writer;
 mod writer_lock;
 
+pub use anchor::Head;
 pub use batch::Batch;
 pub use chain::Link;
 pub use error::StoreError;

@@ -6,13 +6,18 @@ use anyhow::Result;
 use midcourse::Finding;
 use serde_json::json;
 
-use super::open;
+use super::{anchor, open};
 use crate::display::one_line;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Check only this run (id, start of id, or `latest`).
     run: Option<String>,
+    /// Compare with heads of runs that `midcourse anchor` wrote: a file, a URL, or `-`.
+    ///
+    /// Finds runs that somebody has rewritten, shortened or deleted since.
+    #[arg(long, value_name = "FILE|URL")]
+    against: Option<String>,
     /// Print JSON lines: the problems, then a summary.
     #[arg(long)]
     json: bool,
@@ -21,11 +26,13 @@ pub(super) struct Arguments {
 /// Checks the runs, prints the problems, and returns true if there are none.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = open::to_read()?;
+    let heads = arguments.against.as_deref().map(anchor::read).transpose()?.unwrap_or_default();
     let mut findings = Vec::new();
     let runs = match &arguments.run {
         Some(run) => vec![open::find_run(&store, run)?],
         None => {
             findings.extend(store.verify_file()?);
+            findings.extend(anchor::missing_runs(&store, &heads)?);
             match store.runs(usize::MAX) {
                 Ok(runs) => runs,
                 Err(error) if open::is_damage(&error) => {
@@ -40,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let without_end = runs.iter().filter(|run| run.ended.is_none()).count();
     let bar = open::progress(records, "verifying");
     for run in &runs {
-        findings.extend(store.verify_run(&run.run_id)?);
+        findings.extend(store.verify_run_against(&run.run_id, &heads)?);
         bar.inc(run.records);
     }
     bar.finish_and_clear();

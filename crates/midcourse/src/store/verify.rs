@@ -10,6 +10,7 @@ use midcourse_core::{RunId, Timestamp, TrajectoryPayload};
 use rusqlite::OptionalExtension as _;
 use serde::Deserialize as _;
 
+use super::anchor::Head;
 use super::append::{self, RunHead};
 use super::chain::Link;
 use super::error::StoreError;
@@ -84,7 +85,18 @@ impl Store {
 
     /// Verifies one run, record by record. An error means that the store could not be read at all.
     pub fn verify_run(&self, run_id: &RunId) -> Result<Vec<Finding>, StoreError> {
-        let mut walk = Walk::new(run_id);
+        self.verify_run_against(run_id, &[])
+    }
+
+    /// Verifies one run, and that its hash chain still contains these heads, which were taken
+    /// earlier. Heads of other runs are ignored.
+    pub fn verify_run_against(
+        &self,
+        run_id: &RunId,
+        heads: &[Head],
+    ) -> Result<Vec<Finding>, StoreError> {
+        let heads = heads.iter().filter(|head| head.run_id == *run_id);
+        let mut walk = Walk::new(run_id, heads.cloned().collect());
         match self.walk(run_id, &mut walk) {
             // An unreadable record is a finding about this run; the next run may be intact.
             Err(StoreError::Damaged(what)) => walk.find(what),
@@ -150,6 +162,8 @@ impl Store {
 /// The state of verifying one run record by record.
 struct Walk {
     findings: Vec<String>,
+    /// Earlier heads of the run that were not found in its chain so far.
+    heads: Vec<Head>,
     next_seq: u64,
     link: Link,
     chain_broken: bool,
@@ -162,9 +176,10 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(run_id: &RunId) -> Self {
+    fn new(run_id: &RunId, heads: Vec<Head>) -> Self {
         Self {
             findings: Vec::new(),
+            heads,
             next_seq: 0,
             link: Link::genesis(run_id.as_str()),
             chain_broken: false,
@@ -229,9 +244,16 @@ impl Walk {
             self.find(format!("{what} was changed after it was stored, or moved"));
         }
         self.link = *found;
+        self.heads.retain(|head| !head.is(self.next_seq, found));
     }
 
     fn close(&mut self, summary: &RunSummary, head: &Link) {
+        let missing: Vec<u64> = self.heads.iter().map(|head| head.records).collect();
+        for records in missing {
+            self.find(format!(
+                "the run was changed since its head was kept: its first {records} records were others"
+            ));
+        }
         if self.next_seq != summary.records {
             self.find(format!(
                 "the run has {} records, but {} were stored",

@@ -1,0 +1,126 @@
+//! `midcourse anchor`: writes the heads of runs to a file, a command, a URL or standard output, and
+//! reads them again for `verify --against`.
+//!
+//! One JSON object per line; a place may have any number of heads of a run, from different times.
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _, stdin, stdout};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use midcourse::{Finding, Head, Store};
+
+use super::open;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Only this run (id, start of id, or `latest`); otherwise all runs.
+    run: Option<String>,
+    /// Append the heads to this file, or send them to this URL with POST.
+    #[arg(long, value_name = "FILE|URL", conflicts_with = "command")]
+    to: Option<String>,
+    /// Pipe the heads into this shell command.
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let store = open::to_read()?;
+    let runs = match &arguments.run {
+        Some(run) => vec![open::find_run(&store, run)?],
+        None => store.runs(usize::MAX)?,
+    };
+    let mut lines = String::new();
+    for run in &runs {
+        if let Some(head) = store.head(&run.run_id)? {
+            lines.push_str(&serde_json::to_string(&head)?);
+            lines.push('\n');
+        }
+    }
+    match (&arguments.to, &arguments.command) {
+        (Some(url), _) if is_url(url) => send(url, lines).map(drop),
+        (Some(file), _) => append(file, &lines).with_context(|| format!("cannot write to {file}")),
+        (None, Some(command)) => pipe(command, &lines),
+        (None, None) => Ok(stdout().write_all(lines.as_bytes())?),
+    }
+}
+
+/// Reads heads from a file, a URL or, if `place` is `-`, from standard input.
+pub(super) fn read(place: &str) -> Result<Vec<Head>> {
+    let text = match place {
+        "-" => {
+            let mut text = String::new();
+            stdin().read_to_string(&mut text).context("cannot read standard input")?;
+            text
+        }
+        url if is_url(url) => fetch(url)?,
+        file => std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?,
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let head = |(at, line): (usize, &str)| {
+        let number = at + 1;
+        let head = serde_json::from_str(line);
+        head.with_context(|| format!("line {number} of {place} is no line of `midcourse anchor`"))
+    };
+    let heads: Vec<Head> = lines.map(head).collect::<Result<_>>()?;
+    ensure!(!heads.is_empty(), "{place} has no heads; `midcourse anchor` writes them");
+    Ok(heads)
+}
+
+/// Heads of runs that the store does not have any more.
+pub(super) fn missing_runs(store: &Store, heads: &[Head]) -> Result<Vec<Finding>> {
+    let (mut seen, mut findings) = (HashSet::new(), Vec::new());
+    // The latest head of a run is the one with the most records.
+    for head in heads.iter().rev() {
+        if seen.insert(&head.run_id) && store.head(&head.run_id)?.is_none() {
+            let description =
+                format!("the run is not in the store any more; it had {} records", head.records);
+            findings.push(Finding { run_id: Some(head.run_id.clone()), description });
+        }
+    }
+    Ok(findings)
+}
+
+fn is_url(place: &str) -> bool {
+    place.starts_with("http://") || place.starts_with("https://")
+}
+
+fn append(file: &str, lines: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+    file.write_all(lines.as_bytes())?;
+    file.sync_all()
+}
+
+fn pipe(command: &str, lines: &str) -> Result<()> {
+    let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        // A command that reads nothing closes the pipe; its exit code decides.
+        let _ = input.write_all(lines.as_bytes());
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("the command `{command}` failed: {status}");
+    }
+    Ok(())
+}
+
+#[cfg(feature = "proxy")]
+fn fetch(url: &str) -> Result<String> {
+    crate::proxy::request(url, None)
+}
+
+#[cfg(feature = "proxy")]
+fn send(url: &str, lines: String) -> Result<String> {
+    crate::proxy::request(url, Some(lines))
+}
+
+#[cfg(not(feature = "proxy"))]
+fn fetch(url: &str) -> Result<String> {
+    bail!("this build has no HTTP client; use `curl {url} | midcourse verify --against -`")
+}
+
+#[cfg(not(feature = "proxy"))]
+fn send(url: &str, _: String) -> Result<String> {
+    bail!("this build has no HTTP client; use `--command 'curl --data-binary @- {url}'`")
+}
