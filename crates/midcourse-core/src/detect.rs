@@ -35,7 +35,7 @@ use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, Trajectory
 use crate::cause::{Cause, Rung};
 use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
-use crate::text::ErrorClass;
+use crate::text::FailureKind;
 
 /// The most bytes that one detector may save in a checkpoint.
 pub const MAX_DETECTOR_STATE_BYTES: usize = 1024;
@@ -208,7 +208,7 @@ impl TurnCounter {
 pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
     let mut errors = trajectory.calls().rev().map_while(|call| call.status().error());
     let latest = errors.next()?;
-    if latest.class == ErrorClass::Outage {
+    if latest.kind == FailureKind::Outage {
         return Some(Cause::only("outage"));
     }
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
@@ -285,7 +285,7 @@ mod tests {
         for (repeated, file) in [(n, Some(name())), (0, Some(name())), (n, None)] {
             all.push(PatternDetail::Sweep { file, reads: n, repeated });
         }
-        use ErrorClass::*;
+        use FailureKind::*;
         for class in [
             Permission,
             NotFound,
@@ -298,7 +298,7 @@ mod tests {
             Other,
         ] {
             let (digest, template) = (Digest::default(), Digest::default());
-            let signature = ErrorSignature { digest, template, line: None, class };
+            let signature = ErrorSignature { digest, template, line: None, kind: class };
             all.push(PatternDetail::RepeatedError { signature, count: n, tool: name() });
         }
         all

@@ -98,7 +98,7 @@ pub use session::{
     MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
 pub use text::{
-    ErrorClass, ErrorSignature, Excerpt, InvalidText, MAX_EXCERPT_BYTES, MAX_PROVIDER_NAME_CHARS,
+    ErrorSignature, Excerpt, FailureKind, InvalidText, MAX_EXCERPT_BYTES, MAX_PROVIDER_NAME_CHARS,
     MAX_SAFE_NAME_CHARS, ProviderName, SafeName, Text, looks_failed, similarity,
 };
 pub use threshold::InvalidThreshold;

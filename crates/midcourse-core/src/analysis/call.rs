@@ -15,7 +15,7 @@ use super::config::TrajectoryAnalysisConfig;
 use super::{OpenCall, Scratch};
 use crate::digest::Digest;
 use crate::record::CallId;
-use crate::text::{ErrorClass, ErrorSignature, Excerpt, SafeName};
+use crate::text::{ErrorSignature, Excerpt, FailureKind, SafeName};
 use crate::time::Timestamp;
 
 /// Whether a call succeeded, failed or was refused.
@@ -217,8 +217,8 @@ impl ToolInvoked {
     }
 
     /// Class of the error, if the call failed or was refused.
-    pub fn error_class(&self) -> Option<ErrorClass> {
-        self.status.error().map(|error| error.class)
+    pub fn failure_kind(&self) -> Option<FailureKind> {
+        self.status.error().map(|error| error.kind)
     }
 
     /// Whether the call changes files or other state.
@@ -320,7 +320,7 @@ impl ToolInvoked {
 
     /// Whether the error or result says that the network or a service is down.
     pub fn reports_outage(&self) -> bool {
-        self.flags.any(CallFlags::SERVICE_DOWN) || self.error_class() == Some(ErrorClass::Outage)
+        self.flags.any(CallFlags::SERVICE_DOWN) || self.failure_kind() == Some(FailureKind::Outage)
     }
 
     /// Whether the call talks to another machine or to a database server.

@@ -4,7 +4,7 @@
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use crate::text::{ErrorClass, ErrorSignature};
+use crate::text::{ErrorSignature, FailureKind};
 
 /// How many different names are counted individually; all further names share one count.
 pub const MAX_COUNTED_NAMES: usize = 64;
@@ -106,7 +106,7 @@ impl ErrorFrequency {
                 digest: Default::default(),
                 template: Default::default(),
                 line: None,
-                class: ErrorClass::Other,
+                kind: FailureKind::Other,
             };
             counts.push(ErrorCount { signature, count: self.other });
         }

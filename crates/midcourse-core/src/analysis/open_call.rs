@@ -15,7 +15,7 @@ use super::tools::NameTraits;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
-    ArgsView, CommandView, ErrorClass, ErrorSignature, Excerpt, MAX_EXCERPT_BYTES, SafeName,
+    ArgsView, CommandView, ErrorSignature, Excerpt, FailureKind, MAX_EXCERPT_BYTES, SafeName,
     ShortResult, strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
@@ -179,7 +179,7 @@ impl OpenCall {
         let result = &*output;
         let short = ShortResult::of(result, is_search);
         let status = if is_error && short.refused {
-            CallStatus::Denied(refusal_of(&self.tool, ErrorClass::Permission))
+            CallStatus::Denied(refusal_of(&self.tool, FailureKind::Permission))
         } else if is_error {
             let args = self.excerpt.as_str();
             CallStatus::Error(ErrorSignature::of(result, args, &mut scratch.text))
@@ -249,9 +249,9 @@ impl OpenCall {
         self.act = None;
         self.flags.clear(CallFlags::SEARCHES);
         let mut call = self.end(reason, Some(true), seq, at, scratch);
-        let class = match call.status.error().map(|error| error.class) {
-            Some(ErrorClass::UnknownTool) => ErrorClass::UnknownTool,
-            _ => ErrorClass::Permission,
+        let class = match call.status.error().map(|error| error.kind) {
+            Some(FailureKind::UnknownTool) => FailureKind::UnknownTool,
+            _ => FailureKind::Permission,
         };
         call.status = CallStatus::Denied(refusal_of(&call.tool, class));
         call
@@ -380,9 +380,9 @@ pub(super) fn read_or_search(
 
 /// The error signature of a refusal. Its digest is the same for all refusals of one tool, whatever
 /// the reason in their text.
-fn refusal_of(tool: &str, class: ErrorClass) -> ErrorSignature {
+fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
     let digest = Digest::of(b"denied").then(tool.as_bytes());
-    ErrorSignature { digest, template: digest, line: None, class }
+    ErrorSignature { digest, template: digest, line: None, kind: class }
 }
 
 /// Whether a result is empty or says only that the exit code was 1, as `exit code 1` does.

@@ -31,7 +31,7 @@ fn describe(detail: &PatternDetail) -> String {
             format!("{name} of {cycle_length}, {repetitions} times")
         }
         PatternDetail::RepeatedError { signature, count, .. } => {
-            format!("{name} of class {}, {count} times", signature.class.label())
+            format!("{name} of kind {}, {count} times", signature.kind.as_str())
         }
         PatternDetail::ProgressStall { actions, .. } => format!("{name} of {actions} calls"),
         PatternDetail::ToolAvoidance { responses } => format!("{name} of {responses}"),

@@ -333,7 +333,7 @@ mod tests {
     fn the_same_call_three_times_is_a_loop() {
         check(
             "3x bash make !! error: missing separator",
-            &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of class syntax, 3 times"],
+            &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of kind syntax, 3 times"],
         );
         check("2x bash make !! error: missing separator", &[]);
     }
@@ -374,7 +374,7 @@ mod tests {
             ",
             &[
                 "call 3: doom_loop of 1, 3 times",
-                "call 3: repeated_error of class not-found, 3 times",
+                "call 3: repeated_error of kind not_found, 3 times",
             ],
         );
     }
@@ -439,7 +439,7 @@ mod tests {
         };
         check(
             &(1..8).map(round).collect::<String>(),
-            &["call 5: repeated_error of class tool, 3 times", "call 6: doom_loop of 2, 3 times"],
+            &["call 5: repeated_error of kind other, 3 times", "call 6: doom_loop of 2, 3 times"],
         );
     }
 

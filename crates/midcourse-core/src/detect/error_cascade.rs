@@ -15,7 +15,7 @@ use crate::analysis::{
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
-use crate::text::ErrorClass;
+use crate::text::FailureKind;
 
 /// The number of latest calls that are examined. If they include failures in at least
 /// `MIN_FAILED_TURNS` turns, the pattern is present even if calls in between succeeded.
@@ -98,9 +98,9 @@ impl<'a> Failures<'a> {
 /// class shows that it is more than a failed check.
 fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
     let is_output = || exit_is_output && call.is_shell() && call.is_new_error();
-    match call.error_class() {
-        None | Some(ErrorClass::Outage) => false,
-        Some(ErrorClass::Check | ErrorClass::Other) => !is_output(),
+    match call.failure_kind() {
+        None | Some(FailureKind::Outage) => false,
+        Some(FailureKind::Check | FailureKind::Other) => !is_output(),
         Some(_) => true,
     }
 }

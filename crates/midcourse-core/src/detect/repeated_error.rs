@@ -6,7 +6,7 @@
 //!
 //! If every failure has a different text (another missing file, another wrong argument), the errors
 //! are compared by their template (the text without the words of the call's arguments) or by their
-//! class (such as "not found"). The pattern then usually needs more failures.
+//! kind (such as "not found"). The pattern then usually needs more failures.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::{ErrorClass, ErrorSignature};
+use crate::text::{ErrorSignature, FailureKind};
 
 /// If the agent changed something in this many of the intervals between the failures, it is working
 /// on the error, and the error is reported one failure later.
@@ -32,7 +32,7 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 /// If the agent pauses between its attempts, the error is reported this many failures later.
 const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 
-/// Errors with the same template or class, but different texts, are counted among this many of the
+/// Errors with the same template or kind, but different texts, are counted among this many of the
 /// latest calls.
 const CLASS_WINDOW_CALLS: usize = 10;
 
@@ -79,7 +79,7 @@ impl PatternDetector for RepeatedError {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         match call.status().error() {
-            Some(error) if error.class == ErrorClass::Outage => Detection::Unchanged,
+            Some(error) if error.kind == FailureKind::Outage => Detection::Unchanged,
             Some(error) => self.failed(trajectory, call, error),
             None => self.succeeded(trajectory, call),
         }
@@ -99,7 +99,7 @@ impl RepeatedError {
     ) -> Detection {
         let found = same_error(trajectory, call, error)
             .or_else(|| same_template(trajectory, call, error))
-            .or_else(|| same_class(trajectory, call, error.class));
+            .or_else(|| same_kind(trajectory, call, error.kind));
         let Some(Failures { cause, count, evidence }) = found else {
             let error_changed =
                 self.reported.is_some_and(|reported| reported.call_digest == call.call_digest());
@@ -201,7 +201,7 @@ fn same_error(
         if turns.add(old) {
             recent += u32::from(is_recent);
             of_this_call += u32::from(is_this_call);
-            costly += u32::from(is_this_call && is_costly(trajectory, old, error.class));
+            costly += u32::from(is_this_call && is_costly(trajectory, old, error.kind));
         }
     }
     let extra = u32::from(changes >= MIN_CHANGES_OF_AN_ATTEMPT)
@@ -213,7 +213,7 @@ fn same_error(
 }
 
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
-fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorClass) -> bool {
+fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, kind: FailureKind) -> bool {
     let is_long = || {
         // Not every host reports when a call began, so the time since the end of the previous call
         // counts, too.
@@ -221,7 +221,7 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, class: ErrorCl
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
     };
-    call.is_denied() || (class == ErrorClass::Timeout && is_long())
+    call.is_denied() || (kind == FailureKind::Timeout && is_long())
 }
 
 /// The failures with the template of this error (the same error about a different object each
@@ -248,23 +248,29 @@ fn same_template(
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
-/// The failures of this class, even if their texts differ; `None` if there are too few to report.
-fn same_class(
+/// The failures of this kind, even if their texts differ; `None` if there are too few to report.
+fn same_kind(
     trajectory: &TrajectoryAnalysis,
     call: &ToolInvoked,
-    class: ErrorClass,
+    kind: FailureKind,
 ) -> Option<Failures> {
-    let extra = match class {
-        ErrorClass::UnknownTool | ErrorClass::BadArguments | ErrorClass::Resource => 0,
-        ErrorClass::Permission => 1,
+    let extra = match kind {
+        FailureKind::UnknownTool | FailureKind::BadArguments | FailureKind::Resource => 0,
+        FailureKind::Permission | FailureKind::EditMismatch => 1,
         // Looking for a file in a few places, or fixing a few typos, is normal: more failures are
         // needed.
-        ErrorClass::NotFound | ErrorClass::Syntax | ErrorClass::Timeout => 2,
-        ErrorClass::Outage | ErrorClass::Check | ErrorClass::Other => return None,
+        FailureKind::NotFound
+        | FailureKind::MissingProgram
+        | FailureKind::MissingPackage
+        | FailureKind::UnknownName
+        | FailureKind::Conflict
+        | FailureKind::Syntax
+        | FailureKind::Timeout => 2,
+        FailureKind::Outage | FailureKind::Check | FailureKind::Other => return None,
     };
     let threshold = trajectory.config().error_threshold.get() + extra;
-    let cause = Cause::new("repeated_error", Digest::of(class.label().as_bytes()));
-    let found = since_success(trajectory, call, |old| old.error_class() == Some(class), cause);
+    let cause = Cause::new("repeated_error", Digest::of(kind.as_str().as_bytes()));
+    let found = since_success(trajectory, call, |old| old.failure_kind() == Some(kind), cause);
     (found.count >= threshold).then_some(found)
 }
 
@@ -290,32 +296,32 @@ fn since_success(
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
     let PatternDetail::RepeatedError { signature, count, .. } = detail else { return None };
-    let class = signature.class;
-    match (rung.0, class) {
-        (1, ErrorClass::Permission) => Some(format!(
+    let kind = signature.kind;
+    match (rung.0, kind) {
+        (1, FailureKind::Permission) => Some(format!(
             "You were refused the same thing {count} times. It is a decision, not a glitch. Look for \
              a way that does not need this permission; if there is none, note what you need and \
              continue with other work."
         )),
-        (1, ErrorClass::UnknownTool | ErrorClass::BadArguments) => Some(format!(
+        (1, FailureKind::UnknownTool | FailureKind::BadArguments) => Some(format!(
             "You got the same {} error {count} times. Check the tool's own description for the names \
              and arguments it takes.",
-            class.label()
+            kind.as_str()
         )),
-        (1, ErrorClass::Timeout) => Some(format!(
+        (1, FailureKind::Timeout) => Some(format!(
             "You ran into the same timeout {count} times. Try a smaller piece of the work, or run it \
              in the background, so that it fits within the limit."
         )),
-        (1, ErrorClass::NotFound) => Some(format!(
+        (1, FailureKind::NotFound) => Some(format!(
             "You got {count} not-found errors of the same kind. List what is there, or search one \
              level up, instead of guessing the next name."
         )),
         (1, _) => Some(format!(
             "You got the same {} error {count} times, and nothing you tried in between changed it. \
              The cause may be somewhere else: read the full error text from its first line.",
-            class.label()
+            kind.as_str()
         )),
-        (2, ErrorClass::Permission) => Some(format!(
+        (2, FailureKind::Permission) => Some(format!(
             "{count} attempts, and you were refused every time. Do not try to get around the refusal: \
              say in your answer what you need permission for and why, and continue with work that \
              does not need it."
@@ -355,7 +361,7 @@ mod tests {
             edit {"path":"b.c","old":"5","new":"6"} -> ok
             bash make          !! error: undefined reference to main
             "#,
-            &["call 7: repeated_error of class tool, 4 times"],
+            &["call 7: repeated_error of kind other, 4 times"],
         );
     }
 
@@ -368,7 +374,7 @@ mod tests {
             bash make all      !! error: undefined reference to main
             bash cc -o a a.c   !! error: undefined reference to main
             ",
-            &["call 4: repeated_error of class tool, 3 times"],
+            &["call 4: repeated_error of kind other, 3 times"],
         );
     }
 
@@ -378,7 +384,7 @@ mod tests {
             format!("read {name} !! ENOENT: no such file or directory, open '{name}'\n")
         };
         let guesses: String = ["HOWTO.md", "guide.md", "docs.md", "intro.md"].map(guess).concat();
-        check(&guesses, &["call 4: repeated_error of class not-found, 4 times"]);
+        check(&guesses, &["call 4: repeated_error of kind not_found, 4 times"]);
     }
 
     #[test]
@@ -389,7 +395,7 @@ mod tests {
             bash git push xx the user said no
             bash git push xx the user said no
             ",
-            &["call 3: repeated_error of class permission, 2 times"],
+            &["call 3: repeated_error of kind permission, 2 times"],
         );
     }
 

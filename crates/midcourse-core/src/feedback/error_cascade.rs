@@ -52,7 +52,7 @@ impl FeedbackProvider for ErrorCascadeDetector {
             cascade_cause(context),
             context.trajectory().recent_errors(usize::try_from(failures).unwrap_or(16)),
         );
-        let class = context.trajectory().latest_call().and_then(|call| call.error_class());
+        let class = context.trajectory().latest_call().and_then(|call| call.failure_kind());
         let suggestion = match why.rung.0 {
             1 => "Read the latest error in full before the next attempt.",
             2 => "Consider going back to the last state that worked.",
@@ -61,7 +61,7 @@ impl FeedbackProvider for ErrorCascadeDetector {
         let mut feedback =
             Feedback::new(self.name(), format!("The last {failures} tool calls failed."));
         if let Some(class) = class {
-            let description = format!("the latest is a {} error", class.label());
+            let description = format!("the latest is a {} error", class.as_str());
             feedback = feedback.with_observation(Observation::new("Errors", description));
         }
         Ok(feedback.with_suggestion(suggestion).with_severity(Severity::Caution).about(why))

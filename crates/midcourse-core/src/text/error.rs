@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failure_kind::FailureKind;
 use super::scan::{ErrorScan, normalize_error};
 use super::short_result::error_reports_outage;
 use crate::digest::Digest;
@@ -29,50 +30,6 @@ const MAX_TEMPLATE_WORDS: usize = 32;
 /// they may occur there by chance.
 const MIN_ARGUMENT_WORD_BYTES: usize = 3;
 
-/// The kind of a failure, judged by the words of its error text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// A person, a sandbox or the system refused the call.
-    Permission,
-    /// A file, command or other object does not exist.
-    NotFound,
-    /// The agent has no tool of that name.
-    UnknownTool,
-    /// The tool rejected its arguments.
-    BadArguments,
-    /// The call took too long.
-    Timeout,
-    /// The network or a service is down, or limits requests.
-    Outage,
-    /// A test or check failed.
-    Check,
-    /// Something does not parse or compile.
-    Syntax,
-    /// Disk or memory is exhausted.
-    Resource,
-    /// Anything else.
-    Other,
-}
-
-impl ErrorClass {
-    /// The word that a message puts before "error" to name the class, as in "permission error".
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Permission => "permission",
-            Self::NotFound => "not-found",
-            Self::UnknownTool => "unknown-tool",
-            Self::BadArguments => "bad-argument",
-            Self::Timeout => "timeout",
-            Self::Outage => "service",
-            Self::Check => "test",
-            Self::Syntax => "syntax",
-            Self::Resource => "resource",
-            Self::Other => "tool",
-        }
-    }
-}
-
 /// Identifies an error, so that it is recognized when it occurs again, elsewhere or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSignature {
@@ -85,7 +42,7 @@ pub struct ErrorSignature {
     /// same text at a line more than 15 lines away is another error.
     pub line: Option<u32>,
     /// The kind of failure.
-    pub class: ErrorClass,
+    pub kind: FailureKind,
 }
 
 impl ErrorSignature {
@@ -94,11 +51,11 @@ impl ErrorSignature {
     pub(crate) fn of(text: &str, args: &str, scratch: &mut Vec<u8>) -> Self {
         scratch.clear();
         let scan = scan(text.as_bytes(), scratch);
-        let class = scan.error_line_class.or(scan.class).unwrap_or_else(|| {
-            if error_reports_outage(text) { ErrorClass::Outage } else { ErrorClass::Other }
+        let kind = scan.error_line_class.or(scan.class).unwrap_or_else(|| {
+            if error_reports_outage(text) { FailureKind::Outage } else { FailureKind::Other }
         });
         let line = first_position(text.as_bytes());
-        Self { digest: Digest::of(scratch), template: template_of(scratch, args), line, class }
+        Self { digest: Digest::of(scratch), template: template_of(scratch, args), line, kind }
     }
 
     /// Whether both are the same error: their digests are equal, and their line numbers are at most
@@ -309,33 +266,33 @@ mod tests {
     #[test]
     fn errors_are_classified_by_their_words() {
         for (text, class) in [
-            ("bash: rm: Permission denied", ErrorClass::Permission),
-            ("cat: x: No such file or directory", ErrorClass::NotFound),
-            ("Error: No such tool available: frobnicate", ErrorClass::UnknownTool),
+            ("bash: rm: Permission denied", FailureKind::Permission),
+            ("cat: x: No such file or directory", FailureKind::NotFound),
+            ("Error: No such tool available: frobnicate", FailureKind::UnknownTool),
             (
                 "InputValidationError: required parameter `path` is missing",
-                ErrorClass::BadArguments,
+                FailureKind::BadArguments,
             ),
-            ("Command timed out after 2m 0s", ErrorClass::Timeout),
-            ("connect ECONNREFUSED: connection refused", ErrorClass::Outage),
-            ("HTTP 503 Service Unavailable", ErrorClass::Outage),
-            ("FAILED tests/test_a.py::t - AssertionError", ErrorClass::Check),
-            ("Makefile:3: *** missing separator.  Stop.", ErrorClass::Syntax),
-            ("bash: frobnicate: command not found", ErrorClass::NotFound),
-            ("touch: cannot touch 'x': No space left on device", ErrorClass::Resource),
-            ("ENOSPC: no space left on device, write", ErrorClass::Resource),
-            ("boom", ErrorClass::Other),
+            ("Command timed out after 2m 0s", FailureKind::Timeout),
+            ("connect ECONNREFUSED: connection refused", FailureKind::Outage),
+            ("HTTP 503 Service Unavailable", FailureKind::Outage),
+            ("FAILED tests/test_a.py::t - AssertionError", FailureKind::Check),
+            ("Makefile:3: *** missing separator.  Stop.", FailureKind::Syntax),
+            ("bash: frobnicate: command not found", FailureKind::NotFound),
+            ("touch: cannot touch 'x': No space left on device", FailureKind::Resource),
+            ("ENOSPC: no space left on device, write", FailureKind::Resource),
+            ("boom", FailureKind::Other),
             // The texts below contain a keyword of one class but belong to another class.
             (
                 "expected `u32`, found `&str`\narguments to this function are incorrect",
-                ErrorClass::Other,
+                FailureKind::Other,
             ),
-            ("panic: test timed out after 1s\nexit status 2", ErrorClass::Timeout),
-            ("! [rejected] main -> main\nerror: failed to push some refs", ErrorClass::Other),
-            ("Found 3 errors", ErrorClass::Other),
-            ("403 passed, 1 failed", ErrorClass::Other),
+            ("panic: test timed out after 1s\nexit status 2", FailureKind::Timeout),
+            ("! [rejected] main -> main\nerror: failed to push some refs", FailureKind::Other),
+            ("Found 3 errors", FailureKind::Other),
+            ("403 passed, 1 failed", FailureKind::Other),
         ] {
-            assert_eq!(signature(text).class, class, "{text}");
+            assert_eq!(signature(text).kind, class, "{text}");
         }
     }
 }

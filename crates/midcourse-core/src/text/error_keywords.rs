@@ -8,7 +8,7 @@
 
 use std::ops::BitOrAssign;
 
-use super::error::ErrorClass;
+use super::failure_kind::FailureKind;
 
 const KEYWORDS: &[(&str, Keywords)] = &[
     ("error", Keywords::ERROR),
@@ -256,31 +256,31 @@ impl Keywords {
     }
 
     /// The error class that the keywords of one line indicate, if any.
-    pub(super) const fn class(self) -> Option<ErrorClass> {
+    pub(super) const fn class(self) -> Option<FailureKind> {
         let is_missing = self.has(Self::NO_SUCH) || (self.has(Self::NOT) && self.has(Self::FOUND));
         let is_http = self.has(Self::HTTP);
         if (self.has(Self::NETWORK) && (self.has(Self::DOWN) || self.has(Self::TIMEOUT)))
             || (is_http && self.has(Self::CODE_DOWN))
         {
-            Some(ErrorClass::Outage)
+            Some(FailureKind::Outage)
         } else if self.has(Self::RESOURCE) {
-            Some(ErrorClass::Resource)
+            Some(FailureKind::Resource)
         } else if self.has(Self::TIMEOUT) {
-            Some(ErrorClass::Timeout)
+            Some(FailureKind::Timeout)
         } else if self.has(Self::TOOL) && (self.has(Self::UNKNOWN) || is_missing) {
-            Some(ErrorClass::UnknownTool)
+            Some(FailureKind::UnknownTool)
         } else if self.has(Self::DENIED) || (is_http && self.has(Self::CODE_DENIED)) {
-            Some(ErrorClass::Permission)
+            Some(FailureKind::Permission)
         } else if self.has(Self::SYNTAX) {
-            Some(ErrorClass::Syntax)
+            Some(FailureKind::Syntax)
         } else if self.has(Self::ARGUMENT)
             && (self.has(Self::INVALID) || self.has(Self::UNKNOWN) || is_missing)
         {
-            Some(ErrorClass::BadArguments)
+            Some(FailureKind::BadArguments)
         } else if self.has(Self::CHECK) {
-            Some(ErrorClass::Check)
+            Some(FailureKind::Check)
         } else if is_missing || (is_http && self.has(Self::CODE_MISSING)) {
-            Some(ErrorClass::NotFound)
+            Some(FailureKind::NotFound)
         } else {
             None
         }

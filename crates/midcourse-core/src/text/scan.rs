@@ -6,8 +6,8 @@
 //! text that needs no change quickly.
 
 use super::byte::{ByteKinds, is_token_byte, prefix_len};
-use super::error::ErrorClass;
 use super::error_keywords::Keywords;
+use super::failure_kind::FailureKind;
 use super::token::{
     PLACEHOLDER, TextKind, is_decimal, is_file_name, is_time_unit, split_punctuation, token_shape,
     write_token,
@@ -210,9 +210,9 @@ pub(super) struct ErrorScan {
     /// Whether at least one line says that something failed.
     pub(super) has_error_line: bool,
     /// Error class of the first error line that has a class.
-    pub(super) error_line_class: Option<ErrorClass>,
+    pub(super) error_line_class: Option<FailureKind>,
     /// Error class of the first line of any kind that has a class.
-    pub(super) class: Option<ErrorClass>,
+    pub(super) class: Option<FailureKind>,
 }
 
 /// Appends the lines of an error to `out`, with paths reduced to the file name, single spaces, and
