@@ -31,6 +31,7 @@ mod recorder;
 mod response_copy;
 mod server;
 mod store_writer;
+mod timeouts;
 mod trust;
 mod tunnel;
 mod upstream;

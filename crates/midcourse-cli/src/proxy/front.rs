@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::channel::{Channel, Message};
 use super::connect::{ESTABLISHED, Head, Target, UNREACHABLE, is_authorized, read_head};
 use super::model_hosts::ModelHosts;
+use super::timeouts::Timeouts;
 use super::tunnel::{self, Ended};
 use super::waiting::{Visitor, Waiting};
 
@@ -39,6 +40,7 @@ pub(crate) struct Front {
 
 struct Acceptor {
     token: blake3::Hash,
+    timeouts: Timeouts,
     hosts: ModelHosts,
     to_proxy: mpsc::Sender<Message>,
     stop: watch::Receiver<bool>,
@@ -70,6 +72,7 @@ impl Front {
         })?;
         let acceptor = Arc::new(Acceptor {
             token: blake3::hash(token.as_bytes()),
+            timeouts: Timeouts::from_environment(),
             hosts,
             to_proxy,
             stop: stop_receiver,
@@ -136,6 +139,7 @@ impl Acceptor {
             read = read_head(&stream) => read,
             _ = stop.wait_for(|stop| *stop) => return,
             () = visitor.evicted() => return,
+            () = visitor.is_late(self.timeouts.head) => return,
         };
         // The connection is in good hands, or goes to the proxy process, which has a limit too.
         drop(visitor);

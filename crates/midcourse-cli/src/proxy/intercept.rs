@@ -179,7 +179,9 @@ pub(super) async fn serve(
     let client = Tee { io: TokioIo::new(client), copy: Some(Vec::new()) };
     // An error means that the client does not speak TLS or has disconnected. Nothing is lost by
     // closing the connection, because model hosts expect TLS.
-    let Ok(mut start) = LazyConfigAcceptor::new(Acceptor::default(), client).await else { return };
+    let accepted = LazyConfigAcceptor::new(Acceptor::default(), client);
+    let accepted = tokio::time::timeout(server.timeouts().idle, accepted).await;
+    let Ok(Ok(mut start)) = accepted else { return };
     let hello = start.io.copy.take().unwrap_or_default();
     let visit = Visit::of(&start.client_hello(), &target.host);
     if interception.is_refused(&visit) {
@@ -314,7 +316,7 @@ async fn serve_http<IO>(
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(None)
+            .header_read_timeout(server.timeouts().idle)
             .max_headers(MAX_HEADERS)
             .preserve_header_case(true)
             .auto_date_header(false)

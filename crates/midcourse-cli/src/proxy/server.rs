@@ -33,6 +33,7 @@ use super::model_hosts::ModelHosts;
 use super::model_traffic::ModelRequest;
 use super::notices::{Notice, Notices};
 use super::recorder::{Exchange, Recorder};
+use super::timeouts::Timeouts;
 use super::upstream::{self, Body, Failure, MAX_HEADERS, Upstream, Upstreams};
 use super::waiting::{Visitor, Waiting};
 use crate::apis::{Api, insert};
@@ -57,6 +58,7 @@ pub(super) struct Server {
     /// When the latest request arrived, in seconds since `started`.
     latest_request: AtomicU64,
     waiting: Waiting,
+    timeouts: Timeouts,
 }
 
 impl Server {
@@ -81,6 +83,7 @@ impl Server {
             started: Instant::now(),
             latest_request: AtomicU64::new(0),
             waiting: Waiting::default(),
+            timeouts: Timeouts::from_environment(),
         })
     }
 
@@ -125,6 +128,10 @@ impl Server {
         &self.notices
     }
 
+    pub(super) const fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
     pub(super) fn log(&self, message: &str) {
         self.log.write(message);
     }
@@ -156,7 +163,8 @@ impl Server {
             let stream = tokio::io::join(io::Cursor::new(read).chain(reader), writer);
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(None)
+                // Begins when the connection is idle, and ends with the head of the next request.
+                .header_read_timeout(server.timeouts.idle)
                 .max_headers(MAX_HEADERS)
                 .preserve_header_case(true)
                 .auto_date_header(false)
@@ -166,6 +174,7 @@ impl Server {
                 // Ignore connection errors: the client and the upstream notice them themselves.
                 _ = connection => {}
                 () = visitor.evicted() => {}
+                () = visitor.is_late(server.timeouts.head) => {}
             }
         });
     }
