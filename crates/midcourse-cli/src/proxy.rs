@@ -8,6 +8,7 @@
 //! them.
 
 mod authority;
+mod base_url;
 #[cfg(unix)]
 mod channel;
 mod compressed;

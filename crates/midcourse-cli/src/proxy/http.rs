@@ -37,6 +37,7 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
     header::TRAILER,
     header::UPGRADE,
 ];
+
 /// The body of a model request.
 pub(super) enum RequestBody {
     Whole(Bytes),
@@ -141,11 +142,26 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =
         named.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-    for name in named.iter().flat_map(|value| value.split(',')).map(str::trim) {
-        headers.remove(name);
+    let named: Vec<&str> = named.iter().flat_map(|value| value.split(',')).map(str::trim).collect();
+    remove_in_order(headers, |name| {
+        HOP_BY_HOP_HEADERS.contains(name)
+            || named.iter().any(|it| it.eq_ignore_ascii_case(name.as_str()))
+    });
+}
+
+/// Removes headers. The others keep their order; `HeaderMap::remove` would move the last one to the
+/// place of the removed one.
+pub(super) fn remove_in_order(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
+    if !headers.keys().any(&is_removed) {
+        return;
     }
-    for name in HOP_BY_HOP_HEADERS {
-        headers.remove(name);
+    let mut current = None;
+    for (name, value) in std::mem::take(headers) {
+        // Further values of a header have no name.
+        current = name.or(current);
+        if let Some(name) = current.as_ref().filter(|name| !is_removed(name)) {
+            headers.append(name, value);
+        }
     }
 }
 

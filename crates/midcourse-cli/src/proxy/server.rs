@@ -26,7 +26,7 @@ use super::authority::Authority;
 use super::connect::{Target, is_authorized};
 use super::http::{
     RequestBody, client_response, empty, error_chain, forbidden, full, is_websocket, model_request,
-    read, strip_hop_by_hop, text,
+    read, remove_in_order, strip_hop_by_hop, text,
 };
 use super::intercept::{self, Interception, Opened};
 use super::model_hosts::ModelHosts;
@@ -240,9 +240,9 @@ impl Server {
         let host = upstream.server();
         if request.method() == Method::GET && is_websocket(request.headers()) {
             let send = |mut request: Request<Body>| {
-                // Remove the proxy's own host name; the HTTP client sets the upstream's.
-                request.headers_mut().remove(header::HOST);
-                request.headers_mut().remove(header::PROXY_AUTHORIZATION);
+                let headers = request.headers_mut();
+                remove_in_order(headers, |name| name == header::PROXY_AUTHORIZATION);
+                upstream.address(headers, true);
                 *request.uri_mut() = url;
                 let response = upstream.http1_client.request(request);
                 async { Ok(response.await?) }
@@ -252,7 +252,7 @@ impl Server {
         let (mut parts, body) = request.into_parts();
         let (body, exchange) = self.prepare(&mut parts, body, url.path(), host).await?;
         strip_hop_by_hop(&mut parts.headers);
-        parts.headers.remove(header::HOST);
+        upstream.address(&mut parts.headers, upstream.is_plain());
         parts.uri = url;
         parts.version = Version::HTTP_11;
         match upstream.client.request(Request::from_parts(parts, body)).await {

@@ -4,6 +4,7 @@
 
 mod connections;
 mod conversations;
+mod credentials;
 mod deliveries;
 mod every_api;
 mod failures;

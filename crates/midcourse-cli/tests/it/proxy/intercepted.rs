@@ -86,7 +86,7 @@ impl Session {
         Self { child, folder, variables }
     }
 
-    fn variable(&self, name: &str) -> &str {
+    pub(super) fn variable(&self, name: &str) -> &str {
         self.variables.get(name).map_or("", String::as_str)
     }
 
