@@ -21,6 +21,7 @@ mod http;
 mod inherited;
 mod intercept;
 mod jobs;
+mod long_target;
 mod model_hosts;
 mod model_traffic;
 mod notices;

@@ -51,7 +51,11 @@ pub(super) fn client_response(
     response: Response<Incoming>,
     exchange: Option<Exchange>,
 ) -> Response<Body> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    // With both headers, the body is in chunks, and the length is to be ignored.
+    if parts.headers.contains_key(header::TRANSFER_ENCODING) {
+        remove_in_order(&mut parts.headers, |name| name == header::CONTENT_LENGTH);
+    }
     let body = match exchange {
         None => body.map_err(Into::into).boxed(),
         Some(exchange) => {

@@ -4,7 +4,8 @@
 //! Only model requests are read completely and held, for at most a few milliseconds, until the
 //! recorder replies with the text to insert. Everything else streams through. If the client or the
 //! upstream disconnects, the proxy disconnects the other one too. The proxy sends no responses of
-//! its own, except to CONNECT requests and to a request without the right access token.
+//! its own, except to CONNECT requests, to a request without the right access token, and to one that
+//! the HTTP library cannot parse.
 
 use std::io;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::http::{
     read, remove_in_order, strip_hop_by_hop, text,
 };
 use super::intercept::{self, Interception, Opened};
+use super::long_target::LongTarget;
 use super::model_hosts::ModelHosts;
 use super::model_traffic::ModelRequest;
 use super::notices::{Notice, Notices};
@@ -161,6 +163,7 @@ impl Server {
             let service = service_fn(|request| Arc::clone(&server).handle(request, &visitor));
             let (reader, writer) = stream.into_split();
             let stream = tokio::io::join(io::Cursor::new(read).chain(reader), writer);
+            let stream = LongTarget::new(stream, visitor.upstream_414.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 // Begins when the connection is idle, and ends with the head of the next request.
@@ -188,7 +191,9 @@ impl Server {
         if request.method() == Method::CONNECT {
             return Ok(self.connect(request, visitor).await);
         }
-        self.forward(request, visitor).await
+        let response = self.forward(request, visitor).await?;
+        visitor.upstream_414.note(&response);
+        Ok(response)
     }
 
     /// Connects the client with a host, as an HTTP proxy does.
@@ -285,7 +290,10 @@ impl Server {
         let path = parts.uri.path().to_owned();
         let (body, exchange) = self.prepare(&mut parts, body, &path, host).await?;
         match opened.send(Request::from_parts(parts, body)).await {
-            Ok(response) => Ok(client_response(response, exchange)),
+            Ok(response) => {
+                opened.upstream_414.note(&response);
+                Ok(client_response(response, exchange))
+            }
             Err(error) => Err(self.fail(host, exchange, error)),
         }
     }
@@ -316,8 +324,10 @@ impl Server {
         self.notices.send_once(Notice::Watching { api: api_name, host });
         let request = model_request(api, path, &parts.headers, bytes.clone());
         let (bytes, exchange) = self.record(recorder, request, bytes).await;
-        parts.headers.remove(header::TRANSFER_ENCODING);
-        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+        // A body that the client sends in chunks has no length, also when it is sent on.
+        if !parts.headers.contains_key(header::TRANSFER_ENCODING) {
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+        }
         Ok((full(bytes), exchange))
     }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::long_target::Upstream414;
+
 /// Far below the number of sockets that a process may have by default, 1024.
 const MAX_WAITING: usize = 256;
 
@@ -26,6 +28,7 @@ pub(super) struct Waiting {
 pub(super) struct Visitor {
     is_admitted: AtomicBool,
     evicted: Notify,
+    pub(super) upstream_414: Upstream414,
 }
 
 impl Waiting {

@@ -9,6 +9,7 @@ mod deliveries;
 mod every_api;
 mod failures;
 mod forwarding;
+mod headers;
 mod hooks;
 mod http2;
 mod intercepted;
