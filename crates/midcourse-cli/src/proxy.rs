@@ -15,6 +15,8 @@ mod compressed;
 mod connect;
 mod feedback_cache;
 #[cfg(unix)]
+mod forwarder;
+#[cfg(unix)]
 mod front;
 mod http;
 #[cfg(unix)]
@@ -58,6 +60,8 @@ pub(crate) use authority::Authority;
 #[cfg(unix)]
 pub(crate) use channel::{Channel, Message};
 pub(crate) use connect::url as connect_url;
+#[cfg(unix)]
+pub(crate) use forwarder::Forwarder;
 #[cfg(unix)]
 pub(crate) use front::{Front, HostCounts};
 pub(crate) use model_hosts::ModelHosts;
@@ -166,7 +170,7 @@ fn run_inherited(arguments: &Arguments) -> Result<()> {
     }
     let launch_id = arguments.launch.clone().unwrap_or_default();
     let channel = Channel::inherited()?;
-    serve(inherited::serve(Arc::new(server), channel, launch_id, true))?;
+    serve(inherited::serve(Arc::new(server), channel, launch_id))?;
     finish(recorder);
     Ok(())
 }
@@ -174,28 +178,6 @@ fn run_inherited(arguments: &Arguments) -> Result<()> {
 #[cfg(not(unix))]
 fn run_inherited(_: &Arguments) -> Result<()> {
     anyhow::bail!("--inherited is not supported on this system")
-}
-
-/// Forwards all connections without recording. `midcourse run` calls this function in its own
-/// process if its proxy process keeps crashing. Returns when the sending end of the channel is
-/// closed.
-#[cfg(unix)]
-pub(crate) fn forward_only(
-    channel: Channel,
-    token: &str,
-    redirects: &[Redirect],
-    data_dir: &DataDir,
-) {
-    let log = Arc::new(Log::new(Some(data_dir), "proxy"));
-    let upstreams = Upstreams::of_redirects(redirects);
-    let server = Server::new(token, &upstreams, None, Duration::ZERO, Arc::clone(&log));
-    let served = server.map_err(Into::into).and_then(|server| {
-        let server = Arc::new(server.with_tunnels());
-        serve(inherited::serve(server, channel, String::new(), false))
-    });
-    if let Err(error) = served {
-        log.write(&format!("the proxy stopped forwarding requests: {error:#}"));
-    }
 }
 
 fn token_in_environment() -> Option<String> {

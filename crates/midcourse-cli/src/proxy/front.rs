@@ -87,9 +87,9 @@ impl Front {
         Ok(Self { stop, thread, open_tunnels, blind_hosts, is_blind })
     }
 
-    /// From now on, connections to model hosts become blind tunnels as well.
-    pub(crate) fn open_nothing(&self) {
-        self.is_blind.send_replace(true);
+    /// Sets whether connections to model hosts become blind tunnels as well.
+    pub(crate) fn set_blind(&self, is_blind: bool) {
+        self.is_blind.send_replace(is_blind);
     }
 
     /// Stops accepting. Returns the tunnels that are in use, each with the connections of its client

@@ -382,7 +382,15 @@ fn tunnels_survive_the_death_of_the_proxy_and_opened_hosts_work_again() {
 #[test]
 fn model_hosts_are_tunnelled_if_the_proxy_keeps_dying() {
     let world = ordinary();
-    let session = Session::start(&world);
+    let session = Session::start_with(
+        &world,
+        tempfile::tempdir().unwrap(),
+        &["--proxy=intercept"],
+        &shell(":"),
+        |run| {
+            run.env("MIDCOURSE_PROXY_RESTART_PAUSE_MS", "60000");
+        },
+    );
     let mut killed = String::new();
     for _ in 0..3 {
         let mut process = session.proxy_process();
