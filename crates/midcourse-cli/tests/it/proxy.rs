@@ -8,6 +8,7 @@ mod credentials;
 mod deliveries;
 mod every_api;
 mod failures;
+mod faults;
 mod forwarding;
 mod headers;
 mod hooks;
