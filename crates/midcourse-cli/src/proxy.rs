@@ -8,11 +8,14 @@
 //! them.
 
 mod authority;
+mod base_url;
 #[cfg(unix)]
 mod channel;
 mod compressed;
 mod connect;
 mod feedback_cache;
+#[cfg(unix)]
+mod forwarder;
 #[cfg(unix)]
 mod front;
 mod http;
@@ -20,6 +23,7 @@ mod http;
 mod inherited;
 mod intercept;
 mod jobs;
+mod long_target;
 mod model_hosts;
 mod model_traffic;
 mod notices;
@@ -32,6 +36,7 @@ mod recorder;
 mod response_copy;
 mod server;
 mod store_writer;
+mod timeouts;
 mod trust;
 mod tunnel;
 mod upstream;
@@ -56,6 +61,8 @@ pub(crate) use authority::Authority;
 #[cfg(unix)]
 pub(crate) use channel::{Channel, Message};
 pub(crate) use connect::url as connect_url;
+#[cfg(unix)]
+pub(crate) use forwarder::Forwarder;
 #[cfg(unix)]
 pub(crate) use front::{Front, HostCounts};
 pub(crate) use model_hosts::ModelHosts;
@@ -165,7 +172,7 @@ fn run_inherited(arguments: &Arguments) -> Result<()> {
     }
     let launch_id = arguments.launch.clone().unwrap_or_default();
     let channel = Channel::inherited()?;
-    serve(inherited::serve(Arc::new(server), channel, launch_id, true))?;
+    serve(inherited::serve(Arc::new(server), channel, launch_id))?;
     finish(recorder);
     Ok(())
 }
@@ -173,28 +180,6 @@ fn run_inherited(arguments: &Arguments) -> Result<()> {
 #[cfg(not(unix))]
 fn run_inherited(_: &Arguments) -> Result<()> {
     anyhow::bail!("--inherited is not supported on this system")
-}
-
-/// Forwards all connections without recording. `midcourse run` calls this function in its own
-/// process if its proxy process keeps crashing. Returns when the sending end of the channel is
-/// closed.
-#[cfg(unix)]
-pub(crate) fn forward_only(
-    channel: Channel,
-    token: &str,
-    redirects: &[Redirect],
-    data_dir: &DataDir,
-) {
-    let log = Arc::new(Log::new(Some(data_dir), "proxy"));
-    let upstreams = Upstreams::of_redirects(redirects);
-    let server = Server::new(token, &upstreams, None, Duration::ZERO, Arc::clone(&log));
-    let served = server.map_err(Into::into).and_then(|server| {
-        let server = Arc::new(server.with_tunnels());
-        serve(inherited::serve(server, channel, String::new(), false))
-    });
-    if let Err(error) = served {
-        log.write(&format!("the proxy stopped forwarding requests: {error:#}"));
-    }
 }
 
 fn token_in_environment() -> Option<String> {

@@ -169,7 +169,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
     let ended = child::run(&mut command);
     if proxy.as_ref().is_some_and(|proxy| !proxy.stop()) {
-        warn("the proxy stopped early; later model requests were passed on and not recorded");
+        warn("the proxy stopped early; some model requests were passed on and not recorded");
     }
     let ended = match ended {
         Ok(ended) => ended,

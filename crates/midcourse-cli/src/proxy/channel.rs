@@ -8,7 +8,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -75,6 +77,13 @@ impl Channel {
         let parts = [IoSlice::new(std::slice::from_ref(&kind)), IoSlice::new(bytes)];
         sendmsg(&self.0, &parts, &mut ancillary, SendFlags::empty())?;
         Ok(())
+    }
+
+    /// Waits at most this long until there is a message to receive. Returns whether there is one.
+    pub(super) fn is_readable_within(&self, timeout: Duration) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        let timeout = Timespec::try_from(timeout).ok();
+        poll(&mut polled, timeout.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
     /// Waits for the next message. `None` if the other end is closed.

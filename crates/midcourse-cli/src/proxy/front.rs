@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::channel::{Channel, Message};
 use super::connect::{ESTABLISHED, Head, Target, UNREACHABLE, is_authorized, read_head};
 use super::model_hosts::ModelHosts;
+use super::timeouts::Timeouts;
 use super::tunnel::{self, Ended};
 use super::waiting::{Visitor, Waiting};
 
@@ -39,6 +40,7 @@ pub(crate) struct Front {
 
 struct Acceptor {
     token: blake3::Hash,
+    timeouts: Timeouts,
     hosts: ModelHosts,
     to_proxy: mpsc::Sender<Message>,
     stop: watch::Receiver<bool>,
@@ -70,6 +72,7 @@ impl Front {
         })?;
         let acceptor = Arc::new(Acceptor {
             token: blake3::hash(token.as_bytes()),
+            timeouts: Timeouts::from_environment(),
             hosts,
             to_proxy,
             stop: stop_receiver,
@@ -84,9 +87,9 @@ impl Front {
         Ok(Self { stop, thread, open_tunnels, blind_hosts, is_blind })
     }
 
-    /// From now on, connections to model hosts become blind tunnels as well.
-    pub(crate) fn open_nothing(&self) {
-        self.is_blind.send_replace(true);
+    /// Sets whether connections to model hosts become blind tunnels as well.
+    pub(crate) fn set_blind(&self, is_blind: bool) {
+        self.is_blind.send_replace(is_blind);
     }
 
     /// Stops accepting. Returns the tunnels that are in use, each with the connections of its client
@@ -136,6 +139,7 @@ impl Acceptor {
             read = read_head(&stream) => read,
             _ = stop.wait_for(|stop| *stop) => return,
             () = visitor.evicted() => return,
+            () = visitor.is_late(self.timeouts.head) => return,
         };
         // The connection is in good hands, or goes to the proxy process, which has a limit too.
         drop(visitor);

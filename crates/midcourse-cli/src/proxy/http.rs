@@ -37,6 +37,7 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 7] = [
     header::TRAILER,
     header::UPGRADE,
 ];
+
 /// The body of a model request.
 pub(super) enum RequestBody {
     Whole(Bytes),
@@ -50,7 +51,11 @@ pub(super) fn client_response(
     response: Response<Incoming>,
     exchange: Option<Exchange>,
 ) -> Response<Body> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    // With both headers, the body is in chunks, and the length is to be ignored.
+    if parts.headers.contains_key(header::TRANSFER_ENCODING) {
+        remove_in_order(&mut parts.headers, |name| name == header::CONTENT_LENGTH);
+    }
     let body = match exchange {
         None => body.map_err(Into::into).boxed(),
         Some(exchange) => {
@@ -141,11 +146,26 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers.get_all(header::CONNECTION).into_iter();
     let named: Vec<String> =
         named.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-    for name in named.iter().flat_map(|value| value.split(',')).map(str::trim) {
-        headers.remove(name);
+    let named: Vec<&str> = named.iter().flat_map(|value| value.split(',')).map(str::trim).collect();
+    remove_in_order(headers, |name| {
+        HOP_BY_HOP_HEADERS.contains(name)
+            || named.iter().any(|it| it.eq_ignore_ascii_case(name.as_str()))
+    });
+}
+
+/// Removes headers. The others keep their order; `HeaderMap::remove` would move the last one to the
+/// place of the removed one.
+pub(super) fn remove_in_order(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
+    if !headers.keys().any(&is_removed) {
+        return;
     }
-    for name in HOP_BY_HOP_HEADERS {
-        headers.remove(name);
+    let mut current = None;
+    for (name, value) in std::mem::take(headers) {
+        // Further values of a header have no name.
+        current = name.or(current);
+        if let Some(name) = current.as_ref().filter(|name| !is_removed(name)) {
+            headers.append(name, value);
+        }
     }
 }
 

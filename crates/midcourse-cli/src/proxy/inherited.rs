@@ -23,12 +23,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Serves until a signal to stop arrives, or until `run` and the processes of its command are gone.
-pub(super) async fn serve(
-    server: Arc<Server>,
-    channel: Channel,
-    launch_id: String,
-    ends_on_signal: bool,
-) -> Result<()> {
+pub(super) async fn serve(server: Arc<Server>, channel: Channel, launch_id: String) -> Result<()> {
     let (sender, messages) = mpsc::unbounded_channel();
     std::thread::Builder::new().name("from-run".to_owned()).spawn(move || {
         while let Ok(Some(message)) = channel.receive() {
@@ -39,12 +34,14 @@ pub(super) async fn serve(
     })?;
     tokio::select! {
         () = handle(&server, messages, &launch_id) => {}
-        () = stop_signal(), if ends_on_signal => {}
+        () = stop_signal() => {}
     }
     Ok(())
 }
 
-async fn handle(
+/// Handles messages until `run` is gone, and then accepts connections until the processes of its
+/// command are gone too.
+pub(super) async fn handle(
     server: &Arc<Server>,
     mut messages: mpsc::UnboundedReceiver<Message>,
     launch_id: &str,

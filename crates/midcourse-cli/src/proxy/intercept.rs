@@ -33,11 +33,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::authority::Authority;
 use super::connect::Target;
+use super::long_target::{LongTarget, Upstream414};
 use super::model_hosts::ModelHosts;
 use super::notices::Notice;
 use super::server::Server;
 use super::tunnel::BUFFER_LEN;
-use super::upstream::{Body, Failure, MAX_HEADERS};
+use super::upstream::{Body, Failure, MAX_HEADER_LIST_BYTES, MAX_HEADERS};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -137,6 +138,7 @@ type Forwarded = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>
 pub(super) struct Opened {
     pub(super) target: Target,
     pub(super) visit: Visit,
+    pub(super) upstream_414: Upstream414,
     sender: Sender,
 }
 
@@ -179,7 +181,9 @@ pub(super) async fn serve(
     let client = Tee { io: TokioIo::new(client), copy: Some(Vec::new()) };
     // An error means that the client does not speak TLS or has disconnected. Nothing is lost by
     // closing the connection, because model hosts expect TLS.
-    let Ok(mut start) = LazyConfigAcceptor::new(Acceptor::default(), client).await else { return };
+    let accepted = LazyConfigAcceptor::new(Acceptor::default(), client);
+    let accepted = tokio::time::timeout(server.timeouts().idle, accepted).await;
+    let Ok(Ok(mut start)) = accepted else { return };
     let hello = start.io.copy.take().unwrap_or_default();
     let visit = Visit::of(&start.client_hello(), &target.host);
     if interception.is_refused(&visit) {
@@ -283,7 +287,8 @@ async fn serve_http<IO>(
     let Opening { target, visit, alpn } = opening;
     let is_http2 = alpn.as_deref() == Some(HTTP2);
     let Ok((sender, upstream)) = handshake(upstream, is_http2).await else { return };
-    let opened = Arc::new(Opened { target, visit: visit.clone(), sender });
+    let upstream_414 = Upstream414::default();
+    let opened = Arc::new(Opened { target, visit: visit.clone(), sender, upstream_414 });
     let service = {
         let (server, opened) = (Arc::clone(server), Arc::clone(&opened));
         service_fn(move |request| {
@@ -294,15 +299,15 @@ async fn serve_http<IO>(
             forwarded
         })
     };
-    let client = TokioIo::new(client);
     // When the model host closes its connection, the client's connection is closed too.
     if is_http2 {
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
+            .max_header_list_size(MAX_HEADER_LIST_BYTES)
             .auto_date_header(false)
-            .serve_connection(client, service);
+            .serve_connection(TokioIo::new(client), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             _ = &mut connection => {}
@@ -312,13 +317,14 @@ async fn serve_http<IO>(
             }
         }
     } else {
+        let client = LongTarget::new(client, opened.upstream_414.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(None)
+            .header_read_timeout(server.timeouts().idle)
             .max_headers(MAX_HEADERS)
             .preserve_header_case(true)
             .auto_date_header(false)
-            .serve_connection(client, service)
+            .serve_connection(TokioIo::new(client), service)
             .with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
@@ -346,6 +352,7 @@ async fn handshake(
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
+            .max_header_list_size(MAX_HEADER_LIST_BYTES)
             .handshake(upstream)
             .await?;
         let task = tokio::spawn(async move { drop(connection.await) });

@@ -4,7 +4,8 @@
 //! Only model requests are read completely and held, for at most a few milliseconds, until the
 //! recorder replies with the text to insert. Everything else streams through. If the client or the
 //! upstream disconnects, the proxy disconnects the other one too. The proxy sends no responses of
-//! its own, except to CONNECT requests and to a request without the right access token.
+//! its own, except to CONNECT requests, to a request without the right access token, and to one that
+//! the HTTP library cannot parse.
 
 use std::io;
 use std::sync::Arc;
@@ -26,13 +27,15 @@ use super::authority::Authority;
 use super::connect::{Target, is_authorized};
 use super::http::{
     RequestBody, client_response, empty, error_chain, forbidden, full, is_websocket, model_request,
-    read, strip_hop_by_hop, text,
+    read, remove_in_order, strip_hop_by_hop, text,
 };
 use super::intercept::{self, Interception, Opened};
+use super::long_target::LongTarget;
 use super::model_hosts::ModelHosts;
 use super::model_traffic::ModelRequest;
 use super::notices::{Notice, Notices};
 use super::recorder::{Exchange, Recorder};
+use super::timeouts::Timeouts;
 use super::upstream::{self, Body, Failure, MAX_HEADERS, Upstream, Upstreams};
 use super::waiting::{Visitor, Waiting};
 use crate::apis::{Api, insert};
@@ -57,6 +60,7 @@ pub(super) struct Server {
     /// When the latest request arrived, in seconds since `started`.
     latest_request: AtomicU64,
     waiting: Waiting,
+    timeouts: Timeouts,
 }
 
 impl Server {
@@ -81,6 +85,7 @@ impl Server {
             started: Instant::now(),
             latest_request: AtomicU64::new(0),
             waiting: Waiting::default(),
+            timeouts: Timeouts::from_environment(),
         })
     }
 
@@ -125,6 +130,10 @@ impl Server {
         &self.notices
     }
 
+    pub(super) const fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
     pub(super) fn log(&self, message: &str) {
         self.log.write(message);
     }
@@ -154,9 +163,11 @@ impl Server {
             let service = service_fn(|request| Arc::clone(&server).handle(request, &visitor));
             let (reader, writer) = stream.into_split();
             let stream = tokio::io::join(io::Cursor::new(read).chain(reader), writer);
+            let stream = LongTarget::new(stream, visitor.upstream_414.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(None)
+                // Begins when the connection is idle, and ends with the head of the next request.
+                .header_read_timeout(server.timeouts.idle)
                 .max_headers(MAX_HEADERS)
                 .preserve_header_case(true)
                 .auto_date_header(false)
@@ -166,6 +177,7 @@ impl Server {
                 // Ignore connection errors: the client and the upstream notice them themselves.
                 _ = connection => {}
                 () = visitor.evicted() => {}
+                () = visitor.is_late(server.timeouts.head) => {}
             }
         });
     }
@@ -179,7 +191,9 @@ impl Server {
         if request.method() == Method::CONNECT {
             return Ok(self.connect(request, visitor).await);
         }
-        self.forward(request, visitor).await
+        let response = self.forward(request, visitor).await?;
+        visitor.upstream_414.note(&response);
+        Ok(response)
     }
 
     /// Connects the client with a host, as an HTTP proxy does.
@@ -231,9 +245,9 @@ impl Server {
         let host = upstream.server();
         if request.method() == Method::GET && is_websocket(request.headers()) {
             let send = |mut request: Request<Body>| {
-                // Remove the proxy's own host name; the HTTP client sets the upstream's.
-                request.headers_mut().remove(header::HOST);
-                request.headers_mut().remove(header::PROXY_AUTHORIZATION);
+                let headers = request.headers_mut();
+                remove_in_order(headers, |name| name == header::PROXY_AUTHORIZATION);
+                upstream.address(headers, true);
                 *request.uri_mut() = url;
                 let response = upstream.http1_client.request(request);
                 async { Ok(response.await?) }
@@ -243,7 +257,7 @@ impl Server {
         let (mut parts, body) = request.into_parts();
         let (body, exchange) = self.prepare(&mut parts, body, url.path(), host).await?;
         strip_hop_by_hop(&mut parts.headers);
-        parts.headers.remove(header::HOST);
+        upstream.address(&mut parts.headers, upstream.is_plain());
         parts.uri = url;
         parts.version = Version::HTTP_11;
         match upstream.client.request(Request::from_parts(parts, body)).await {
@@ -276,7 +290,10 @@ impl Server {
         let path = parts.uri.path().to_owned();
         let (body, exchange) = self.prepare(&mut parts, body, &path, host).await?;
         match opened.send(Request::from_parts(parts, body)).await {
-            Ok(response) => Ok(client_response(response, exchange)),
+            Ok(response) => {
+                opened.upstream_414.note(&response);
+                Ok(client_response(response, exchange))
+            }
             Err(error) => Err(self.fail(host, exchange, error)),
         }
     }
@@ -307,8 +324,10 @@ impl Server {
         self.notices.send_once(Notice::Watching { api: api_name, host });
         let request = model_request(api, path, &parts.headers, bytes.clone());
         let (bytes, exchange) = self.record(recorder, request, bytes).await;
-        parts.headers.remove(header::TRANSFER_ENCODING);
-        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+        // A body that the client sends in chunks has no length, also when it is sent on.
+        if !parts.headers.contains_key(header::TRANSFER_ENCODING) {
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+        }
         Ok((full(bytes), exchange))
     }
 

@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use hyper::Uri;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -28,6 +29,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 
+use super::base_url::BaseUrl;
+use super::http::remove_in_order;
 use super::model_hosts::ModelHosts;
 use crate::handoff;
 
@@ -65,6 +68,10 @@ const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 /// of the HTTP library is no more than that.
 pub(super) const MAX_HEADERS: usize = 1000;
 
+/// Maximum size of all headers of an HTTP/2 request or response. The default of the HTTP library,
+/// 16 kB, is less than servers take.
+pub(super) const MAX_HEADER_LIST_BYTES: u32 = 1024 * 1024;
+
 /// Time between two pings on an HTTP/2 connection. If a ping gets no reply for this time, the
 /// connection is closed.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
@@ -74,14 +81,14 @@ const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 
 /// The servers that the proxy forwards to, each with its name in the proxy's URLs.
 #[derive(Debug, Clone)]
-pub(crate) struct Upstreams(Vec<(&'static str, Uri)>);
+pub(crate) struct Upstreams(Vec<(&'static str, BaseUrl)>);
 
 /// A base URL in the environment that is replaced by the proxy's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) variable: &'static str,
     /// The server, without a path.
-    origin: Uri,
+    origin: BaseUrl,
     /// The path of the base URL as it was written, which the proxy's base URL repeats.
     path: String,
 }
@@ -93,11 +100,10 @@ impl Redirect {
             environment(variable).filter(|url| !url.is_empty()).map(|url| (variable, url))
         });
         let redirects = set.map(|(variable, text)| {
-            let url = parse_url(&text).with_context(|| format!("cannot redirect {variable}"))?;
-            check(&url)?;
-            let mut parts = url.into_parts();
-            parts.path_and_query = Some("/".parse()?);
-            let origin = Uri::from_parts(parts)?;
+            let url =
+                BaseUrl::parse(&text).with_context(|| format!("cannot redirect {variable}"))?;
+            check(url.uri())?;
+            let origin = url.origin()?;
             let rest = text.split_once("://").map_or("", |(_, rest)| rest);
             let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default().to_owned();
             Ok(Self { variable, origin, path })
@@ -108,15 +114,18 @@ impl Redirect {
     /// Whether the server is a model host, whose connections can be decrypted instead of
     /// redirected.
     pub(crate) fn is_covered_by(&self, hosts: &ModelHosts) -> bool {
-        let host = self.origin.host().unwrap_or_default();
-        let port = self.origin.port_u16().unwrap_or(443);
-        self.origin.scheme_str() == Some("https") && hosts.contain(host, port)
+        let origin = self.origin.uri();
+        let host = origin.host().unwrap_or_default();
+        let port = origin.port_u16().unwrap_or(443);
+        origin.scheme_str() == Some("https") && hosts.contain(host, port)
     }
 
     /// The base URL that sends requests to the proxy, with the path of the original one, because
-    /// clients derive the paths of their requests from it.
+    /// clients derive the paths of their requests from it, and with its credentials, because clients
+    /// differ in how they use them.
     pub(crate) fn url(&self, address: SocketAddr, token: &str) -> String {
-        format!("http://{address}/{token}/{}{}", self.variable, self.path)
+        let user = self.origin.user_info();
+        format!("http://{user}{address}/{token}/{}{}", self.variable, self.path)
     }
 }
 
@@ -140,8 +149,8 @@ impl Upstreams {
                     _ => url = api_root(option, api),
                 }
             }
-            let url = parse_url(&url)?;
-            check(&url)?;
+            let url = BaseUrl::parse(&url)?;
+            check(url.uri())?;
             found.push((api, url));
         }
         Ok(Self(found))
@@ -152,7 +161,7 @@ impl Upstreams {
         Self(redirects.iter().map(|it| (it.variable, it.origin.clone())).collect())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Uri)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &BaseUrl)> {
         self.0.iter().map(|(name, url)| (*name, url))
     }
 }
@@ -182,15 +191,6 @@ pub(super) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, 
 /// connections to them can be decrypted.
 pub(crate) fn check_interception() -> Result<()> {
     check(&Uri::from_static("https://api.openai.com"))
-}
-
-fn parse_url(text: &str) -> Result<Uri> {
-    let url: Uri = text.parse().with_context(|| format!("invalid URL `{text}`"))?;
-    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
-    if !is_http || url.authority().is_none() || url.query().is_some() {
-        anyhow::bail!("invalid URL `{text}`; it must be http:// or https://, a host and no query");
-    }
-    Ok(url)
 }
 
 /// Rejects the URL of a midcourse proxy, because the proxy might then forward requests to itself.
@@ -223,13 +223,16 @@ pub(super) struct Upstream {
     /// The first path segment, after the token, of requests to this server.
     pub(super) name: &'static str,
     base: Uri,
+    /// From the credentials in the base URL.
+    authorization: Option<HeaderValue>,
     pub(super) client: Client<Connector, Body>,
     /// For upgrades to another protocol (websockets), which work with HTTP/1.1 only.
     pub(super) http1_client: Client<Connector, Body>,
 }
 
 impl Upstream {
-    pub(super) fn new(name: &'static str, base: &Uri, tls: &Arc<ClientConfig>) -> Self {
+    pub(super) fn new(name: &'static str, base: &BaseUrl, tls: &Arc<ClientConfig>) -> Self {
+        let (base, authorization) = (base.uri(), base.authorization());
         let tcp = TcpConnector::new(base);
         let tls = ClientConfig::clone(tls);
         let http1 = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
@@ -246,14 +249,57 @@ impl Upstream {
                 .http2_keep_alive_interval(PING_INTERVAL)
                 .http2_keep_alive_timeout(PING_INTERVAL)
                 .http2_keep_alive_while_idle(true)
+                .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
                 .build(connector)
         };
-        Self { name, base: base.clone(), client: client(any), http1_client: client(http1) }
+        Self {
+            name,
+            base: base.clone(),
+            authorization,
+            client: client(any),
+            http1_client: client(http1),
+        }
     }
 
     /// The server's name and port, for log lines.
     pub(super) fn server(&self) -> &str {
         self.base.authority().map_or(self.name, |authority| authority.as_str())
+    }
+
+    /// Changes headers that name the proxy as their server, and adds the credentials of the base URL
+    /// if the client sends none. `is_http1` says that the connection to the server certainly uses
+    /// HTTP/1.1.
+    pub(super) fn address(&self, headers: &mut HeaderMap, is_http1: bool) {
+        // With HTTP/2 there is no header `Host`. If the HTTP library chooses HTTP/1.1 later, it adds
+        // the header at the end.
+        if is_http1
+            && headers.contains_key(HOST)
+            && let Some(host) = self.host()
+        {
+            headers.insert(HOST, host);
+        } else {
+            remove_in_order(headers, |name| name == HOST);
+        }
+        if let Some(authorization) = &self.authorization
+            && !headers.contains_key(AUTHORIZATION)
+        {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+    }
+
+    /// The value of the header `Host`: a port only if it is not the scheme's own.
+    fn host(&self) -> Option<HeaderValue> {
+        let own = if self.is_plain() { 80 } else { 443 };
+        let host = self.base.host()?;
+        match self.base.port_u16().filter(|port| *port != own) {
+            Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
+            None => HeaderValue::from_str(host).ok(),
+        }
+    }
+
+    /// Whether the server is reached without TLS, and so with HTTP/1.1.
+    pub(super) fn is_plain(&self) -> bool {
+        self.base.scheme_str() == Some("http")
     }
 
     /// The URL of a path on this server, below its base URL.

@@ -2,13 +2,17 @@
 //!
 //! Any program on the machine can open connections to the proxy's port. If it opened so many that no
 //! socket is left, the agent could not reach its model. So the oldest connection that has shown no
-//! token is closed when there are too many. A client that has the token sends it at once.
+//! token is closed when there are too many, and each after some time. A client that has the token
+//! sends it at once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use super::long_target::Upstream414;
 
 /// Far below the number of sockets that a process may have by default, 1024.
 const MAX_WAITING: usize = 256;
@@ -24,6 +28,7 @@ pub(super) struct Waiting {
 pub(super) struct Visitor {
     is_admitted: AtomicBool,
     evicted: Notify,
+    pub(super) upstream_414: Upstream414,
 }
 
 impl Waiting {
@@ -55,6 +60,15 @@ impl Visitor {
     /// Waits until the connection has to be closed, which may never happen.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
+        if self.is_admitted.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the connection has to be closed because it has not shown the token within this
+    /// time.
+    pub(super) async fn is_late(&self, timeout: Duration) {
+        tokio::time::sleep(timeout).await;
         if self.is_admitted.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }

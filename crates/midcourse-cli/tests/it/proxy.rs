@@ -2,11 +2,15 @@
 //! requests to the proxy as an agent would, plays the model with a scripted server, and then reads
 //! the store in which the proxy recorded the run.
 
+mod connections;
 mod conversations;
+mod credentials;
 mod deliveries;
 mod every_api;
 mod failures;
+mod faults;
 mod forwarding;
+mod headers;
 mod hooks;
 mod http2;
 mod intercepted;
@@ -62,15 +66,22 @@ impl Proxy {
     }
 
     pub(crate) fn start_at(folder: TempDir, upstream: &str, variables: &[(&str, &str)]) -> Self {
-        let mut child = command(&folder)
+        Self::start_with(folder, upstream, |command| {
+            command.envs(variables.iter().copied());
+        })
+    }
+
+    /// Starts a proxy after `change` has changed its command.
+    fn start_with(folder: TempDir, upstream: &str, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = command(&folder);
+        command
             .args(["proxy", "--upstream", upstream])
             // The proxy holds a request back until its messages are ready, for at most this long. A
             // minute is enough even on a busy machine.
-            .args(["--max-wait-ms", "60000"])
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .env("MIDCOURSE_PROXY_MAX_WAIT_MS", "60000")
+            .stdout(Stdio::piped());
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines.next().unwrap().unwrap();
         let url = line.strip_prefix("export ANTHROPIC_BASE_URL=http://").unwrap();

@@ -3,11 +3,13 @@
 //!
 //! The thread tunnels what midcourse does not read, so that a crash of the process breaks no
 //! download. If the process dies, it is started again; connections wait for it meanwhile. If it
-//! cannot be started again, `midcourse run` forwards everything itself, without recording. The
-//! process has its own process group, because signals from the terminal are meant for the command.
+//! keeps dying, `midcourse run` forwards everything itself, without recording, and starts it again
+//! after a pause. The process has its own process group, because signals from the terminal are meant
+//! for the command.
 
 mod plan;
 mod refusals;
+mod restarts;
 mod watch;
 
 use std::io;
@@ -23,15 +25,12 @@ use anyhow::{Context as _, Result};
 use midcourse::{DATA_DIR_VARIABLE, DataDir};
 
 use super::Recording;
-use crate::proxy::{self, Authority, Channel, Found, Front, Message, ModelHosts, Redirect};
+use crate::proxy::{
+    self, Authority, Channel, Forwarder, Found, Front, Message, ModelHosts, Redirect,
+};
 pub(super) use plan::Plan;
+use restarts::Restarts;
 use watch::{PATIENCE, Watch};
-
-/// A proxy that ends sooner than this counts as a failed start.
-const MIN_UPTIME: Duration = Duration::from_secs(2);
-
-/// After this many failed starts in a row, `midcourse run` stops restarting the proxy.
-const MAX_FAILED_STARTS: usize = 3;
 
 /// How long the proxy may take to record the last requests when it is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
@@ -67,7 +66,8 @@ struct Supervisor {
     watch: Arc<Watch>,
     child: Mutex<Option<Child>>,
     is_stopping: AtomicBool,
-    has_given_up: AtomicBool,
+    /// Whether `midcourse run` itself forwarded requests for a while, which are not recorded.
+    has_forwarded: AtomicBool,
 }
 
 impl Proxied {
@@ -111,7 +111,7 @@ impl Proxied {
             watch,
             child: Mutex::new(None),
             is_stopping: AtomicBool::new(false),
-            has_given_up: AtomicBool::new(false),
+            has_forwarded: AtomicBool::new(false),
         });
         supervisor.spawn()?;
         let listener = supervisor.listener.try_clone()?;
@@ -162,8 +162,8 @@ impl Proxied {
     }
 
     /// Ends the proxy after it has recorded the last requests. If processes of the command are
-    /// still running, the proxy keeps running for them instead. Returns false if the proxy had
-    /// failed before and could not be restarted.
+    /// still running, the proxy keeps running for them instead. Returns false if the proxy kept
+    /// failing for a while, so that requests were not recorded.
     pub(super) fn stop(&self) -> bool {
         let supervisor = &self.supervisor;
         supervisor.is_stopping.store(true, Ordering::SeqCst);
@@ -172,8 +172,8 @@ impl Proxied {
             supervisor.watch.set_tunnels(front.blind_hosts());
         }
         let is_in_use = is_in_use(&supervisor.launch_id);
-        let has_given_up = supervisor.has_given_up.load(Ordering::SeqCst);
-        if is_in_use && !has_given_up && supervisor.child().is_some() {
+        let is_recorded = !supervisor.has_forwarded.load(Ordering::SeqCst);
+        if is_in_use && supervisor.child().is_some() {
             let tunnels = front.map(Front::stop).unwrap_or_default();
             let tunnels =
                 tunnels.into_iter().map(|(client, server)| Message::Tunnel(client, server));
@@ -182,7 +182,7 @@ impl Proxied {
                 let _ = supervisor.to_proxy.send(&message);
             }
             supervisor.watch.wait_until_recorded(STOP_TIMEOUT);
-            return true;
+            return is_recorded;
         }
         supervisor.terminate();
         let begun = Instant::now();
@@ -193,7 +193,7 @@ impl Proxied {
         if let Some(child) = supervisor.child().as_mut() {
             let _ = child.kill();
         }
-        !has_given_up
+        is_recorded
     }
 }
 
@@ -208,6 +208,13 @@ fn is_in_use(launch_id: &str) -> bool {
         thread::sleep(Duration::from_millis(10));
     }
     false
+}
+
+/// Sets whether connections to model hosts become blind tunnels.
+fn set_blind(front: &Mutex<Option<Front>>, is_blind: bool) {
+    if let Some(front) = &*front.lock().unwrap_or_else(PoisonError::into_inner) {
+        front.set_blind(is_blind);
+    }
 }
 
 impl Supervisor {
@@ -244,27 +251,36 @@ impl Supervisor {
         self.to_proxy.send(&Message::Listener(self.listener.try_clone()?))
     }
 
-    /// Restarts the proxy whenever it ends.
+    /// Restarts the proxy whenever it ends. If it keeps ending, forwards connections meanwhile.
     fn supervise(self: &Arc<Self>, front: &Mutex<Option<Front>>) {
-        let mut failed_starts = 0;
+        let mut restarts = Restarts::from_environment();
+        let mut forwarder = None;
         loop {
             let begun = Instant::now();
             self.wait();
             if self.is_stopping.load(Ordering::SeqCst) {
                 return;
             }
-            failed_starts = if begun.elapsed() < MIN_UPTIME { failed_starts + 1 } else { 0 };
-            if failed_starts >= MAX_FAILED_STARTS || self.spawn().is_err() {
-                break;
+            if let Some(pause) = restarts.pause_after(begun.elapsed()) {
+                self.has_forwarded.store(true, Ordering::SeqCst);
+                set_blind(front, true);
+                self.forward_for(pause, &mut forwarder);
+                set_blind(front, false);
             }
+            // If this fails, there is nothing to wait for, which counts as a failed start.
+            let _ = self.spawn();
         }
-        self.has_given_up.store(true, Ordering::SeqCst);
-        if let Some(front) = &*front.lock().unwrap_or_else(PoisonError::into_inner) {
-            front.open_nothing();
+    }
+
+    /// Forwards connections in this process for this long. The forwarder keeps those that are still
+    /// open then.
+    fn forward_for(&self, pause: Duration, forwarder: &mut Option<Forwarder>) {
+        if forwarder.is_none() {
+            *forwarder = Forwarder::start(&self.token, &self.redirects, &self.data_dir).ok();
         }
-        if let Ok(channel) = self.at_proxy.try_clone() {
-            let channel = Channel::from(channel);
-            proxy::forward_only(channel, &self.token, &self.redirects, &self.data_dir);
+        match forwarder {
+            Some(forwarder) => forwarder.receive_for(pause, &self.at_proxy),
+            None => thread::sleep(pause),
         }
     }
 

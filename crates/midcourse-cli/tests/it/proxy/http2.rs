@@ -77,7 +77,8 @@ async fn serve(client: std::net::TcpStream, tls: TlsAcceptor, kept: Arc<Mutex<Ve
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body))))
         }
     });
-    let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let mut http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    http2.max_header_list_size(1024 * 1024);
     // The connection may break at the end of the test.
     drop(http2.serve_connection(client, service).await);
 }
@@ -163,4 +164,20 @@ fn requests_at_the_same_time_share_one_http2_connection() {
     let (folder, code, err) = session.end();
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(runs(&folder).len(), 20);
+}
+
+#[test]
+fn long_headers_pass_over_http2() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let world = World::start(&runtime);
+    let session = Session::start_at(world.proxy, &world.authority());
+    let value = "v".repeat(100_000);
+    runtime.block_on(async {
+        let mut client = open(&session).await;
+        client.ready().await.unwrap();
+        let request = Request::get(format!("https://{HOST}/v1/models")).header("x-long", &value);
+        let response = client.send_request(request.body(Full::default()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    });
+    assert_eq!(world.asked.lock().unwrap()[0].headers["x-long"], value.as_str());
 }

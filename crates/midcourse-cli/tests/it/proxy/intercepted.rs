@@ -29,12 +29,12 @@ pub(super) struct Session {
 
 /// A shell script that prints its environment variables, waits for the end of its input, and then
 /// runs `script`.
-fn shell(script: &str) -> String {
+pub(super) fn shell(script: &str) -> String {
     format!("env; echo END; cat >/dev/null; {script}")
 }
 
 impl Session {
-    fn start(world: &World) -> Self {
+    pub(super) fn start(world: &World) -> Self {
         Self::start_at(world.proxy, &world.authority())
     }
 
@@ -44,7 +44,7 @@ impl Session {
         Self::spawn(proxy, authority, folder, &["--proxy=intercept"], &shell(":"), |_| {})
     }
 
-    fn start_with(
+    pub(super) fn start_with(
         world: &World,
         folder: TempDir,
         options: &[&str],
@@ -86,7 +86,7 @@ impl Session {
         Self { child, folder, variables }
     }
 
-    fn variable(&self, name: &str) -> &str {
+    pub(super) fn variable(&self, name: &str) -> &str {
         self.variables.get(name).map_or("", String::as_str)
     }
 
@@ -100,8 +100,13 @@ impl Session {
 
     /// Connects to `host` as the command would: through the proxy and with the trusted certificates
     /// that its environment variables name.
-    fn open(&self, host: &str) -> Connection {
+    pub(super) fn open(&self, host: &str) -> Connection {
         Connection::open(self.proxy(), host, &self.roots()).unwrap()
+    }
+
+    /// The process id of `midcourse run`.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// The process id of the proxy: the child of `midcourse run` that is called `midcourse` too.
@@ -119,7 +124,7 @@ impl Session {
     }
 }
 
-fn ordinary() -> World {
+pub(super) fn ordinary() -> World {
     World::start(Behaviour::Ordinary, |_, _| json_response(&completion(Some("ok"), None)))
 }
 
@@ -377,7 +382,15 @@ fn tunnels_survive_the_death_of_the_proxy_and_opened_hosts_work_again() {
 #[test]
 fn model_hosts_are_tunnelled_if_the_proxy_keeps_dying() {
     let world = ordinary();
-    let session = Session::start(&world);
+    let session = Session::start_with(
+        &world,
+        tempfile::tempdir().unwrap(),
+        &["--proxy=intercept"],
+        &shell(":"),
+        |run| {
+            run.env("MIDCOURSE_PROXY_RESTART_PAUSE_MS", "60000");
+        },
+    );
     let mut killed = String::new();
     for _ in 0..3 {
         let mut process = session.proxy_process();

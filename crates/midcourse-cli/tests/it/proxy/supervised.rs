@@ -2,8 +2,9 @@
 //! `midcourse run` starts it again.
 
 use std::process::Stdio;
+use std::sync::{Mutex, mpsc};
 
-use super::server::{Server, completion};
+use super::server::{Server, completion, send_json};
 use super::{Chat, command, runs};
 
 /// Functions for the bash script that plays the agent. `ask BODY` sends a model request through the
@@ -19,14 +20,20 @@ ask() {
 }
 # The other children of `midcourse run`.
 proxies() { pgrep -P $PPID | grep -v "^$$\$"; }
+# Waits until there is a proxy other than the last one.
+new_proxy() { until p=$(proxies) && [ $p != "$last" ]; do :; done; }
+kill_proxy() { new_proxy; kill -9 $p; last=$p; }
 "#;
 
-fn run(script: &str, server: &Server) -> (tempfile::TempDir, std::process::Output) {
+/// Runs a script. `pause` is how long `midcourse run` waits, in milliseconds, before it starts a
+/// proxy that keeps dying again.
+fn run(script: &str, server: &Server, pause: &str) -> (tempfile::TempDir, std::process::Output) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(&folder);
     command
         .args(["run", "--", "bash", "-c", &format!("{SHELL_FUNCTIONS}\n{script}")])
         .env("OPENAI_BASE_URL", format!("http://{}/v1", server.address))
+        .env("MIDCOURSE_PROXY_RESTART_PAUSE_MS", pause)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let output = command.output().unwrap();
@@ -39,7 +46,7 @@ fn a_proxy_that_dies_is_restarted() {
     let body = Chat::new("go").body();
     let script =
         format!("ask '{body}'\nfor i in 1 2; do kill -9 $(proxies); ask '{body}'; done; exit 7");
-    let (folder, output) = run(&script, &server);
+    let (folder, output) = run(&script, &server, "60000");
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out, "HTTP/1.1 200 OK\r\n".repeat(3).replace("OK", "-"), "{:?}", output.stderr);
     assert_eq!(output.status.code(), Some(7));
@@ -51,13 +58,9 @@ fn a_proxy_that_dies_is_restarted() {
 fn run_forwards_requests_itself_if_the_proxy_keeps_dying() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
-    // The script kills the first proxy and the next two as soon as each has started. After that,
-    // `midcourse run` does not start another one and forwards requests itself.
-    let script = format!(
-        "for i in 1 2 3; do until p=$(proxies) && [ $p != \"$last\" ]; do :; done; \
-         kill -9 $p; last=$p; done; ask '{body}'"
-    );
-    let (_, output) = run(&script, &server);
+    // After the third death, `midcourse run` pauses and forwards requests itself.
+    let script = format!("for i in 1 2 3; do kill_proxy; done; ask '{body}'");
+    let (_, output) = run(&script, &server, "60000");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "HTTP/1.1 200 -\r\n");
     assert_eq!(output.status.code(), Some(0));
     let err = String::from_utf8(output.stderr).unwrap();
@@ -65,11 +68,38 @@ fn run_forwards_requests_itself_if_the_proxy_keeps_dying() {
 }
 
 #[test]
+fn recording_goes_on_when_the_proxy_can_be_started_again() {
+    let (later, is_later) = mpsc::channel();
+    let (later, is_later) = (Mutex::new(later), Mutex::new(is_later));
+    // The response to the first request comes only after the second request.
+    let server = Server::start(move |_, request, out| {
+        if request.text().contains("first") {
+            is_later.lock().unwrap().recv().unwrap();
+        } else {
+            later.lock().unwrap().send(()).unwrap();
+        }
+        send_json(out, 200, &completion(Some("ok"), None));
+    });
+    let [first, second] = ["first", "second"].map(|task| Chat::new(task).body());
+    let script = format!(
+        "for i in 1 2 3; do kill_proxy; done
+         ask '{first}' > first & asking=$!
+         new_proxy; ask '{second}'; wait $asking; cat first"
+    );
+    let (folder, output) = run(&script, &server, "2000");
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "HTTP/1.1 200 -\r\n".repeat(2), "{err}");
+    assert!(err.contains("some model requests were passed on and not recorded"), "{err}");
+    let runs = runs(&folder);
+    assert!(runs.iter().any(|run| format!("{run:?}").contains("second")), "{} runs", runs.len());
+}
+
+#[test]
 fn the_proxy_ends_with_the_command() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
     let script = format!("ask '{body}'; proxies");
-    let (folder, output) = run(&script, &server);
+    let (folder, output) = run(&script, &server, "60000");
     let out = String::from_utf8(output.stdout).unwrap();
     let pid = out.lines().nth(1).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());

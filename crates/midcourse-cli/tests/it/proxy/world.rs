@@ -281,6 +281,19 @@ impl Connection {
         (head, String::from_utf8(body).unwrap())
     }
 
+    /// Sends bytes as they are, and reads until the received bytes end with `end`.
+    pub(crate) fn exchange(&mut self, bytes: &[u8], end: &str) -> String {
+        self.stream.get_mut().write_all(bytes).unwrap();
+        self.stream.get_mut().flush().unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(end.as_bytes()) {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            received.push(byte[0]);
+        }
+        String::from_utf8(received).unwrap()
+    }
+
     pub(crate) fn chat(&mut self, body: &serde_json::Value) -> (String, String) {
         self.post("/v1/chat/completions", &body.to_string())
     }
