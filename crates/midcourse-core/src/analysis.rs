@@ -8,6 +8,7 @@
 //!
 //! A *host* is the program that runs the agent and reports what happens in the run.
 
+mod activity;
 mod call;
 mod call_failure;
 mod config;
@@ -18,6 +19,7 @@ mod open_call;
 mod pattern;
 mod progress;
 mod responses;
+mod subject;
 mod tools;
 
 pub use call::{CallStatus, ToolInvoked};

@@ -1,10 +1,10 @@
 //! Detectors. Each finds one kind of pattern in a run, such as a loop. Each has a file with its
-//! thresholds, the texts of its messages and its tests.
+//! thresholds and its tests; the texts of the messages are in `wording`.
 //!
 //! [`TrajectoryBuilder`] runs the detectors after a record. A detector reads the analysis and keeps
 //! little state of its own, which the checkpoint (the saved session) contains. To add a built-in
 //! detector: write its file, add a field to [`BuiltIn`], a variant to
-//! [`PatternDetail`](crate::PatternDetail), and an arm to [`message_text`].
+//! [`PatternDetail`](crate::PatternDetail), and its sentences to `wording`.
 
 mod builder;
 #[cfg(test)]
@@ -31,8 +31,8 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
+use crate::cause::Cause;
 use crate::fault::guard_mut;
 use crate::record::TrajectoryRecord;
 use crate::text::FailureKind;
@@ -212,117 +212,4 @@ pub(crate) fn error_cause(trajectory: &TrajectoryAnalysis) -> Option<Cause> {
         return Some(Cause::only("outage"));
     }
     errors.all(|error| error.digest == latest.digest).then(|| repeated_error::cause_of(latest))
-}
-
-/// The text of message number `rung` (1 for the first) about a pattern. `None` if the detector has
-/// no text for so high a number. Also `None` for patterns that have no texts at all: waiting, which
-/// is not a problem, and the patterns of custom detectors.
-///
-/// A message states what was observed and suggests something else to do. It contains no byte of
-/// tool output. It does not quote a repeated call, because quoting the call would encourage the
-/// agent to make it again. It has at most 300 characters.
-pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<String> {
-    let ladder = match pattern.detail() {
-        PatternDetail::DoomLoop { .. } => doom_loop::message_text,
-        PatternDetail::RepeatedError { .. } => repeated_error::message_text,
-        PatternDetail::ProgressStall { .. } => progress_stall::message_text,
-        PatternDetail::Churn { .. } => churn::message_text,
-        PatternDetail::ToolAvoidance { .. } => tool_avoidance::message_text,
-        PatternDetail::ContextDegradation { .. } => context_degradation::message_text,
-        PatternDetail::Sweep { .. } => sweep::message_text,
-        PatternDetail::ErrorCascade { .. } => error_cascade::message_text,
-        PatternDetail::Stagnation { .. } => stagnation::message_text,
-        PatternDetail::WriteThrash { .. } => write_thrash::message_text,
-        PatternDetail::Outage { .. } => outage::message_text,
-        PatternDetail::Monologue { .. } => monologue::message_text,
-        PatternDetail::Drift { .. } => drift::message_text,
-        PatternDetail::Waiting { .. } | PatternDetail::Custom { .. } => return None,
-    };
-    ladder(pattern.detail(), rung)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::confidence::Confidence;
-    use crate::digest::Digest;
-    use crate::text::{ErrorSignature, MAX_SAFE_NAME_CHARS, SafeName};
-
-    const MAX_MESSAGE_CHARS: usize = 300;
-
-    /// Every pattern that has messages, with the longest names and numbers.
-    fn patterns() -> Vec<PatternDetail> {
-        let name = || SafeName::of(&"n".repeat(2 * MAX_SAFE_NAME_CHARS));
-        let n = u32::MAX;
-        let mut all = vec![
-            PatternDetail::ToolAvoidance { responses: n },
-            PatternDetail::Churn { duration: Duration::MAX, turns: n },
-            PatternDetail::ContextDegradation { repeated: n, of: n },
-            PatternDetail::ErrorCascade { failures: u64::MAX, tools: 1 },
-            PatternDetail::ErrorCascade { failures: u64::MAX, tools: n },
-            PatternDetail::Stagnation { tool: name(), calls: n },
-            PatternDetail::WriteThrash { file: Some(name()), returns: n },
-            PatternDetail::WriteThrash { file: None, returns: n },
-            PatternDetail::Outage { failures: n },
-            PatternDetail::Monologue { repetitions: 0 },
-            PatternDetail::Monologue { repetitions: n },
-            PatternDetail::Drift { calls: n },
-        ];
-        for cycle_length in [1, 8] {
-            all.push(PatternDetail::DoomLoop {
-                cycle_length,
-                repetitions: n,
-                cycle_actions: vec![name(); MAX_CYCLE_LEN],
-                similarity: Confidence::clamped(0.9),
-            });
-        }
-        for duration in [Duration::ZERO, Duration::MAX] {
-            all.push(PatternDetail::ProgressStall { duration, actions: u64::MAX });
-        }
-        for (repeated, file) in [(n, Some(name())), (0, Some(name())), (n, None)] {
-            all.push(PatternDetail::Sweep { file, reads: n, repeated });
-        }
-        use FailureKind::*;
-        for class in [
-            Permission,
-            NotFound,
-            UnknownTool,
-            BadArguments,
-            Timeout,
-            Check,
-            Syntax,
-            Resource,
-            Other,
-        ] {
-            let (digest, template) = (Digest::default(), Digest::default());
-            let signature = ErrorSignature { digest, template, line: None, kind: class };
-            all.push(PatternDetail::RepeatedError { signature, count: n, tool: name() });
-        }
-        all
-    }
-
-    #[test]
-    fn messages_are_short_and_differ_from_rung_to_rung() {
-        for detail in patterns() {
-            let pattern = TrajectoryPattern::new(
-                detail,
-                Confidence::clamped(1.0),
-                Cause::only("test"),
-                u32::MAX,
-                [],
-            );
-            let ladder: Vec<String> =
-                (1..=4).map_while(|rung| message_text(&pattern, Rung(rung))).collect();
-            assert!(!ladder.is_empty(), "no message about {:?}", pattern.detail());
-            for text in &ladder {
-                let length = text.chars().count();
-                assert!(length <= MAX_MESSAGE_CHARS, "{length} characters: {text}");
-            }
-            let different: BTreeSet<&String> = ladder.iter().collect();
-            assert_eq!(different.len(), ladder.len(), "{ladder:?}");
-        }
-    }
 }

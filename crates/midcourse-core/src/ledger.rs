@@ -3,17 +3,19 @@
 //!
 //! The ledger decides whether another message about a cause may be delivered now. After each
 //! message about a problem, the wait for the next message about it is twice as long as the wait
-//! before. A text that was delivered about a cause is not delivered again. Feedback and guidance
-//! share one ledger. It remembers a bounded number of causes and texts.
+//! before. While the problem is gone, the series comes down again, step by step. A text that was
+//! delivered about a cause is not delivered again. Feedback and guidance share one ledger. It
+//! remembers a bounded number of causes and texts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, Rung, Why};
+use crate::cause::{Cause, Rung};
 use crate::digest::Digest;
 use crate::time::Timestamp;
+use crate::why::Why;
 
 /// The maximum number of causes that are remembered. Beyond that, the problem that was reported
 /// longest ago is forgotten; limits such as a deadline are kept.
@@ -31,6 +33,14 @@ const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 /// often makes several detectors report a problem, and the agent should not get a message about
 /// each of them at once.
 const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
+
+/// While a problem is gone for this many calls (or responses), its series of messages comes down by
+/// one: the next message is one step milder, and the wait before it is half as long. When it is all
+/// the way down, the problem is forgotten.
+const CALLS_PER_STEP_DOWN: u64 = 20;
+
+/// The kind of the causes of guidance whose provider names no cause.
+const UNNAMED_KIND: &str = "guidance";
 
 /// Kinds of causes that are limits of the run, not problems. The ledger does not delay messages
 /// about limits: their providers decide when the next message is due, for instance when half of the
@@ -72,12 +82,40 @@ struct Entry {
     delivered_at_count: u64,
     delivered_at_seq: u64,
     delivered_at: Timestamp,
+    /// The count at which the problem was last present.
+    present_at_count: u64,
     /// Whether the host has compacted the conversation since the latest delivery, so that the agent
     /// does not see the messages about this cause any more.
     is_compacted_away: bool,
-    is_limit: bool,
-    is_about_responses: bool,
+    kind: EntryKind,
     texts: VecDeque<Digest>,
+}
+
+/// What an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum EntryKind {
+    /// A problem that shows in calls.
+    Problem,
+    /// A problem that shows in responses, so that counts are of responses.
+    ProblemInResponses,
+    /// A deadline or a budget.
+    Limit,
+    /// A text of a provider that names no cause.
+    Unnamed,
+}
+
+impl EntryKind {
+    fn of(cause: &Cause) -> Self {
+        if cause.is_limit() {
+            Self::Limit
+        } else if is_about_responses(cause) {
+            Self::ProblemInResponses
+        } else if cause.kind() == UNNAMED_KIND {
+            Self::Unnamed
+        } else {
+            Self::Problem
+        }
+    }
 }
 
 /// Whether a cause is detected in model responses, so that its waits are counted in responses and
@@ -91,6 +129,11 @@ impl Cause {
     pub fn is_limit(&self) -> bool {
         LIMIT_KINDS.contains(&self.kind())
     }
+}
+
+/// The cause of guidance whose provider names none: the provider and the text.
+pub(crate) fn unnamed_cause(provider: &str, text: &str) -> Cause {
+    Cause::new(UNNAMED_KIND, Digest::of(provider.as_bytes()).then(text.as_bytes()))
 }
 
 impl Ledger {
@@ -114,10 +157,30 @@ impl Ledger {
         {
             return false;
         }
+        self.has_waited(cause, count, policy)
+    }
+
+    /// Whether the wait after the latest message about a cause is over.
+    pub(crate) fn has_waited(&self, cause: &Cause, count: u64, policy: LedgerPolicy) -> bool {
         let Some(entry) = self.entry(cause) else { return true };
         let doublings = u32::from(entry.rung.saturating_sub(1)).min(20);
         let wait = u64::from(policy.cool_down_calls.get()) << doublings;
         entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
+    }
+
+    /// Notes that a problem is present now, after it may have been gone for a while.
+    pub(crate) fn record_presence(&mut self, cause: &Cause, count: u64) {
+        let Some(at) = self.entries.iter().position(|entry| entry.cause == cause.id()) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(at) else { return };
+        let last = entry.present_at_count.max(entry.delivered_at_count);
+        let steps = count.saturating_sub(last) / CALLS_PER_STEP_DOWN;
+        entry.rung = entry.rung.saturating_sub(u8::try_from(steps).unwrap_or(u8::MAX));
+        entry.present_at_count = count;
+        if entry.rung == 0 {
+            self.entries.remove(at);
+        }
     }
 
     /// Whether a message about another problem was delivered fewer than
@@ -126,8 +189,7 @@ impl Ledger {
     /// does not see any more after a compaction.
     fn was_just_delivered(&self, cause: &Cause, count: u64) -> bool {
         let mut problems = self.entries.iter().filter(|entry| {
-            !entry.is_limit
-                && !entry.is_about_responses
+            entry.kind == EntryKind::Problem
                 && !entry.is_compacted_away
                 && entry.cause != cause.id()
         });
@@ -154,7 +216,7 @@ impl Ledger {
     pub fn is_new_text(&self, why: &Why, text: &str) -> bool {
         let Some(entry) = self.entry(&why.cause) else { return true };
         let has_new_evidence = why.evidence.iter().any(|seq| *seq > entry.delivered_at_seq);
-        (has_new_evidence || entry.is_limit || why.evidence.is_empty())
+        (has_new_evidence || entry.kind == EntryKind::Limit || why.evidence.is_empty())
             && !entry.texts.contains(&Digest::of(text.as_bytes()))
     }
 
@@ -176,9 +238,9 @@ impl Ledger {
             delivered_at_count: 0,
             delivered_at_seq: 0,
             delivered_at: at,
+            present_at_count: count,
             is_compacted_away: false,
-            is_limit: cause.is_limit(),
-            is_about_responses: is_about_responses(cause),
+            kind: EntryKind::of(cause),
             texts: VecDeque::new(),
         });
         entry.rung = entry.rung.max(rung.0);
@@ -194,7 +256,7 @@ impl Ledger {
         if self.entries.len() == MAX_CAUSES {
             // The problem with the oldest message is forgotten. A limit, such as the deadline, is
             // forgotten only if all entries are limits.
-            let problem = self.entries.iter().position(|entry| !entry.is_limit);
+            let problem = self.entries.iter().position(|entry| entry.kind != EntryKind::Limit);
             self.entries.remove(problem.unwrap_or(0));
         }
         self.entries.push_back(entry);
@@ -214,7 +276,7 @@ mod tests {
     use super::*;
 
     fn why(cause: Cause, rung: Rung, evidence: u64) -> Why {
-        Why { cause, rung, evidence: vec![evidence] }
+        Why { cause, rung, evidence: vec![evidence], subject: None }
     }
 
     const NOW: Timestamp = Timestamp::from_unix_ms(1_000);
@@ -267,6 +329,32 @@ mod tests {
             ledger.record_delivery(&why(cause.clone(), Rung(1), 0), "text", 0, at, 0);
             assert_eq!(ledger.last_delivery(&cause), Some(Timestamp::from_unix_ms(last)));
         }
+    }
+
+    #[test]
+    fn the_series_comes_down_while_its_problem_is_gone() {
+        let (mut ledger, policy) = (Ledger::default(), LedgerPolicy::default());
+        let cause = Cause::only("doom_loop");
+        for (rung, call) in [(1, 10), (2, 13), (3, 19), (4, 31)] {
+            ledger.record_presence(&cause, call);
+            assert!(ledger.may_deliver(&cause, call, policy), "{call}");
+            assert_eq!(ledger.next_rung(&cause), Rung(rung));
+            let text = format!("text {rung}");
+            ledger.record_delivery(&why(cause.clone(), Rung(rung), call), &text, call, NOW, call);
+        }
+        // The problem goes on until call 40, so nothing changes about the wait of 24 calls.
+        for call in 32..=40 {
+            ledger.record_presence(&cause, call);
+            assert!(!ledger.may_deliver(&cause, call, policy));
+        }
+        // It is gone for 40 calls, which is two steps down: from the fourth message to the second.
+        ledger.record_presence(&cause, 80);
+        assert!(ledger.may_deliver(&cause, 80, policy));
+        assert_eq!(ledger.next_rung(&cause), Rung(3));
+        // Long after that, it is a new problem, and may be told in the same words.
+        ledger.record_presence(&cause, 450);
+        assert_eq!(ledger.next_rung(&cause), Rung(1));
+        assert!(ledger.is_new_text(&why(cause, Rung(1), 450), "text 1"));
     }
 
     #[test]

@@ -31,9 +31,12 @@ mod prompt;
 pub mod providers;
 mod record;
 mod session;
+mod subject;
 mod text;
 mod threshold;
 mod time;
+mod why;
+mod wording;
 
 pub use analysis::{
     CallStatus, ErrorCount, Frequency, InvalidWindow, MAX_COUNTED_NAMES, MAX_OPEN_CALLS,
@@ -41,7 +44,7 @@ pub use analysis::{
     ToolSettings, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern, WindowSize,
     call_failed,
 };
-pub use cause::{Cause, MAX_EVIDENCE_SEQS, Rung, Why};
+pub use cause::{Cause, MAX_EVIDENCE_SEQS, Rung};
 pub use classifiers::Classifier;
 #[doc(hidden)]
 pub use classifiers::{
@@ -97,9 +100,12 @@ pub use session::{
     CHECKPOINT_VERSION, Changes, Checkpoint, CheckpointError, DeliveryTotals, Fired,
     MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
+pub use subject::{Activity, Subject};
 pub use text::{
-    ErrorSignature, Excerpt, FailureKind, InvalidText, MAX_EXCERPT_BYTES, MAX_PROVIDER_NAME_CHARS,
-    MAX_SAFE_NAME_CHARS, ProviderName, SafeName, Text, looks_failed, similarity,
+    ErrorSignature, Excerpt, FailureKind, InvalidObjectName, InvalidText, MAX_EXCERPT_BYTES,
+    MAX_OBJECT_CHARS, MAX_PROVIDER_NAME_CHARS, MAX_SAFE_NAME_CHARS, ObjectName, ProviderName,
+    SafeName, Text, looks_failed, similarity,
 };
 pub use threshold::InvalidThreshold;
 pub use time::{Deadline, InvalidSeconds, Seconds, Timestamp};
+pub use why::Why;

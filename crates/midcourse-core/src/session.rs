@@ -27,13 +27,14 @@ use std::num::NonZeroU32;
 use crate::analysis::{
     ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryPattern,
 };
-use crate::cause::{Cause, MAX_EVIDENCE_SEQS, Why};
+use crate::cause::{Cause, MAX_EVIDENCE_SEQS};
 use crate::detect::{PatternDetector, TrajectoryBuilder};
 use crate::fault::Fault;
-use crate::ledger::{Ledger, LedgerPolicy, is_about_responses};
+use crate::ledger::{Ledger, LedgerPolicy, is_about_responses, unnamed_cause};
 use crate::message::{Feedback, GuidanceDelivered, Outcome};
 use crate::record::{RunIdentity, ToolResult, TrajectoryPayload, TrajectoryRecord};
 use crate::time::{Deadline, Timestamp};
+use crate::why::Why;
 
 /// The bounded state of one run.
 pub struct Session {
@@ -180,7 +181,12 @@ impl Session {
         for pattern in &patterns {
             self.state.record_pattern(pattern.clone());
         }
-        let outcomes = self.state.outcomes.decide(self.builder.analysis());
+        let analysis = self.builder.analysis();
+        for pattern in analysis.patterns() {
+            let count = count_for(analysis, pattern.cause());
+            self.state.ledger.record_presence(pattern.cause(), count);
+        }
+        let outcomes = self.state.outcomes.decide(analysis);
         Changes { patterns, outcomes, faults }
     }
 
@@ -191,7 +197,15 @@ impl Session {
     }
 
     fn record_guidance(&mut self, guidance: GuidanceDelivered, seq: u64, at: Timestamp) {
-        self.record_delivery(guidance.injection.content(), guidance.injection.why(), seq, at);
+        let text = guidance.injection.content();
+        self.record_delivery(text, guidance.injection.why(), seq, at);
+        if guidance.injection.why().is_none() {
+            let cause = unnamed_cause(&guidance.provider_name, text);
+            let rung = self.state.ledger.next_rung(&cause);
+            let why = Why { cause, rung, evidence: Vec::new(), subject: None };
+            let count = self.trajectory().tool_call_count();
+            self.state.ledger.record_delivery(&why, text, seq, at, count);
+        }
         self.state.record_guidance(guidance, self.builder.analysis().turn_count());
     }
 
@@ -324,6 +338,7 @@ impl Session {
             cause: pattern.cause().clone(),
             rung: self.state.ledger.next_rung(pattern.cause()),
             evidence: pattern.evidence().to_vec(),
+            subject: self.trajectory().subject_of(pattern.evidence()),
         }
     }
 
@@ -338,22 +353,25 @@ impl Session {
         let newest = calls.into_iter().take(MAX_EVIDENCE_SEQS);
         let mut evidence: Vec<u64> = newest.map(ToolInvoked::ended_seq).collect();
         evidence.sort_unstable();
-        Why { cause, rung, evidence }
+        let subject = self.trajectory().subject_of(&evidence);
+        Why { cause, rung, evidence, subject }
     }
 
     /// Whether a message about a cause may be delivered now. If not, it has to wait, because the
-    /// agent has just received another message or the run has made too few calls.
+    /// agent has just received another message or the run has made too few calls, or the user does
+    /// not want messages about it.
     pub fn may_deliver(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
-        self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
+        let is_muted = self.trajectory().config().muted.contains(cause.kind());
+        !is_muted && self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
     }
 
     /// The counter that measures the wait between messages about a cause: the number of tool calls
     /// so far, or of model responses if the cause is detected in responses.
     fn count_for(&self, cause: &Cause) -> u64 {
-        if is_about_responses(cause) {
-            self.trajectory().response_count()
-        } else {
-            self.trajectory().tool_call_count()
-        }
+        count_for(self.trajectory(), cause)
     }
+}
+
+fn count_for(analysis: &TrajectoryAnalysis, cause: &Cause) -> u64 {
+    if is_about_responses(cause) { analysis.response_count() } else { analysis.tool_call_count() }
 }

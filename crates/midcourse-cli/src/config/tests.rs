@@ -50,7 +50,9 @@ fn the_docs_show_every_key_with_its_default() {
     assert!(providers.len() > 9);
     assert_eq!(keys(&examples), known_keys(""));
     let mut paths = vec![vec!["tools", "deploy"]];
-    paths.extend(["budget", "analysis", "messages", "providers"].map(|table| vec![table]));
+    paths.extend(["budget", "analysis", "messages", "patterns", "providers"].map(|it| vec![it]));
+    let patterns = known_keys("[patterns]");
+    paths.extend(patterns.iter().map(|name| vec!["patterns", name]));
     paths.extend(providers.iter().map(|name| vec!["providers", name]));
     for path in paths {
         let table = path.join(".");
@@ -58,6 +60,22 @@ fn the_docs_show_every_key_with_its_default() {
     }
     let trigger = tables(&examples, &["providers", "deadline", "trigger"]);
     assert_eq!(keys(trigger), known_keys("[providers.deadline.trigger]"));
+}
+
+#[test]
+fn a_muted_pattern_gets_no_message_and_no_other_pattern_takes_its_place() {
+    let messages = |config: &str| {
+        let run = "user: go\n6x bash ls -> a.txt and b.txt and c.txt";
+        let mut engine = Config::parse(config).unwrap().engine();
+        let records = parse_notation(run).unwrap();
+        let point = Some(DecisionPoint::PreToolSelection);
+        records.iter().map(|record| engine.step(record, point).deliveries.len()).sum::<usize>()
+    };
+    assert_eq!(messages(""), 1);
+    assert_eq!(messages("[patterns.doom_loop]\nenabled = false"), 0);
+    assert_eq!(messages("[patterns.sweep]\nenabled = false"), 1);
+    let error = Config::parse("[patterns.loops]\nenabled = false").unwrap_err().problem;
+    assert!(error.contains("unknown field `loops`, expected one of `doom_loop`"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The tables and keys of the configuration file. They mirror types of the crate `midcourse`: if
 //! such a type gets a new field, this file does not compile until it has a key for the field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ struct ConfigWire {
     budget: BudgetWire,
     #[serde(with = "AnalysisWire", default = "TrajectoryAnalysisConfig::shipped")]
     analysis: TrajectoryAnalysisConfig,
+    #[serde(default)]
+    patterns: PatternsWire,
     #[serde(default)]
     tools: BTreeMap<CompactString, ToolSettingOf>,
     #[serde(default)]
@@ -78,6 +80,63 @@ struct AnalysisWire {
     /// Not a key of this table. `read` fills this field from the separate table `[tools]`.
     #[serde(skip)]
     tools: ToolSettings,
+    /// Not a key of this table. `read` fills this field from the separate table `[patterns]`.
+    #[serde(skip)]
+    muted: BTreeSet<CompactString>,
+}
+
+/// One table for each pattern, under the name of the pattern.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct PatternsWire {
+    doom_loop: PatternWire,
+    repeated_error: PatternWire,
+    progress_stall: PatternWire,
+    churn: PatternWire,
+    tool_avoidance: PatternWire,
+    context_degradation: PatternWire,
+    sweep: PatternWire,
+    error_cascade: PatternWire,
+    stagnation: PatternWire,
+    write_thrash: PatternWire,
+    outage: PatternWire,
+    monologue: PatternWire,
+    drift: PatternWire,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct PatternWire {
+    enabled: bool,
+}
+
+impl Default for PatternWire {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+impl PatternsWire {
+    /// The names of the patterns that are not enabled.
+    fn muted(&self) -> BTreeSet<CompactString> {
+        let all = [
+            ("doom_loop", &self.doom_loop),
+            ("repeated_error", &self.repeated_error),
+            ("progress_stall", &self.progress_stall),
+            ("churn", &self.churn),
+            ("tool_avoidance", &self.tool_avoidance),
+            ("context_degradation", &self.context_degradation),
+            ("sweep", &self.sweep),
+            ("error_cascade", &self.error_cascade),
+            ("stagnation", &self.stagnation),
+            ("write_thrash", &self.write_thrash),
+            ("outage", &self.outage),
+            ("monologue", &self.monologue),
+            ("drift", &self.drift),
+        ];
+        let muted = all.into_iter().filter(|(_, pattern)| !pattern.enabled);
+        muted.map(|(name, _)| CompactString::from(name)).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -142,8 +201,18 @@ struct RedactionWire {
 }
 
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
-    let ConfigWire { mode, budget, mut analysis, tools, messages, providers, proxy, redaction } =
-        toml::from_str(text)?;
+    let ConfigWire {
+        mode,
+        budget,
+        mut analysis,
+        patterns,
+        tools,
+        messages,
+        providers,
+        proxy,
+        redaction,
+    } = toml::from_str(text)?;
+    analysis.muted = patterns.muted();
     analysis.tools = tools
         .into_iter()
         .fold(ToolSettings::default(), |known, (name, setting)| known.with(name, setting.0));

@@ -37,7 +37,7 @@ fn the_demo_agent_loops_gets_a_message_through_its_hooks_and_recovers() {
         "the UserPromptSubmit hook replies:",
         "There is a deadline: 10 minutes remaining.",
         "the PostToolUseFailure hook replies:",
-        "Repeating it will not help",
+        "it failed the same way each time",
         "built for release",
         "The agent: The build passes.",
     ] {

@@ -11,11 +11,13 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::activity::object_of;
 use super::config::TrajectoryAnalysisConfig;
 use super::{OpenCall, Scratch};
 use crate::digest::Digest;
 use crate::record::CallId;
-use crate::text::{ErrorSignature, Excerpt, FailureKind, SafeName};
+use crate::subject::Activity;
+use crate::text::{ErrorSignature, Excerpt, FailureKind, ObjectName, SafeName};
 use crate::time::Timestamp;
 
 /// Whether a call succeeded, failed or was refused.
@@ -134,6 +136,8 @@ pub struct ToolInvoked {
     pub(super) result_digest: Digest,
     pub(super) target: Option<Digest>,
     pub(super) act: Option<Act>,
+    pub(super) activity: Activity,
+    pub(super) object: Option<ObjectName>,
     pub(super) result_bytes: u64,
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
@@ -291,6 +295,18 @@ impl ToolInvoked {
         self.target_name.as_ref()
     }
 
+    /// What the call does.
+    pub const fn activity(&self) -> Activity {
+        self.activity
+    }
+
+    /// What the call is about, such as its command or file; `None` if it has no name that may be in
+    /// a message. Older calls have at most the name of their tool.
+    pub fn object(&self) -> Option<ObjectName> {
+        let (named, file) = (self.object.as_ref(), self.target_name.as_ref());
+        object_of(self.activity, named, file, &self.tool, self.is_shell())
+    }
+
     /// Whether the call does no work: it only records a plan, prints text, or makes an edit that
     /// has no effect.
     pub const fn is_idle(&self) -> bool {
@@ -425,5 +441,6 @@ impl ToolInvoked {
     pub(super) fn drop_args_excerpt(&mut self) {
         self.args_excerpt = Excerpt::default();
         self.target_name = None;
+        self.object = None;
     }
 }

@@ -3,8 +3,11 @@
 //! Every field has a type that allows only valid values, so code that reads a field need not check
 //! it.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
+
+use compact_str::CompactString;
 
 use super::tools::ToolSettings;
 use crate::confidence::Confidence;
@@ -87,6 +90,9 @@ pub struct TrajectoryAnalysisConfig {
     pub watch_drift: bool,
     /// The user's settings for single tools, such as whether a tool writes.
     pub tools: ToolSettings,
+    /// Names of patterns about which the agent gets no messages. They are still detected, so that a
+    /// more general pattern does not report the same trouble in their place.
+    pub muted: BTreeSet<CompactString>,
 }
 
 impl Default for TrajectoryAnalysisConfig {
@@ -108,6 +114,7 @@ impl Default for TrajectoryAnalysisConfig {
             failing_exit_is_output: false,
             watch_drift: false,
             tools: ToolSettings::default(),
+            muted: BTreeSet::new(),
         }
     }
 }

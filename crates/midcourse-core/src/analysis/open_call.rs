@@ -8,15 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Scratch;
+use super::activity::{activity_of, named_object};
 use super::call::{Act, CallFlags, CallStatus, Edit, ToolInvoked};
 use super::call_failure::{CallEnd, add_result_flags};
 use super::config::TrajectoryAnalysisConfig;
 use super::tools::NameTraits;
 use crate::digest::Digest;
 use crate::record::CallId;
+use crate::subject::Activity;
 use crate::text::{
-    ArgsView, CommandView, ErrorSignature, Excerpt, FailureKind, MAX_EXCERPT_BYTES, SafeName,
-    ShortResult, strip_volatile, write_canonical, write_without_layout,
+    ArgsView, CommandView, ErrorSignature, Excerpt, FailureKind, MAX_EXCERPT_BYTES, ObjectName,
+    SafeName, ShortResult, strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -56,6 +58,8 @@ pub(crate) struct OpenCall {
     target: Option<Digest>,
     target_name: Option<SafeName>,
     act: Option<Act>,
+    activity: Activity,
+    object: Option<ObjectName>,
     excerpt: Excerpt,
     flags: CallFlags,
     started_at: Timestamp,
@@ -117,6 +121,7 @@ impl OpenCall {
             }
         };
         let act = act_of(name_traits, &view, command, flags, call_digest);
+        let activity = activity_of(name_traits, &view, command, act, flags);
         if let Some(Act::Edit(Edit { from: Some(from), to })) = act {
             flags.set(CallFlags::IDLE, from == to);
         }
@@ -128,6 +133,8 @@ impl OpenCall {
             target: target.map(|target| Digest::of(target.as_bytes())),
             target_name: target.map(SafeName::of),
             act,
+            activity,
+            object: named_object(activity, &view, command),
             excerpt: excerpt_of(&scratch.text),
             flags,
             started_at: at,
@@ -230,6 +237,8 @@ impl OpenCall {
             result_digest,
             target: self.target,
             act: self.act,
+            activity: self.activity,
+            object: self.object,
             result_bytes: text.len() as u64,
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
@@ -44,22 +44,6 @@ impl PatternDetector for Churn {
     }
 
     fn reset(&mut self) {}
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Churn { turns, .. } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
-            "Your last {turns} steps only planned, printed text or changed nothing; no work came of \
-             them. The plan is good enough: try its first open step."
-        )),
-        2 => Some(
-            "You are still only planning. If something keeps you from taking the first step, name \
-             it; that is worth more than another plan."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

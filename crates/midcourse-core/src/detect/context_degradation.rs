@@ -8,7 +8,7 @@ use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
@@ -72,18 +72,6 @@ impl PatternDetector for ContextDegradation {
     }
 
     fn reset(&mut self) {}
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ContextDegradation { repeated, of } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
-            "{repeated} of your last {of} calls asked for something that an earlier call had \
-             already returned. Keep short notes of what you know, so that you need not look it up \
-             again."
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

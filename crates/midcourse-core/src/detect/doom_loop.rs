@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector, repeated_error};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -288,41 +288,6 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
     calls.sort_unstable();
     let id = calls.into_iter().fold(Digest::default(), Digest::with);
     Cause::new("doom_loop", id)
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::DoomLoop { cycle_length, repetitions, similarity, .. } = detail else {
-        return None;
-    };
-    let same = if similarity.value() < 1.0 { "nearly the same" } else { "the same" };
-    match (rung.0, cycle_length) {
-        (1, 1) => Some(format!(
-            "You made {same} tool call {repetitions} times and got the same result, with no change \
-             in between. Repeating it will not help: try a different source or a smaller step."
-        )),
-        (1, _) => Some(format!(
-            "You went through {same} {cycle_length} steps {repetitions} times, with the same \
-             results. Something outside this loop has to change first: check what these steps take \
-             for granted."
-        )),
-        (2, _) => Some(
-            "You are still in the same loop. Write down what you tried, what each attempt showed, \
-             and which assumption you have not checked yet."
-                .to_owned(),
-        ),
-        (3, _) => Some(
-            "This loop has not moved for a while. If another part of the task can continue without \
-             it, work on that, and note this as an open point."
-                .to_owned(),
-        ),
-        // The agent never gets the same text twice; the growing count makes this text different
-        // each time.
-        (4.., _) => Some(format!(
-            "{repetitions} rounds so far, all alike. Summarize what you know and hand it over as it \
-             is; another round will not add to it."
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -70,17 +70,6 @@ impl PatternDetector for Drift {
 
     fn reset(&mut self) {
         *self = Self::default();
-    }
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Drift { calls } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
-            "Your last {calls} calls on files were all outside the folders this run began in. If the \
-             task leads there, carry on; if not, return to the original request."
-        )),
-        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 use crate::text::FailureKind;
@@ -102,27 +102,6 @@ fn is_failure(exit_is_output: bool, call: &ToolInvoked) -> bool {
         None | Some(FailureKind::Outage) => false,
         Some(FailureKind::Check | FailureKind::Other) => !is_output(),
         Some(_) => true,
-    }
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ErrorCascade { failures, tools } = detail else { return None };
-    match rung.0 {
-        1 if *tools > 1 => Some(format!(
-            "{failures} of your recent calls failed, in {tools} different tools. Something they \
-             share may be wrong: check the working directory, the environment, and what you assume \
-             about them."
-        )),
-        1 => Some(format!(
-            "{failures} of your recent calls failed, each in a different way. Make one small call \
-             that is sure to work, to see what still works, and continue from there."
-        )),
-        2 => Some(
-            "Your calls keep failing. Go back to the last state that worked and take one step at a \
-             time from there, to find the step that breaks it."
-                .to_owned(),
-        ),
-        _ => None,
     }
 }
 

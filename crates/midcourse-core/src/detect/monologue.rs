@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
@@ -37,27 +37,6 @@ impl PatternDetector for Monologue {
     }
 
     fn reset(&mut self) {}
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Monologue { repetitions } = detail else { return None };
-    match (rung.0, repetitions) {
-        (1, 0) => Some(
-            "Your last message repeats itself over and over. Stop there and take one small, \
-             concrete step to get the work going again."
-                .to_owned(),
-        ),
-        (1, _) => Some(format!(
-            "Your last {repetitions} responses said the same thing. Take one concrete action, or \
-             give a final response with what you know."
-        )),
-        (2, _) => Some(
-            "You said the same again. If something blocks the next step, name it; that is a useful \
-             final response."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

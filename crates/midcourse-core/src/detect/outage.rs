@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -94,22 +94,6 @@ impl Outage {
         let window = u64::from(trajectory.config().error_window.get());
         call.call_digest() == self.call_digest
             || call.call_index().saturating_sub(self.call_index) > window
-    }
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Outage { failures } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
-            "{failures} calls hit a service or a network that is unavailable. Changing your work will \
-             not fix that: wait longer between attempts, or work on something that needs no network."
-        )),
-        2 => Some(
-            "The service is still unavailable. Continue with work that does not depend on it, \
-             and note what to repeat once it is back."
-                .to_owned(),
-        ),
-        _ => None,
     }
 }
 

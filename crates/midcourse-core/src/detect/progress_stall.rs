@@ -11,7 +11,7 @@ use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -81,27 +81,6 @@ fn has_specific_pattern(trajectory: &TrajectoryAnalysis) -> bool {
                 | PatternType::Custom(_)
         )
     })
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ProgressStall { duration, actions } = detail else { return None };
-    let minutes = duration.as_secs() / 60;
-    match rung.0 {
-        1 if minutes >= 10 => Some(format!(
-            "You have made no progress for {minutes} minutes and {actions} calls: no change landed \
-             and no result was new. If you are waiting for something, do other work meanwhile."
-        )),
-        1 => Some(format!(
-            "Your last {actions} calls brought nothing new: no change landed and no result differed \
-             from before. What you know may already be enough for the next real step."
-        )),
-        2 => Some(
-            "Still nothing new. Name the one thing you are missing and get exactly that, or continue \
-             without it."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector, TurnCounter};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -292,57 +292,6 @@ fn since_success(
         }
     }
     Failures { cause, count: turns.count(), evidence }
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::RepeatedError { signature, count, .. } = detail else { return None };
-    let kind = signature.kind;
-    match (rung.0, kind) {
-        (1, FailureKind::Permission) => Some(format!(
-            "You were refused the same thing {count} times. It is a decision, not a glitch. Look for \
-             a way that does not need this permission; if there is none, note what you need and \
-             continue with other work."
-        )),
-        (1, FailureKind::UnknownTool | FailureKind::BadArguments) => Some(format!(
-            "You got the same {} error {count} times. Check the tool's own description for the names \
-             and arguments it takes.",
-            kind.as_str()
-        )),
-        (1, FailureKind::Timeout) => Some(format!(
-            "You ran into the same timeout {count} times. Try a smaller piece of the work, or run it \
-             in the background, so that it fits within the limit."
-        )),
-        (1, FailureKind::NotFound) => Some(format!(
-            "You got {count} not-found errors of the same kind. List what is there, or search one \
-             level up, instead of guessing the next name."
-        )),
-        (1, _) => Some(format!(
-            "You got the same {} error {count} times, and nothing you tried in between changed it. \
-             The cause may be somewhere else: read the full error text from its first line.",
-            kind.as_str()
-        )),
-        (2, FailureKind::Permission) => Some(format!(
-            "{count} attempts, and you were refused every time. Do not try to get around the refusal: \
-             say in your answer what you need permission for and why, and continue with work that \
-             does not need it."
-        )),
-        (2, _) => Some(format!(
-            "{count} attempts, and still the same error. To narrow it down, build a minimal case \
-             that shows it, or undo your last changes to see whether they matter at all."
-        )),
-        (3, _) => Some(
-            "This error has outlasted every attempt. Write down what you know, what you ruled out \
-             and what blocks you; then leave it as an open point and continue with other work."
-                .to_owned(),
-        ),
-        // The agent never gets the same text twice; the growing count makes this text different
-        // each time.
-        (4.., _) => Some(format!(
-            "{count} times so far, and still the same error. Hand over what you know about it as it \
-             is; another attempt of the same kind will not add to it."
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

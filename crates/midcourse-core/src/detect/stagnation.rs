@@ -11,7 +11,7 @@ use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
@@ -95,23 +95,6 @@ fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
         || call.target().is_none() && call.result_bytes() >= MIN_RESULT_BYTES_WITHOUT_TARGET
         || call.result_bytes() >= MIN_RESULT_BYTES;
     is_informative && old.tool() == call.tool() && !old.is_bare()
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Stagnation { calls, tool } = detail else { return None };
-    let last = tool.quoted().map_or_else(String::new, |tool| format!(", the last one with {tool}"));
-    match rung.0 {
-        1 => Some(format!(
-            "{calls} different calls got the same result{last}. The result may simply be true: what \
-             you are looking for may be absent, elsewhere, or named differently."
-        )),
-        2 => Some(
-            "You vary the call and still get the same result. Use another tool, or look at what is \
-             there instead of searching for what should be there."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

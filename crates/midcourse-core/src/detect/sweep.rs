@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::SafeName;
 
 /// If this many reads show mostly lines that were read before, the pattern is present. Fewer such
 /// reads are normal: the agent looks something up again.
@@ -123,28 +122,6 @@ fn is_mostly_covered((from, to): (u32, u32), covered: &[(u32, u32)]) -> bool {
     // file can cover half of it.
     let all = u64::from(to).saturating_sub(u64::from(from)) + 1;
     known * 2 >= all
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::Sweep { file, reads, repeated } = detail else { return None };
-    let file = file.as_ref().and_then(SafeName::quoted_file);
-    let file = file.as_deref().unwrap_or("one file");
-    match (rung.0, repeated) {
-        (1, 0) => Some(format!(
-            "You have read {file} piece by piece, in {reads} reads. Search for what you need, or \
-             read a larger range at once, to get there in fewer steps."
-        )),
-        (1, _) => Some(format!(
-            "{repeated} of your {reads} reads of {file} showed lines you had already read, with no \
-             change since. Note briefly what they say, or search, instead of reading them again."
-        )),
-        (2, _) => Some(
-            "You are still reading through the same file. What did you not find there? It may be in \
-             another file."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

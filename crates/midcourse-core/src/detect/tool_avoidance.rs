@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{PatternDetail, PatternType, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
@@ -37,17 +37,6 @@ impl PatternDetector for ToolAvoidance {
     }
 
     fn reset(&mut self) {}
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::ToolAvoidance { responses } = detail else { return None };
-    match rung.0 {
-        1 => Some(format!(
-            "{responses} responses in a row announced the next step, and none of them took it. Make \
-             the tool call now; if the work is done, give your final response."
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

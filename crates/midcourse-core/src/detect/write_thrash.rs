@@ -9,11 +9,10 @@ use super::{Detection, PatternDetector};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
-use crate::cause::{Cause, Rung};
+use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
-use crate::text::SafeName;
 
 /// If one file returns to an earlier state this often, the pattern is present.
 const MIN_RETURNS: u32 = 2;
@@ -106,24 +105,6 @@ fn returns(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, file: Digest) ->
         differed_since |= then != now;
     }
     false
-}
-
-pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {
-    let PatternDetail::WriteThrash { file, returns } = detail else { return None };
-    let file = file.as_ref().and_then(SafeName::quoted_file);
-    let file = file.map_or_else(|| "A file".to_owned(), |name| format!("The file {name}"));
-    match rung.0 {
-        1 => Some(format!(
-            "{file} has returned to an earlier state {returns} times. Each version seems to break \
-             what the other one fixes: find the case that both must satisfy before you edit it again."
-        )),
-        2 => Some(
-            "You are still making and undoing the same change. Write down which check fails with \
-             which version, to see what a third version needs."
-                .to_owned(),
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

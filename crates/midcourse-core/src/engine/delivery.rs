@@ -1,8 +1,8 @@
 //! Deliveries: the messages of one step of the engine, and the text that a host shows to the agent.
 
-use crate::cause::Why;
 use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
+use crate::why::Why;
 
 /// First line of every text for the agent. It lets the agent tell midcourse's messages apart from
 /// the words of its user and from the output of its tools.

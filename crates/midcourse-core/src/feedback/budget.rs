@@ -3,12 +3,13 @@
 //! The feedback informs the agent; a budget never stops a run. If the agent is started again to
 //! resume a run, it has the whole budget: what the run used up before does not count.
 
-use crate::cause::{Cause, Rung, Why};
+use crate::cause::{Cause, Rung};
 use crate::digest::Digest;
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Severity};
 use crate::money::{InvalidMoney, MicroUsd};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
+use crate::why::Why;
 
 /// How many calls and tokens, and how much money, a run should use up at most. By default nothing
 /// is limited.
@@ -162,7 +163,7 @@ impl BudgetFeedback {
             let rung = Rung(usage.step());
             (usage.step() > reported).then(|| {
                 let evidence = vec![trajectory.latest_seq()];
-                (usage, Why { cause, rung, evidence })
+                (usage, Why { cause, rung, evidence, subject: None })
             })
         })
     }

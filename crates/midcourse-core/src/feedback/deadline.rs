@@ -12,12 +12,13 @@
 
 use std::time::Duration;
 
-use crate::cause::{Cause, Why};
+use crate::cause::Cause;
 use crate::digest::Digest;
 use crate::fault::ProviderError;
 use crate::message::{Feedback, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 use crate::time::{Deadline, InvalidSeconds, Seconds, Timestamp};
+use crate::why::Why;
 
 /// Tells the agent how much time is left.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +101,7 @@ impl FeedbackProvider for DeadlineFeedback {
         let left = deadline.remaining(context.now());
         let cause = deadline_cause(deadline);
         let rung = context.session().ledger().next_rung(&cause);
-        let why = Why { cause, rung, evidence: context.deadline_evidence() };
+        let why = Why { cause, rung, evidence: context.deadline_evidence(), subject: None };
         let feedback = if left.is_zero() {
             Feedback::new(self.name(), "You have reached the time deadline.")
                 .with_suggestion("Wrap up immediately.")

@@ -1,6 +1,7 @@
 //! Evaluates the guidance providers of a prompt at a decision point.
 
 use crate::fault::{Fault, guard};
+use crate::ledger::unnamed_cause;
 use crate::message::GuidanceDelivered;
 use crate::prompt::{Collected, GuidanceContext, GuidanceProviderConfig};
 use crate::text::ProviderName;
@@ -57,10 +58,16 @@ fn evaluate(
     })
     .map_err(|failure| failure.of(provider.name()))?;
     Ok(guidance.filter(|guidance| {
-        guidance.injection.why().is_none_or(|why| {
-            context.may_deliver(&why.cause)
-                && context.session().ledger().is_new_text(why, guidance.injection.content())
-        })
+        let (ledger, text) = (context.session().ledger(), guidance.injection.content());
+        match guidance.injection.why() {
+            Some(why) => context.may_deliver(&why.cause) && ledger.is_new_text(why, text),
+            // A provider that names no cause may repeat a text, but with growing pauses.
+            None => {
+                let cause = unnamed_cause(&guidance.provider_name, text);
+                let policy = context.prompt().delivery().ledger;
+                ledger.has_waited(&cause, context.tool_call_count(), policy)
+            }
+        }
     }))
 }
 

@@ -1,12 +1,12 @@
 //! The guidance provider that is on by default: it reports any pattern that a built-in detector
-//! found, with the text that the detector has for it.
+//! found, with the text that `wording` has for it.
 
 use crate::analysis::TrajectoryPattern;
-use crate::cause::Why;
-use crate::detect::message_text;
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
+use crate::why::Why;
+use crate::wording;
 
 /// Reports the pattern with the highest confidence among those that may be reported now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,12 +20,14 @@ fn reportable_pattern<'a>(
     let mut best: Option<(&TrajectoryPattern, Why, String)> = None;
     for pattern in context.trajectory().patterns() {
         let is_better = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
-        let shows = context.trajectory().shows_now(pattern);
+        let muted = &context.trajectory().config().muted;
+        let shows = context.trajectory().shows_now(pattern)
+            && !muted.contains(pattern.pattern_type().as_str());
         if !is_better || !shows || !context.may_deliver(pattern.cause()) {
             continue;
         }
         let why = context.why(pattern);
-        if let Some(text) = message_text(pattern, why.rung)
+        if let Some(text) = wording::text(pattern, &why)
             && context.session().ledger().is_new_text(&why, &text)
         {
             best = Some((pattern, why, text));

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use crate::cause::{Rung, Why};
+use crate::cause::Rung;
 use crate::fault::ProviderError;
 use crate::feedback::{deadline_cause, duration_text};
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
+use crate::why::Why;
 
 /// Tells the agent how much time is left until its deadline, unless its context still has an
 /// earlier message about the deadline.
@@ -32,7 +33,8 @@ impl DeadlineNotice {
         }
         let left = duration_text(to_whole_minutes(left));
         let text = format!("There is a deadline: {left} remaining.");
-        let why = Why { cause, rung, evidence: context.session().deadline_evidence() };
+        let why =
+            Why { cause, rung, evidence: context.session().deadline_evidence(), subject: None };
         ledger.is_new_text(&why, &text).then_some((text, why))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::cause::{Cause, Why};
+use crate::cause::Cause;
 use crate::classifiers::{Classifier, ErrorStreakClassifier};
 use crate::detect::error_cause;
 use crate::fault::ProviderError;
@@ -10,6 +10,7 @@ use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::text::SafeName;
 use crate::threshold::{InvalidThreshold, at_least_one};
+use crate::why::Why;
 
 /// A tool that a message suggests. A tool that the user configured is always suggested. The default
 /// tool is suggested only if this run has used it, because the agent may not have it.

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Feedback, Observation, Severity};
-use crate::cause::Why;
 use crate::time::Timestamp;
+use crate::why::Why;
 
 /// What an observer tells the agent after a tool call: [`Feedback`] with the heading
 /// `[Trajectory Assessment - NAME]`, where `NAME` is the name of the observer.

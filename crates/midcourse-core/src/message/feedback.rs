@@ -4,9 +4,9 @@ use compact_str::CompactString;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Observation;
-use crate::cause::Why;
 use crate::text::{CutText, ProviderName};
 use crate::time::Timestamp;
+use crate::why::Why;
 
 /// One feedback has at most this many observations and at most this many suggestions. Further ones
 /// are ignored.

@@ -4,9 +4,9 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::{ClassificationResult, DecisionPoint};
-use crate::cause::Why;
 use crate::text::{InvalidText, Text};
 use crate::time::Timestamp;
+use crate::why::Why;
 
 /// The text of one piece of guidance: 1 to 500 characters.
 pub type GuidanceText = Text<500>;
@@ -104,6 +104,14 @@ impl GuidanceInjection {
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
+        self
+    }
+
+    /// The guidance as a session keeps it: without what its record says about the calls.
+    pub(crate) fn kept(mut self) -> Self {
+        if let Some(why) = &mut self.why {
+            why.subject = None;
+        }
         self
     }
 

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use super::{Filesystem, Prompt, PromptResources};
 use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Why};
+use crate::cause::Cause;
 use crate::message::{Assessment, Feedback};
 use crate::session::{ProviderId, Session, Slice, SliceItem};
 use crate::text::ProviderName;
 use crate::time::{Deadline, Timestamp};
+use crate::why::Why;
 
 /// What a feedback provider sees when it decides whether the agent needs feedback. No method gets
 /// slower as the run gets longer.

@@ -3,10 +3,11 @@
 
 use super::{Prompt, RenderedPrompt};
 use crate::analysis::{PendingToolCall, TrajectoryAnalysis, TrajectoryPattern};
-use crate::cause::{Cause, Why};
+use crate::cause::Cause;
 use crate::message::DecisionPoint;
 use crate::session::Session;
 use crate::time::Timestamp;
+use crate::why::Why;
 
 /// What classifiers and guidance providers see at a decision point.
 #[derive(Clone, Copy)]

@@ -147,7 +147,8 @@ impl State {
         self.feedback.push(prompt, Assessment::kept(feedback));
     }
 
-    pub(super) fn record_guidance(&mut self, guidance: GuidanceDelivered, turn: u64) {
+    pub(super) fn record_guidance(&mut self, mut guidance: GuidanceDelivered, turn: u64) {
+        guidance.injection = guidance.injection.kept();
         self.totals.guidance.add(self.prompt);
         self.cadence.record_guidance(ProviderId::of(&guidance.provider_name), turn);
         self.guidance.push(self.prompt, guidance);

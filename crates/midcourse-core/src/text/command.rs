@@ -7,11 +7,13 @@
 
 mod parts;
 mod programs;
+mod tasks;
 
 use super::scan::strip_volatile;
 use crate::digest::Digest;
 use parts::Parts;
 use programs::{Program, READING_SUBCOMMANDS};
+pub(crate) use tasks::{Task, host};
 
 /// How many bytes of a command are examined. What comes later is usually a script.
 const MAX_READ_BYTES: usize = 2048;
@@ -48,6 +50,10 @@ pub(crate) struct CommandView<'a> {
     pub(crate) search_term: Option<&'a str>,
     /// The file that the command shows or changes, if it names one.
     pub(crate) file: Option<&'a str>,
+    /// The words with which a message names the command, such as `cargo test`.
+    pub(crate) words: [Option<&'a str>; 3],
+    /// What the command is for.
+    pub(crate) task: Task,
     /// The first and last line of `file` that the command shows.
     pub(crate) lines: Option<(u32, u32)>,
     /// Digest of the command without flags, quotes and redirections. Commands with the same digest
@@ -108,7 +114,7 @@ impl<'a> CommandView<'a> {
 
     fn add_part(
         &mut self,
-        name: &str,
+        name: &'a str,
         program: Program,
         arguments: &[&'a str],
         is_first: bool,
@@ -164,6 +170,7 @@ impl<'a> CommandView<'a> {
         if !is_first {
             return;
         }
+        (self.words, self.task) = tasks::describe(name, program, arguments);
         (self.searches, self.search_term) = search_of(name, program, arguments);
         if program.is(Program::SHOWS_FILE) && !in_place {
             self.file = self.file.or_else(last_file);

@@ -90,7 +90,7 @@ const ADDRESSING_WORDS: [&str; 18] = [
     "obey",
 ];
 
-fn reads_like_a_sentence(name: &str) -> bool {
+pub(super) fn reads_like_a_sentence(name: &str) -> bool {
     let mut words = 0;
     let mut addresses = false;
     for part in name.split(|c: char| !c.is_ascii_alphabetic()) {

@@ -1,5 +1,7 @@
 //! Which providers deliver guidance at a decision point, how often, and in which order.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use midcourse_core::{
     ClassificationResult, DecisionPoint, DeliveryPolicy, Engine, GuidanceContext,
     GuidanceInjection, GuidanceProvider, GuidanceProviderConfig, GuidanceSelection,
@@ -123,15 +125,56 @@ fn turns_of(config: GuidanceProviderConfig) -> Vec<u64> {
     turns
 }
 
+/// A guidance provider that always applies, with a new text each time.
+struct Counting {
+    confidence: f64,
+    count: AtomicU32,
+}
+
+impl GuidanceProvider for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
+    fn category(&self) -> &str {
+        "counting"
+    }
+
+    fn classify(&self, _: &GuidanceContext<'_>) -> Result<ClassificationResult, ProviderError> {
+        Ok(ClassificationResult::new(true, self.confidence)?)
+    }
+
+    fn provide(&self, _: &GuidanceContext<'_>) -> Result<GuidanceInjection, ProviderError> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        Ok(GuidanceInjection::new("k", count.to_string())?)
+    }
+}
+
+fn counting(confidence: f64) -> GuidanceProviderConfig {
+    GuidanceProviderConfig::new(Counting { confidence, count: AtomicU32::new(0) })
+}
+
+#[test]
+fn a_text_without_a_cause_is_repeated_with_growing_pauses() {
+    let mut engine = engine(vec![named("a", "a", 1, 1.0)], DeliveryPolicy::default());
+    let mut calls = Vec::new();
+    for record in parse_notation("40x bash ls -> a").unwrap() {
+        for _ in engine.step(&record, Some(POINT)).deliveries {
+            calls.push(engine.trajectory().tool_call_count());
+        }
+    }
+    assert_eq!(calls, [0, 3, 9, 21]);
+}
+
 #[test]
 fn the_limits_of_a_provider_say_how_often_it_delivers() {
-    let config = || named("a", "a", 1, 1.0);
+    let config = || counting(1.0);
     assert_eq!(turns_of(config())[..4], [1, 1, 1, 2]);
     assert_eq!(turns_of(config().with_max_per_turn(2).unwrap())[..5], [1, 1, 2, 2, 3]);
     assert_eq!(turns_of(config().with_max_per_turn(1).unwrap()), [1, 2, 3, 4, 5, 6]);
     assert_eq!(turns_of(config().with_cooldown_turns(2)), [1, 4]);
     assert_eq!(turns_of(config().with_max_fires_per_session(4).unwrap()), [1, 1, 1, 2]);
-    let unsure = || named("a", "a", 1, 0.6);
+    let unsure = || counting(0.6);
     assert!(!turns_of(unsure()).is_empty());
     assert!(turns_of(unsure().with_min_confidence(0.7).unwrap()).is_empty());
 }

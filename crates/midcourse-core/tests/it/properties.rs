@@ -49,6 +49,9 @@ fn is_configuration(record: &TrajectoryRecord) -> bool {
     matches!(record.payload, TrajectoryPayload::ConfigApplied { prompt_name: None, .. })
 }
 
+/// While a cause is gone for this many calls, its series of messages comes down by one.
+const CALLS_PER_STEP_DOWN: u64 = 20;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -149,22 +152,31 @@ proptest! {
     }
 
     #[test]
-    fn a_text_about_a_cause_is_never_delivered_twice(run in random_run(60)) {
-        let mut delivered: BTreeSet<(String, String)> = BTreeSet::new();
+    fn a_text_about_a_cause_is_not_delivered_again_before_the_cause_is_forgotten(
+        run in random_run(60),
+    ) {
+        let mut delivered: BTreeMap<(String, String), u64> = BTreeMap::new();
         for message in replay(&mut all_providers(), &records(&run)) {
             if let Some((cause, _)) = message.why {
-                prop_assert!(delivered.insert((cause.clone(), message.text.clone())), "{cause}: {}", message.text);
+                let key = (cause.clone(), message.text.clone());
+                let before = delivered.insert(key, message.call);
+                let is_forgotten = before.is_none_or(|call| message.call >= call + CALLS_PER_STEP_DOWN);
+                prop_assert!(is_forgotten, "{cause}: {}", message.text);
             }
         }
     }
 
     #[test]
-    fn the_rung_of_a_cause_only_goes_up(run in random_run(60)) {
-        let mut rungs: BTreeMap<String, u8> = BTreeMap::new();
+    fn the_rung_of_a_cause_goes_up_and_comes_down_only_while_the_cause_is_gone(
+        run in random_run(60),
+    ) {
+        let mut rungs: BTreeMap<String, (u8, u64)> = BTreeMap::new();
         for message in replay(&mut all_providers(), &records(&run)) {
             let Some((cause, rung)) = message.why else { continue };
-            let before = rungs.insert(cause.clone(), rung).unwrap_or(0);
-            prop_assert!(rung > before, "{cause} went from {before} to {rung}");
+            let (before, call) = rungs.insert(cause.clone(), (rung, message.call)).unwrap_or((0, 0));
+            let steps_down = (message.call - call) / CALLS_PER_STEP_DOWN;
+            let least = u64::from(before).saturating_sub(steps_down) + 1;
+            prop_assert!(u64::from(rung) >= least, "{cause} went from {before} to {rung}");
         }
     }
 

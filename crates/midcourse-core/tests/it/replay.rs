@@ -59,11 +59,11 @@ fn a_loop_gets_three_messages_with_growing_waits() {
     insta::assert_snapshot!(shipped("
         read a.rs   -> 120 lines of a file that is rather long
         12x bash make   !! error: missing separator
-    "), @r"
-    call 4: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
-    call 7: You are still in the same loop. Write down what you tried, what each attempt showed, and which assumption you have not checked yet.
-    call 13: This loop has not moved for a while. If another part of the task can continue without it, work on that, and note this as an open point.
-    ");
+    "), @r#"
+    call 4: You ran "make" 3 times and it failed the same way each time, with nothing in between. Look at the exact place that cannot be parsed and at its quoting, or put the text into a file and use that.
+    call 7: You ran "make" 6 times and it failed the same way each time, with nothing in between. Cut the text in half until a part of it is accepted; what you add next is the cause.
+    call 13: You ran "make" 12 times and it failed the same way each time, with nothing in between. Write down what is known, what is ruled out and what blocks you; then go on with other work, or report it as open.
+    "#);
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn another_loop_has_its_own_ladder() {
     insta::assert_snapshot!(shipped("
         3x bash make        !! error: missing separator
         3x bash cat x.conf  !! error: stale file handle
-    "), @r"
-    call 3: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
-    call 6: You made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step.
-    ");
+    "), @r#"
+    call 3: You ran "make" 3 times and it failed the same way each time, with nothing in between. Look at the exact place that cannot be parsed and at its quoting, or put the text into a file and use that.
+    call 6: You read "x.conf" 3 times and it failed the same way each time, with nothing in between. Read the error from its first line, and change one thing that it names before you retry.
+    "#);
 }
 
 #[test]

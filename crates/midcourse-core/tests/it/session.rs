@@ -148,7 +148,7 @@ fn a_message_of_the_user_ends_all_patterns() {
 fn an_outage_gives_one_message_about_the_outage() {
     let messages = shipped("5x bash curl x !! HTTP status 503: service unavailable");
     assert_eq!(messages.lines().count(), 1, "{messages}");
-    assert!(messages.starts_with("call 3: 3 calls hit a service"), "{messages}");
+    assert!(messages.starts_with("call 3: 3 calls could not reach a service"), "{messages}");
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn messages_about_a_monologue_are_paced_by_responses() {
     assert_eq!(
         texts,
         [
-            "Your last 3 responses said the same thing. Take one concrete action, or give a final \
-             response with what you know.",
-            "You said the same again. If something blocks the next step, name it; that is a useful \
-             final response.",
+            "Your last 3 responses said nearly the same. Say it once, and then act: make a tool call or \
+             give your final answer.",
+            "Your last 6 responses said nearly the same. If something keeps you from acting, say what it \
+             is; if not, make one tool call now.",
         ]
     );
 }

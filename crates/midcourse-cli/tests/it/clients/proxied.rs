@@ -17,7 +17,7 @@ use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, insertions, times};
 
 /// The beginning of midcourse's message to an agent that repeats the same call.
-const LOOP_MESSAGE: &str = "You made the same tool call 3 times";
+const LOOP_MESSAGE: &str = " 3 times and it failed the same way each time";
 
 /// The text that Claude Code puts before a hook's message in a model request.
 const HOOK_MARK: &str = "hook additional context";
