@@ -19,6 +19,7 @@ mod open;
 mod prune;
 mod record;
 mod replay;
+mod retention;
 mod run;
 mod search;
 mod show;

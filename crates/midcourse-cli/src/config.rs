@@ -31,7 +31,7 @@ use midcourse::{
 
 pub(crate) use error::{ConfigError, InvalidConfig};
 pub(crate) use file::ProjectFile;
-pub(crate) use find::find;
+pub(crate) use find::{find, users_retention};
 pub(crate) use layer::Layer;
 pub(crate) use overrides::Overrides;
 pub(crate) use trust::{Approval, Trusted};
@@ -50,6 +50,15 @@ pub(crate) struct Config {
     pub(crate) model_hosts: Vec<ModelHost>,
     /// Regular expressions of secrets in addition to those that midcourse knows. Each is valid.
     pub(crate) secret_patterns: Vec<String>,
+    pub(crate) retention: Retention,
+}
+
+/// How long runs are kept. Only the user's own file may set it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Retention {
+    pub(crate) max_age: Option<Duration>,
+    /// In bytes.
+    pub(crate) max_size: Option<u64>,
 }
 
 /// A host that offers a model API, so that `midcourse run` may decrypt the TLS connections to it.
@@ -104,6 +113,7 @@ impl Config {
             providers: ProviderSettings::default(),
             model_hosts: Vec::new(),
             secret_patterns: Vec::new(),
+            retention: Retention::default(),
         }
     }
 

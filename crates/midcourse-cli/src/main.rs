@@ -22,6 +22,7 @@ mod proxy;
 mod run_settings;
 mod scenario;
 mod shell;
+mod size;
 mod terminal;
 
 use std::process::ExitCode;

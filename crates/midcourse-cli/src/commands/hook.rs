@@ -180,6 +180,9 @@ fn step(
     let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
     let ingested = ingest_all(&data_dir, &store, events, &mut engine);
     let mut deliveries = collect(ingested, &mut warnings);
+    if ended_run.is_some() && !is_subagent {
+        super::retention::start(&data_dir);
+    }
     if let Some(run) = ended_run.filter(|_| !host.capabilities().has_call_ids) {
         call_ids::forget(&data_dir, run.as_str());
     }

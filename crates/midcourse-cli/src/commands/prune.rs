@@ -5,15 +5,19 @@ use std::io::{Write as _, stdout};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use midcourse::{RunId, Timestamp, now};
+use midcourse::{RunId, Store, Timestamp, now};
 use serde_json::json;
 
 use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
+use crate::size::parse_size;
 
 /// How many runs are removed with one commit. Meanwhile no other process can write to the store.
 const RUNS_PER_COMMIT: usize = 500;
+
+/// Runs with a record in this time are not removed because of the size of the store.
+const MIN_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum number of runs that are shown. Further runs are only counted.
 const MAX_SHOWN_RUNS: usize = 20;
@@ -24,8 +28,14 @@ pub(super) struct Arguments {
     ///
     /// The age of a run is that of its latest record. A run and its child runs are removed
     /// together.
-    #[arg(long, value_name = "DURATION", value_parser = parse_older_than)]
-    older_than: Duration,
+    #[arg(long, value_name = "DURATION", value_parser = parse_older_than,
+          required_unless_present = "max_size")]
+    older_than: Option<Duration>,
+    /// Remove the oldest runs until the others take at most this space, such as `500MB` or `2GB`.
+    ///
+    /// Runs of the last day stay.
+    #[arg(long, value_name = "SIZE", value_parser = parse_max_size)]
+    max_size: Option<u64>,
     /// Remove the runs; without this, only show them.
     #[arg(long)]
     yes: bool,
@@ -46,10 +56,52 @@ fn parse_older_than(text: &str) -> Result<Duration> {
     age.with_context(|| format!("invalid duration `{text}`; try `30d` or `12h`"))
 }
 
+fn parse_max_size(text: &str) -> Result<u64> {
+    parse_size(text).with_context(|| format!("invalid size `{text}`; try `500MB` or `2GB`"))
+}
+
+fn ago(age: Duration) -> Timestamp {
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Timestamp::from_unix_ms(now().unix_ms().saturating_sub(age))
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let age = u64::try_from(arguments.older_than.as_millis()).unwrap_or(u64::MAX);
-    let before = Timestamp::from_unix_ms(now().unix_ms().saturating_sub(age));
     let mut store = if arguments.yes { open::to_write()? } else { open::to_read()? };
+    if let Some(age) = arguments.older_than {
+        remove_before(&mut store, ago(age), arguments)?;
+    }
+    if let Some(max_size) = arguments.max_size {
+        remove_to_size(&mut store, max_size, arguments)?;
+    }
+    if arguments.shrink {
+        store.shrink()?;
+    }
+    Ok(())
+}
+
+/// Removes the oldest runs, a twentieth of all at a time, until the others fit into `max_size`.
+fn remove_to_size(store: &mut Store, max_size: u64, arguments: &Arguments) -> Result<()> {
+    let used = store.used_bytes()?;
+    if !arguments.yes {
+        let [used, max] = [used, max_size].map(|bytes| bytes / 1_000_000);
+        if !arguments.json {
+            let end = if used > max { "; add `--yes` to remove the oldest" } else { "" };
+            writeln!(stdout(), "The runs take {used} MB of at most {max} MB{end}.")?;
+        }
+        return Ok(());
+    }
+    let (ages, newest) = (store.ages()?, ago(MIN_AGE));
+    let step = ages.len() / 20 + 1;
+    for last in ages.chunks(step).filter_map(<[_]>::last).take_while(|last| **last < newest) {
+        if store.used_bytes()? <= max_size {
+            break;
+        }
+        remove_before(store, last.after(Duration::from_millis(1)), arguments)?;
+    }
+    Ok(())
+}
+
+fn remove_before(store: &mut Store, before: Timestamp, arguments: &Arguments) -> Result<()> {
     let old = store.runs_before(before)?;
     let bar = open::progress(u64::try_from(old.len()).unwrap_or_default(), "pruning");
     let mut removed = 0_usize;
@@ -79,9 +131,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     bar.finish_and_clear();
     if arguments.yes && removed > 0 {
         store.finish_removal()?;
-    }
-    if arguments.shrink {
-        store.shrink()?;
     }
     if !arguments.json {
         match (arguments.yes, old.len()) {

@@ -183,7 +183,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let unread = proxy.as_ref().and_then(Proxied::report);
         summary::print(data_dir, settings, started, &ended, observed, unread.as_deref());
     }
-    drop(recording);
+    if let Some(recording) = recording {
+        super::retention::start(&recording.data_dir);
+    }
     Ok(ended.exit_like())
 }
 

@@ -14,7 +14,7 @@ use midcourse::DataDir;
 use super::file::{self, ProjectFile};
 use super::layer::Layer;
 use super::trust::Trusted;
-use super::{ConfigError, InvalidConfig};
+use super::{Config, ConfigError, InvalidConfig, Retention};
 use crate::shell::shell_quote;
 
 /// The settings for an agent that works in `cwd`, and a warning for each file that was skipped:
@@ -50,6 +50,14 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
     (found, warnings)
 }
 
+/// How long the user wants to keep runs; for ever if the user's file is missing or invalid. A
+/// project's file cannot set it.
+pub(crate) fn users_retention(data_dir: &DataDir) -> Retention {
+    let layer = users_file(&data_dir.config_file()).unwrap_or_default();
+    let config = layer.text().ok().and_then(|text| Config::parse(&text).ok());
+    config.unwrap_or_default().retention
+}
+
 pub(super) fn skipped(error: &dyn Display) -> String {
     format!("skipped a configuration file: {error}")
 }
@@ -74,5 +82,11 @@ fn projects_file(data_dir: &DataDir, path: &Path) -> Result<Layer, String> {
             shell_quote(&path)
         ));
     }
-    Layer::parse(file.text()).map_err(|problem| skipped(&ConfigError::invalid(path, problem)))
+    let layer = Layer::parse(file.text());
+    let layer = layer.map_err(|problem| skipped(&ConfigError::invalid(path, problem)))?;
+    if layer.0.contains_key("retention") {
+        let path = path.display();
+        return Err(format!("skipped {path}: `[retention]` may only be in your own file"));
+    }
+    Ok(layer)
 }

@@ -50,7 +50,9 @@ fn the_docs_show_every_key_with_its_default() {
     assert!(providers.len() > 9);
     assert_eq!(keys(&examples), known_keys(""));
     let mut paths = vec![vec!["tools", "deploy"]];
-    paths.extend(["budget", "analysis", "messages", "patterns", "providers"].map(|it| vec![it]));
+    paths.extend(
+        ["budget", "analysis", "messages", "patterns", "providers", "retention"].map(|it| vec![it]),
+    );
     let patterns = known_keys("[patterns]");
     paths.extend(patterns.iter().map(|name| vec!["patterns", name]));
     paths.extend(providers.iter().map(|name| vec!["providers", name]));

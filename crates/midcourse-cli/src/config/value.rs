@@ -14,6 +14,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::ModelHost;
 use crate::duration::parse_duration;
+use crate::size::parse_size;
 
 /// The largest number allowed in a setting that counts something, such as tool calls or errors. No
 /// run has that many, so a threshold of this size disables its detector.
@@ -66,6 +67,13 @@ fn count_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
 /// Reads a whole number of at least 1, without an upper limit.
 fn amount<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
     value.deserialize_i64(WholeNumber { from: 1, to: UNLIMITED })
+}
+
+/// Reads a size such as "500 MB".
+fn size<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(value)?;
+    let expected = &"a size of at least 1 MB, such as \"500 MB\" or \"2 GB\"";
+    parse_size(&text).ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), expected))
 }
 
 /// A list of decision points, by name.
@@ -237,6 +245,7 @@ optional!(Amount(u64) = amount);
 optional!(CycleLen(NonZeroU32) = cycle_len);
 optional!(Probability(Confidence) = probability);
 optional!(DurationText(Duration) = duration);
+optional!(SizeText(u64) = size);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);
 /// A regular expression that matches secrets.

@@ -14,10 +14,10 @@ use serde::de::Error as _;
 
 use super::providers::ProvidersWire;
 use super::value::{
-    Amount, Count, DurationText, ModelHostText, PatternText, count, cycle_len, duration, mode,
-    probability, window,
+    Amount, Count, DurationText, ModelHostText, PatternText, SizeText, count, cycle_len, duration,
+    mode, probability, window,
 };
-use super::{Config, MessageLimits};
+use super::{Config, MessageLimits, Retention};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -40,6 +40,8 @@ struct ConfigWire {
     proxy: ProxyWire,
     #[serde(default)]
     redaction: RedactionWire,
+    #[serde(default)]
+    retention: RetentionWire,
 }
 
 #[derive(Deserialize)]
@@ -200,6 +202,13 @@ struct RedactionWire {
     patterns: Vec<PatternText>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct RetentionWire {
+    max_age: Option<DurationText>,
+    max_size: Option<SizeText>,
+}
+
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
     let ConfigWire {
         mode,
@@ -211,6 +220,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         providers,
         proxy,
         redaction,
+        retention,
     } = toml::from_str(text)?;
     analysis.muted = patterns.muted();
     analysis.tools = tools
@@ -237,5 +247,9 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         providers,
         model_hosts,
         secret_patterns,
+        retention: Retention {
+            max_age: retention.max_age.map(|age| age.0),
+            max_size: retention.max_size.map(|size| size.0),
+        },
     })
 }

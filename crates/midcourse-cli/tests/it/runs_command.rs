@@ -53,6 +53,50 @@ impl User {
 }
 
 #[test]
+fn prune_removes_the_oldest_runs_until_the_others_fit() {
+    let user = User::new();
+    let mut store = user.place.open();
+    for n in 0..120_u64 {
+        let text: String =
+            (0..3000).map(|at| format!("{:x} ", (n * 7919 + at) * 104_729)).collect();
+        let mut event = user_message(&format!("run-{n}"), &text);
+        event.at = midcourse::Timestamp::from_unix_ms(1_000_000 * (n + 1));
+        store.append(event).unwrap();
+    }
+    store.append(user_message("new", "x")).unwrap();
+    drop(store);
+    let before = user.place.open().used_bytes().unwrap();
+    assert!(before > 1_000_000, "{before}");
+    let shown = user.output(&["prune", "--max-size", "1MB"]);
+    assert!(shown.contains("of at most 1 MB; add `--yes`"), "{shown}");
+    user.output(&["prune", "--max-size", "1MB", "--yes"]);
+    let store = user.place.open();
+    assert!(store.used_bytes().unwrap() <= 1_000_000);
+    let left: Vec<String> =
+        store.runs(999).unwrap().iter().map(|run| run.run_id.as_str().to_owned()).collect();
+    assert!(left.len() > 3 && left.contains(&"run-119".to_owned()), "{left:?}");
+    assert!(!left.contains(&"run-0".to_owned()) && left.contains(&"new".to_owned()), "{left:?}");
+    assert!(user.output(&["verify"]).contains("no problems"));
+}
+
+#[test]
+fn the_end_of_a_session_removes_old_runs_if_the_users_file_says_so() {
+    let user = User::new();
+    let mut old = user_message("old", "x");
+    old.at = midcourse::Timestamp::from_unix_ms(1_000_000);
+    user.place.open().append(old).unwrap();
+    let file = user.data_dir().config_file();
+    std::fs::write(&file, "[retention]\nmax_age = \"30d\"\n").unwrap();
+    let payload = r#"{"session_id":"s","cwd":"/","hook_event_name":"SessionEnd","reason":"other"}"#;
+    let mut hook = user.command(&["hook", "claude-code"]).stdin(Stdio::piped()).spawn().unwrap();
+    hook.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
+    assert!(hook.wait().unwrap().success());
+    let is_gone = || !user.output(&["list", "--all"]).contains("old ");
+    assert!((0..2000).any(|_| is_gone()), "the old run was not removed");
+    assert!(user.output(&["list", "--all"]).contains("s "));
+}
+
+#[test]
 fn list_prints_a_table_or_json_lines() {
     let user = User::new();
     assert_eq!(user.output(&["list"]), "No runs recorded yet.\n");

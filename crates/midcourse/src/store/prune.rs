@@ -83,6 +83,30 @@ impl Store {
         Ok(old.into_iter().map(|(_, _, run_id)| RunId::from(run_id.as_str())).collect())
     }
 
+    /// The time of the latest record of each top-level run and its descendants, oldest first.
+    pub fn ages(&self) -> Result<Vec<Timestamp>, StoreError> {
+        let tree = Tree::read(&self.connection)?;
+        let is_root = |node: &&Node| tree.ancestors(&node.run_id).len() == 1;
+        let roots = tree.nodes.iter().filter(is_root);
+        let at = |node: &Node| tree.by_name.get(&node.run_id).map(|at| tree.latest_below(*at));
+        let times = roots.filter_map(at).filter_map(|at| u64::try_from(at).ok());
+        let mut times: Vec<Timestamp> = times.map(Timestamp::from_unix_ms).collect();
+        times.sort_unstable();
+        Ok(times)
+    }
+
+    /// How many bytes of the database file are in use. Space of removed runs does not count: it is
+    /// used again.
+    pub fn used_bytes(&self) -> Result<u64, StoreError> {
+        let pragma = |name: &str| -> Result<u64, StoreError> {
+            let value: i64 =
+                self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))?;
+            Ok(u64::try_from(value).unwrap_or_default())
+        };
+        let pages = pragma("page_count")?.saturating_sub(pragma("freelist_count")?);
+        Ok(pages.saturating_mul(pragma("page_size")?))
+    }
+
     /// Removes runs in one transaction. Long texts that no other run contains are removed with them.
     /// A run stays if it or a descendant has a record since `moment`. Returns the runs that were
     /// removed.
