@@ -167,3 +167,32 @@ fn a_text_that_other_runs_have_too_is_named() {
     assert!(output.stderr.is_empty());
     assert_eq!(place.findings(), [""; 0]);
 }
+
+/// All records are redacted or none, whenever the process is killed.
+#[test]
+fn a_killed_process_leaves_the_run_whole() {
+    let place = TempStore::new();
+    for attempt in 0..12_u64 {
+        let run = attempt.to_string();
+        let mut store = open_without_rules(&place);
+        let texts = (0..60).map(|call| tool_ended(&run, &call.to_string(), &token()));
+        store.append_all(texts).unwrap();
+        drop(store);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
+            .args(["redact", &run])
+            .env("MIDCOURSE_HOME", place.data_dir().path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(attempt * 4));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = place.open();
+        assert_eq!(findings(&store), [""; 0]);
+        let records = store.trajectory(&run).unwrap();
+        let redacted = records.iter().filter(|it| text_of(it).contains("[redacted:")).count();
+        assert!(redacted == 0 || redacted == records.len(), "{redacted} of {}", records.len());
+    }
+    let last = midcourse(&place, &["redact", "0"]);
+    assert!(last.status.success(), "{last:?}");
+}
