@@ -2,10 +2,11 @@
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 for
 //! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`
-//! found a problem or `eval` missed a threshold.
+//! or `backup` found a problem, if `repair` lost a record, or if `eval` missed a threshold.
 
 mod anchor;
 mod backtest;
+mod backup;
 mod columns;
 mod demo;
 mod eval;
@@ -18,7 +19,10 @@ mod list;
 mod open;
 mod prune;
 mod record;
+mod redact;
+mod repair;
 mod replay;
+mod restore;
 mod retention;
 mod run;
 mod search;
@@ -91,6 +95,29 @@ enum Command {
     /// The head of a run is the last hash of its chain. Somebody who can write to the store could
     /// rewrite, shorten or delete a run; heads in a place where they cannot write show it.
     Anchor(anchor::Arguments),
+    /// Copy the store to one file, while agents write to it.
+    ///
+    /// The copy contains all runs and nothing else: no configuration, and not the key for the hashes
+    /// of redacted secrets. midcourse checks the hash chains of the copy. `midcourse restore` reads it.
+    Backup(backup::Arguments),
+    /// Replace a missing or damaged store by a backup.
+    ///
+    /// midcourse checks the backup first, and keeps what was there in a folder of the data directory.
+    /// While another process has the store open, the command is refused.
+    Restore(restore::Arguments),
+    /// Save what can be saved of a damaged store.
+    ///
+    /// Whole records go into a new store, which replaces the damaged one; the old files are kept in a
+    /// folder of the data directory. A record that is lost is named, and a gap marker is put in its
+    /// place. While another process has the store open, the command is refused. The exit code is 1 if
+    /// records were lost.
+    Repair(repair::Arguments),
+    /// Remove secrets from a stored run.
+    ///
+    /// Applies the redaction rules of this release and of your configuration to a run that was stored
+    /// earlier, and removes the old text from the files of the store. Meanwhile no other process can
+    /// write; hooks write their events to the spill folder.
+    Redact(redact::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
     /// Approve a project's `midcourse.toml`.
@@ -148,6 +175,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),
         Command::Eval(arguments) => eval::run(&arguments).map(success_if),
         Command::Anchor(arguments) => anchor::run(&arguments).map(success),
+        Command::Backup(arguments) => backup::run(&arguments).map(success_if),
+        Command::Restore(arguments) => restore::run(&arguments).map(success),
+        Command::Repair(arguments) => repair::run(&arguments).map(success_if),
+        Command::Redact(arguments) => redact::run(&arguments).map(success),
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),

@@ -180,6 +180,7 @@ pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'st
                 GapReason::Rejected => "the store refused them",
                 GapReason::Io => "the store could not be written",
                 GapReason::Overload => "they came faster than they could be written",
+                GapReason::Damage => "the store was damaged",
             };
             ("GAP", format!("{lost} records were lost here: {reason}"))
         }

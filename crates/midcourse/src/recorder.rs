@@ -282,7 +282,7 @@ impl TrajectoryRecorder {
         for reason in [GapReason::Rejected, GapReason::Io] {
             let lost = match reason {
                 GapReason::Rejected => &mut outstanding.rejected,
-                GapReason::Io | GapReason::Overload => &mut outstanding.failed,
+                GapReason::Io | GapReason::Overload | GapReason::Damage => &mut outstanding.failed,
             };
             if *lost > 0 {
                 let gap = TrajectoryPayload::Gap { lost: *lost, reason };

@@ -8,6 +8,7 @@
 mod adopt;
 mod anchor;
 mod append;
+mod backup;
 mod batch;
 mod body;
 mod call_failure;
@@ -17,6 +18,7 @@ mod error;
 mod head;
 mod import;
 mod ingest;
+mod log_frames;
 mod loss;
 mod memory;
 mod nesting;
@@ -24,8 +26,12 @@ mod parents;
 mod prepare;
 mod prune;
 mod read;
+mod redact_run;
 mod redacted_text;
+mod repair;
+mod replace;
 mod report;
+mod restore;
 mod run_counts;
 mod runs;
 mod schema;
@@ -36,23 +42,28 @@ mod step;
 mod synced_engine;
 mod tail;
 mod verify;
+mod verify_record;
 mod wal;
 mod writer;
 mod writer_lock;
 
 pub use anchor::Head;
+pub use backup::Backup;
 pub use batch::Batch;
 pub use chain::Link;
 pub use error::StoreError;
 pub use import::Imported;
 pub use ingest::{Ingested, ingest, ingest_all, spill_event};
 pub use read::{RecordAtSeq, RunKey, StoredRecord};
+pub use redact_run::RedactedRun;
+pub use repair::{Repaired, RepairedRun};
+pub use restore::Restored;
 pub use runs::RunSummary;
 pub use search::{SearchHit, SearchIndex};
 pub use settings::{Durability, StoreSettings};
 pub use spill::{Spilled, has_spilled, is_kept_in_memory};
 pub use synced_engine::SyncedEngine;
-pub use tail::Cursor;
+pub use tail::{Cursor, RecordOfRun};
 pub use verify::Finding;
 pub use writer::StoreWriter;
 
@@ -88,6 +99,7 @@ impl Store {
             data_dir.create(data_dir.path())?;
             loss::LossNote::create_file(data_dir)?;
         }
+        replace::finish_interrupted(data_dir, settings.busy_timeout)?;
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         let connection = schema::open(&file, settings.durability, settings.busy_timeout)?;
         let settings = settings.in_data_dir(data_dir);
@@ -101,6 +113,7 @@ impl Store {
             return Ok(None);
         }
         let settings = StoreSettings::default();
+        replace::finish_interrupted(data_dir, settings.busy_timeout)?;
         let connection = schema::open_read_only(&file, settings.busy_timeout)?;
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log, count: None }))
@@ -160,6 +173,8 @@ impl Store {
             && let Some(what) = RecordCount::in_database(&transaction)?.missing(&self.data_dir)
         {
             is_noted = head::note(&self.data_dir, &what).is_ok();
+            // This commit overwrites what is behind the damage.
+            self.log.keep_damaged();
         }
         let done = work(&transaction)?;
         let count = RecordCount::in_database(&transaction)?;

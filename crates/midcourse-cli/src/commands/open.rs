@@ -4,11 +4,16 @@
 //! open the store move these events into the store first, so that commands see all events.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use midcourse::{DataDir, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled};
+use midcourse::{
+    DataDir, Finding, Redaction, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled,
+    now,
+};
 
+use crate::display::rfc3339;
 use crate::terminal::warn;
 
 /// The user's data directory. Warns if it is on a network filesystem.
@@ -40,7 +45,7 @@ pub(super) fn to_read() -> Result<Store> {
 pub(super) fn existing() -> Result<Option<Store>> {
     let data_dir = data_dir()?;
     if has_spilled(&data_dir)
-        && let Err(error) = to_write_in(&data_dir)
+        && let Err(error) = to_write_in(&data_dir, StoreSettings::default())
     {
         warn(&format!("cannot import spilled events, so they are not shown: {error:#}"));
     }
@@ -56,14 +61,30 @@ pub(super) fn add_open_calls(store: &Store, run: &mut RunSummary) -> Result<(), 
 
 /// Opens the store for writing. Creates the store if there is none yet.
 pub(super) fn to_write() -> Result<Store> {
-    to_write_in(&data_dir()?)
+    to_write_in(&data_dir()?, StoreSettings::default())
 }
 
-fn to_write_in(data_dir: &DataDir) -> Result<Store> {
+/// Opens the store for writing, with this redaction.
+pub(super) fn to_redact(data_dir: &DataDir, redaction: Redaction) -> Result<Store> {
+    to_write_in(data_dir, StoreSettings { redaction, ..StoreSettings::default() })
+}
+
+fn to_write_in(data_dir: &DataDir, settings: StoreSettings) -> Result<Store> {
     let path = || data_dir.path().display().to_string();
-    let mut store = Store::open(data_dir, StoreSettings::default()).with_context(path)?;
+    let mut store = Store::open(data_dir, settings).with_context(path)?;
     while store.ingest_spilled().with_context(path)? > 0 {}
     Ok(store)
+}
+
+/// A new folder of the data directory for the files that a command replaces. It does not exist yet.
+pub(super) fn folder_for_kept_files(data_dir: &DataDir, command: &str) -> PathBuf {
+    let time = rfc3339(now()).replace(':', "-");
+    let name = |number: u32| match number {
+        1 => format!("before-{command}-{time}"),
+        _ => format!("before-{command}-{time}-{number}"),
+    };
+    let mut folders = (1..).map(|number| data_dir.path().join(name(number)));
+    folders.find(|folder| !folder.exists()).unwrap_or_default()
 }
 
 /// Finds a run. `name` is the id of the run, the start of the id if only one run has it, or
@@ -98,6 +119,15 @@ pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
+}
+
+/// Prints what is damaged in the records that a command has handed out. Fails if anything is.
+pub(super) fn report_damage(findings: &[Finding]) -> Result<()> {
+    for finding in findings {
+        warn(&finding.to_string());
+    }
+    ensure!(findings.is_empty(), "the run is damaged; run `midcourse verify` for details");
+    Ok(())
 }
 
 /// Whether the error is that the database file itself is damaged, and not just one run in it.

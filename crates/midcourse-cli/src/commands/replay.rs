@@ -16,6 +16,7 @@ use midcourse::{
 };
 use serde_json::json;
 
+use super::open;
 use super::step_json::{Position, step_lines};
 use crate::display::json_line;
 use crate::hosts::{Host, permanent_policy};
@@ -37,9 +38,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let records = match &arguments.run {
+    let (records, findings) = match &arguments.run {
         Some(run) => input::read_stored(run)?,
-        None => input::read_file(arguments.file.as_deref())?,
+        None => (input::read_file(arguments.file.as_deref())?, Vec::new()),
     };
     let mut replay = Replay::new(&records);
     let mut out = stdout().lock();
@@ -79,7 +80,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         };
         writeln!(out, "{calls} calls, {errors} failed; {messages}{comparison}.")?;
     }
-    Ok(())
+    out.flush()?;
+    open::report_damage(&findings)
 }
 
 /// The text of the message, if the record says that a message was delivered; otherwise `None`.

@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         bar.set_position(bar.length().unwrap_or(0).saturating_sub(remaining));
     })?;
     bar.finish_and_clear();
-    let hits = index.search(&store, &arguments.words.join(" "), arguments.count)?;
+    let (hits, findings) = index.search(&store, &arguments.words.join(" "), arguments.count)?;
     let mut out = stdout().lock();
     for hit in &hits {
         if arguments.json {
@@ -52,5 +52,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if hits.is_empty() && !arguments.json {
         writeln!(out, "No record contains these words.")?;
     }
-    Ok(())
+    out.flush()?;
+    open::report_damage(&findings)
 }

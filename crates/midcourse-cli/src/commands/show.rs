@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         print_header(&mut out, &store, &run)?;
     }
-    let (mut open_calls, mut damaged) = (Vec::new(), 0_u64);
+    let mut open_calls = Vec::new();
     let mut from = 0;
     loop {
         let page = store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
@@ -47,7 +47,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(error) => {
-                    damaged += 1;
                     warn(&format!("skipped record {seq}: {error}"));
                     continue;
                 }
@@ -71,12 +70,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         print_missing_end(&mut out, &run, &open_calls)?;
     }
     out.flush()?;
-    for finding in store.verify_run(&run.run_id)? {
-        damaged = damaged.max(1);
-        warn(&finding.to_string());
-    }
-    anyhow::ensure!(damaged == 0, "the run is damaged; run `midcourse verify` for details");
-    Ok(())
+    let findings = store.verify_run(&run.run_id)?;
+    open::report_damage(&findings)
 }
 
 fn print_header(out: &mut impl Write, store: &Store, run: &RunSummary) -> Result<()> {

@@ -5,11 +5,12 @@ use std::io::{Write as _, stdout};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use midcourse::RunId;
 
 use super::open;
 use crate::display::{describe, json_line, local_time, one_line};
+use crate::terminal::warn;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -38,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         None => None,
     };
     let mut cursor = store.cursor(run.as_ref(), arguments.count)?;
-    let mut seen_version = None;
+    let (mut seen_version, mut is_damaged) = (None, false);
     loop {
         let version = store.data_version()?;
         if seen_version != Some(version) {
@@ -49,7 +50,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                     break;
                 }
                 let mut out = stdout().lock();
-                for stored in records {
+                for (run_id, (seq, stored)) in records {
+                    let stored = match stored {
+                        Ok(stored) => stored,
+                        Err(error) => {
+                            warn(&format!("skipped record {seq} of {run_id}: {error}"));
+                            is_damaged = true;
+                            continue;
+                        }
+                    };
+                    for finding in store.verify_record(&run_id, seq)? {
+                        warn(&finding.to_string());
+                        is_damaged = true;
+                    }
                     if arguments.json {
                         writeln!(out, "{}", json_line(&stored.to_json()))?;
                     } else {
@@ -72,6 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             seen_version = Some(version);
         }
         if !arguments.follow {
+            ensure!(!is_damaged, "the run is damaged; run `midcourse verify` for details");
             return Ok(());
         }
         thread::sleep(POLL_INTERVAL);

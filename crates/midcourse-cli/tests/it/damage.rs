@@ -96,6 +96,62 @@ fn a_changed_record_is_not_exported_as_if_it_were_whole() {
     let stdout = String::from_utf8(marked.stdout).unwrap();
     assert_eq!(stdout.lines().count(), EVENTS);
     assert!(stdout.lines().all(|line| line.contains("\"damaged\":true")), "{stdout}");
-    let shown = midcourse(&data_dir, &["show", "r"]);
-    assert!(!shown.status.success());
+}
+
+/// Every command that hands out a changed record says so, with the same words and exit code.
+#[test]
+fn a_changed_record_is_noticed_by_every_command_that_shows_it() {
+    let commands: [&[&str]; 6] = [
+        &["show", "r"],
+        &["tail", "-n", "12"],
+        &["tail", "r", "--json"],
+        &["search", "event"],
+        &["search", "event", "--json"],
+        &["replay", "--run", "r"],
+    ];
+    let change =
+        "UPDATE records SET payload = replace(payload, 'event 3', 'event X') WHERE seq = 3";
+    for arguments in commands {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = store_in(folder.path());
+        let intact = midcourse(&data_dir, arguments);
+        assert!(intact.status.success() && intact.stderr.is_empty(), "{intact:?}");
+        let connection = rusqlite::Connection::open(data_dir.store_file()).unwrap();
+        assert_eq!(connection.execute(change, []).unwrap(), 1);
+        drop(connection);
+        let shown = midcourse(&data_dir, arguments);
+        let stderr = String::from_utf8(shown.stderr).unwrap();
+        assert_eq!(shown.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(!shown.stdout.is_empty(), "{arguments:?}: {stderr}");
+        assert_eq!(
+            stderr.matches("r: record 3 was changed after it was stored").count(),
+            1,
+            "{stderr}"
+        );
+        assert!(
+            stderr.ends_with("the run is damaged; run `midcourse verify` for details\n"),
+            "{stderr}"
+        );
+    }
+}
+
+/// A record that cannot be read is left out, and the records around it are shown.
+#[test]
+fn an_unreadable_record_does_not_hide_the_others() {
+    for arguments in
+        [&["show", "r"][..], &["tail"], &["search", "event"], &["replay", "--run", "r"]]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = store_in(folder.path());
+        assert!(midcourse(&data_dir, &["search", "event"]).status.success());
+        let connection = rusqlite::Connection::open(data_dir.store_file()).unwrap();
+        connection.execute("UPDATE records SET payload = '{' WHERE seq = 3", []).unwrap();
+        drop(connection);
+        let shown = midcourse(&data_dir, arguments);
+        let stderr = String::from_utf8(shown.stderr).unwrap();
+        assert_eq!(shown.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("record 3"), "{arguments:?}: {stderr}");
+        let stdout = String::from_utf8(shown.stdout).unwrap();
+        assert!(arguments[0] == "replay" || stdout.contains("event 4"), "{arguments:?}: {stdout}");
+    }
 }

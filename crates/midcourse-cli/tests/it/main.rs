@@ -5,6 +5,7 @@
 mod anchor;
 mod archive;
 mod backtest;
+mod backup;
 mod captures;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod clients;
@@ -28,12 +29,15 @@ mod power;
 #[cfg(target_os = "linux")]
 mod proxy;
 mod recorder;
+mod redact;
+mod repair;
 #[cfg(unix)]
 mod run_command;
 mod runs_command;
 mod secrets;
 mod state_machine;
 mod store;
+mod strange_stores;
 mod tidy;
 mod trust;
 mod verdicts;

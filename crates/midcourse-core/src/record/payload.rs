@@ -241,6 +241,8 @@ pub enum GapReason {
     Io,
     /// Events came in faster than the store could write them.
     Overload,
+    /// The store was damaged after it had stored the records.
+    Damage,
 }
 
 impl TrajectoryPayload {

@@ -226,7 +226,12 @@ pub(super) fn insert(
     Ok(seq)
 }
 
-fn insert_body(connection: &Connection, row: i64, body: &body::Body) -> Result<(), StoreError> {
+/// Stores a long text of the record with this row id.
+pub(super) fn insert_body(
+    connection: &Connection,
+    row: i64,
+    body: &body::Body,
+) -> Result<(), StoreError> {
     let length = i64::try_from(body.length).unwrap_or(i64::MAX);
     connection
         .prepare_cached("INSERT OR IGNORE INTO bodies (hash, length, zstd) VALUES (?1, ?2, ?3)")?

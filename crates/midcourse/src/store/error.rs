@@ -8,12 +8,18 @@ use crate::sink::TrajectoryError;
 /// means that the disk is full.
 const SHARED_MEMORY_FULL: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
+/// The error code with which SQLite reports that a file ends before the page that it reads.
+const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+
 /// Why an operation on the store failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another process had the store locked until the timeout was over.
     #[error("the store is locked by another process")]
     Locked,
+    /// Another process has the store open, so it cannot be replaced.
+    #[error("another process has the store open")]
+    InUse,
     /// The disk has no space left.
     #[error("the disk is full")]
     Full,
@@ -23,6 +29,9 @@ pub enum StoreError {
     /// The file's content is not what midcourse wrote.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// A repair found no run in the damaged file.
+    #[error("no run can be saved: store.db has none that is whole, or is not a midcourse store")]
+    NothingToSave,
     /// A newer release has upgraded the store to a schema that this release cannot read.
     #[error("the store has schema {found}; this release of midcourse reads schemas up to {known}")]
     Newer {
@@ -36,6 +45,9 @@ pub enum StoreError {
         "the store was made by an earlier, unreleased build of midcourse, which this one cannot read"
     )]
     EarlierBuild,
+    /// The file is a database of another program.
+    #[error("{0} is an SQLite database of another program, not a midcourse store")]
+    Foreign(String),
     /// The event is malformed and cannot be stored.
     #[error("the event cannot be stored: {0}")]
     Rejected(String),
@@ -52,16 +64,27 @@ impl StoreError {
                 "try again; if it stays locked, close the program that has an open transaction on \
                  store.db (a database browser, a backup)"
             }
+            Self::InUse => {
+                "stop `midcourse tail --follow`, the proxy, agents under `midcourse run` and database \
+                 browsers, and try again; nothing was changed"
+            }
             Self::Full => "free some space, or remove old runs with `midcourse prune`",
             Self::Unwritable(_) => {
                 "check who owns the folder, or set MIDCOURSE_HOME to one that you can write to"
             }
             Self::Damaged(_) => {
-                "`midcourse verify` lists the intact runs and `midcourse export` reads them; then move \
-                 the folder away and midcourse creates a new one"
+                "`midcourse verify` lists the damage, `midcourse repair` saves what is whole, and \
+                 `midcourse restore` reads a backup"
+            }
+            Self::NothingToSave => {
+                "nothing was changed; `midcourse restore` reads a backup, or move the file away and \
+                 midcourse creates a new store"
             }
             Self::Newer { .. } => {
                 "install the newer midcourse; until then events are kept in the spill folder"
+            }
+            Self::Foreign(_) => {
+                "nothing was changed; move the file away, or set MIDCOURSE_HOME to another folder"
             }
             Self::EarlierBuild => {
                 "move the folder away, or set MIDCOURSE_HOME to another one; a new store is created"
@@ -93,6 +116,9 @@ impl From<rusqlite::Error> for StoreError {
         let text = error.to_string();
         if error.sqlite_error().is_some_and(|found| found.extended_code == SHARED_MEMORY_FULL) {
             return Self::Full;
+        }
+        if error.sqlite_error().is_some_and(|found| found.extended_code == SHORT_READ) {
+            return Self::Damaged("the file is shorter than it should be".to_owned());
         }
         if is_conversion(&error) {
             return Self::Damaged(text);

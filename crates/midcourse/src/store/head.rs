@@ -39,6 +39,10 @@ impl RecordCount {
         (bytes == encoded(count)).then_some(Self(count))
     }
 
+    pub(super) const fn number(self) -> u64 {
+        self.0
+    }
+
     /// Overwrites the number in the file. An error is ignored: an older number is harmless.
     pub(super) fn write(self, data_dir: &DataDir) {
         let mut options = OpenOptions::new();
@@ -54,11 +58,13 @@ impl RecordCount {
     /// Says that records are missing if the database has this number, and the file a greater one.
     pub(super) fn missing(self, data_dir: &DataDir) -> Option<String> {
         let expected = Self::in_file(data_dir).filter(|expected| *expected > self)?;
-        let count = expected.0.saturating_sub(self.0);
-        Some(format!(
-            "the last {count} records of the store are missing, although they were stored"
-        ))
+        Some(missing_text(expected.0.saturating_sub(self.0)))
     }
+}
+
+/// Says that this many records are missing.
+pub(super) fn missing_text(count: u64) -> String {
+    format!("the last {count} records of the store are missing, although they were stored")
 }
 
 /// The number and a checksum.
@@ -85,6 +91,7 @@ pub(super) fn notes(data_dir: &DataDir) -> Vec<String> {
     whats.map(|what| format!("{what}; remove {} if you know why", file.display())).collect()
 }
 
-fn note_file(data_dir: &DataDir) -> PathBuf {
+/// The file with the notes.
+pub(super) fn note_file(data_dir: &DataDir) -> PathBuf {
     data_dir.count_file().with_extension("missing")
 }

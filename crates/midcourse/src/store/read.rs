@@ -17,7 +17,7 @@ use crate::dedupe::merge;
 use crate::event::{Channel, Source};
 
 /// A row of the `records` table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: i64,
     pub(super) seq: u64,
@@ -36,12 +36,12 @@ pub(super) struct Row {
 }
 
 /// A long text of a record, still compressed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BodyRow {
     pub(super) pointer: String,
     pub(super) hash: Vec<u8>,
-    length: i64,
-    zstd: Vec<u8>,
+    pub(super) length: i64,
+    pub(super) zstd: Vec<u8>,
 }
 
 /// A further report of an event that already has a record: a row of the `reports` table, without
@@ -139,6 +139,14 @@ impl Row {
     }
 }
 
+impl BodyRow {
+    /// Whether the text can be decompressed and has its hash.
+    pub(super) fn is_whole(&self) -> bool {
+        let length = usize::try_from(self.length).unwrap_or(usize::MAX);
+        body::unpack(&self.hash, length, &self.zstd).is_ok()
+    }
+}
+
 impl ReportRow {
     /// The hash that this report must have if it is about the record at `seq` and follows the hash
     /// `head`.
@@ -224,7 +232,8 @@ pub(super) fn unsigned(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Resu
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
 
-fn with_bodies(connection: &Connection, mut row: Row) -> Result<Row, StoreError> {
+/// The row with its long texts as they are stored now.
+pub(super) fn with_bodies(connection: &Connection, mut row: Row) -> Result<Row, StoreError> {
     let mut find = connection.prepare_cached(
         "SELECT pointer, hash, length, zstd FROM record_bodies JOIN bodies ON bodies.id = body \
          WHERE record = ?1 ORDER BY pointer",
@@ -265,31 +274,47 @@ pub(super) fn rows(
     found.into_iter().map(|row| with_bodies(connection, row)).collect()
 }
 
+const REPORT_COLUMNS: &str = "id, seq, after, at, host, channel, status, hash, link";
+
+fn read_report(row: &rusqlite::Row<'_>) -> rusqlite::Result<ReportRow> {
+    let link: [u8; 32] = row.get(8)?;
+    Ok(ReportRow {
+        id: row.get(0)?,
+        seq: unsigned(row, 1)?,
+        after: unsigned(row, 2)?,
+        at: unsigned(row, 3)?,
+        host: row.get(4)?,
+        channel: row.get(5)?,
+        status: row.get(6)?,
+        hash: row.get(7)?,
+        link: link.into(),
+    })
+}
+
 /// The further reports about a run's records, in the order of their arrival.
 pub(super) fn reports(connection: &Connection, run: i64) -> Result<Vec<ReportRow>, StoreError> {
-    let mut find = connection.prepare_cached(
-        "SELECT id, seq, after, at, host, channel, status, hash, link FROM reports \
-         WHERE run = ?1 ORDER BY after, id",
-    )?;
-    let found = find.query_map([run], |row| {
-        let link: [u8; 32] = row.get(8)?;
-        Ok(ReportRow {
-            id: row.get(0)?,
-            seq: unsigned(row, 1)?,
-            after: unsigned(row, 2)?,
-            at: unsigned(row, 3)?,
-            host: row.get(4)?,
-            channel: row.get(5)?,
-            status: row.get(6)?,
-            hash: row.get(7)?,
-            link: link.into(),
-        })
-    })?;
+    let mut find = connection.prepare_cached(&format!(
+        "SELECT {REPORT_COLUMNS} FROM reports WHERE run = ?1 ORDER BY after, id"
+    ))?;
+    let found = find.query_map([run], read_report)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The further reports about one record.
+pub(super) fn reports_about(
+    connection: &Connection,
+    run: i64,
+    seq: i64,
+) -> Result<Vec<ReportRow>, StoreError> {
+    let mut find = connection.prepare_cached(&format!(
+        "SELECT {REPORT_COLUMNS} FROM reports WHERE run = ?1 AND seq = ?2 ORDER BY id"
+    ))?;
+    let found = find.query_map([run, seq], read_report)?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// The identity of a run; `None` if the run was removed, or if its records moved into another run.
-fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
+pub(super) fn run_key(connection: &Connection, run: i64) -> Result<Option<RunKey>, StoreError> {
     Ok(connection
         .prepare_cached("SELECT run_id, parent_run_id, depth FROM runs WHERE id = ?1")?
         .query_row([run], |row| {
@@ -406,7 +431,8 @@ fn whole(
     Ok(record)
 }
 
-fn unpack_report(hash: &[u8], packed: &[u8]) -> Result<Value, StoreError> {
+/// What a further report added or contradicted.
+pub(super) fn unpack_report(hash: &[u8], packed: &[u8]) -> Result<Value, StoreError> {
     let damaged = || StoreError::Damaged("a report does not decompress".to_owned());
     let length = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
     let length = length.and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;

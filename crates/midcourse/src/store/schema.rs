@@ -48,10 +48,9 @@ pub(super) fn open(
     check_file(path)?;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, durability, busy_timeout)?;
-    match version(&connection)? {
-        VERSION => check_fingerprint(&connection)?,
+    match checked_version(&connection, path)? {
+        VERSION => {}
         0 => create(&connection, path, busy_timeout)?,
-        found if found > VERSION => return Err(StoreError::Newer { found, known: VERSION }),
         _ => upgrade(&connection, &STEPS)?,
     }
     Ok(connection)
@@ -74,9 +73,8 @@ pub(super) fn open_read_only(
     check_file(path)?;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection, Durability::Full, busy_timeout)?;
-    match version(&connection)? {
-        VERSION => check_fingerprint(&connection).map(|()| connection),
-        found if found > VERSION => Err(StoreError::Newer { found, known: VERSION }),
+    match checked_version(&connection, path)? {
+        VERSION => Ok(connection),
         // An older store. Upgrading it needs a connection that can write.
         _ => {
             drop(connection);
@@ -172,10 +170,34 @@ fn fingerprint() -> i32 {
     i32::from_le_bytes([low, middle, high, b'M'])
 }
 
-/// Refuses a store that an unreleased build made with another schema.
-fn check_fingerprint(connection: &Connection) -> Result<(), StoreError> {
-    let found: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if found == fingerprint() { Ok(()) } else { Err(StoreError::EarlierBuild) }
+/// The store's schema version. Refuses a store of a newer release, one that an unreleased build made
+/// with another schema, and a database of another program.
+fn checked_version(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
+    // One transaction, because another process may create the tables meanwhile.
+    let snapshot = connection.unchecked_transaction()?;
+    let found = version(&snapshot)?;
+    let id: i32 = snapshot.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if found == VERSION && id == fingerprint() {
+        return Ok(found);
+    }
+    let [.., last] = id.to_le_bytes();
+    if last == b'M' && found > VERSION {
+        return Err(StoreError::Newer { found, known: VERSION });
+    }
+    if last == b'M' && (1..VERSION).contains(&found) {
+        return Ok(found);
+    }
+    let (tables, ours): (i64, i64) = snapshot.query_row(
+        "SELECT count(*), coalesce(sum(name IN ('runs', 'records')), 0) FROM sqlite_schema",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    match (tables, ours) {
+        // An empty database becomes a store.
+        (0, _) if found == 0 => Ok(found),
+        (_, 2) => Err(StoreError::EarlierBuild),
+        _ => Err(StoreError::Foreign(path.display().to_string())),
+    }
 }
 
 /// Applies the missing upgrades, each in a transaction of its own.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::error::StoreError;
 use super::read;
+use super::verify::Finding;
 use super::{Store, body};
 
 /// The version of the index format; an index of another version is deleted and built again.
@@ -125,33 +126,34 @@ impl SearchIndex {
 
     /// Up to `count` records that contain all the words, newest first. Words are taken literally,
     /// not as a query language; words without a letter or digit are ignored. Fields that were added
-    /// to a record after it was indexed are not searched.
+    /// to a record after it was indexed are not searched. The second list says which of the found
+    /// records are damaged; those that cannot be read are not in the first list.
     pub fn search(
         &self,
         store: &Store,
         words: &str,
         count: usize,
-    ) -> Result<Vec<SearchHit>, StoreError> {
+    ) -> Result<(Vec<SearchHit>, Vec<Finding>), StoreError> {
         let query: Vec<String> = words
             .split_whitespace()
             .filter(|word| word.contains(char::is_alphanumeric))
             .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
             .collect();
         if query.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         }
         let mut find = self
             .connection
             .prepare_cached("SELECT rowid FROM texts WHERE texts MATCH ?1 ORDER BY rowid DESC")?;
         let mut rows = find.query([query.join(" ")])?;
-        let mut hits = Vec::new();
+        let (mut hits, mut findings) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
             if hits.len() == count {
                 break;
             }
-            hits.extend(hit(store, row.get(0)?, words)?);
+            hits.extend(hit(store, row.get(0)?, words, &mut findings)?);
         }
-        Ok(hits)
+        Ok((hits, findings))
     }
 }
 
@@ -168,15 +170,30 @@ pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn hit(store: &Store, id: i64, words: &str) -> Result<Option<SearchHit>, StoreError> {
+fn hit(
+    store: &Store,
+    id: i64,
+    words: &str,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<SearchHit>, StoreError> {
     let place = store
         .connection
         .prepare_cached("SELECT run, seq, kind FROM records WHERE id = ?1")?
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((run, seq, kind)) = place else { return Ok(None) };
-    let Some(record) = read::record(&store.connection, run, seq)? else { return Ok(None) };
-    let (run_id, seq) = (record.run.run_id.clone(), record.seq);
+    let Some(key) = read::run_key(&store.connection, run)? else { return Ok(None) };
+    let record = match read::record(&store.connection, run, seq) {
+        Ok(Some(record)) => record,
+        Ok(None) => return Ok(None),
+        Err(StoreError::Damaged(description)) => {
+            findings.push(Finding { run_id: Some(key.run_id), description });
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let (run_id, seq) = (key.run_id, record.seq);
+    findings.extend(store.verify_record(&run_id, seq)?);
     let excerpt = excerpt(&searchable(record.value), words);
     Ok(Some(SearchHit { run_id, seq, kind, excerpt }))
 }

@@ -4,8 +4,11 @@ use midcourse_core::RunId;
 use rusqlite::params;
 
 use super::error::StoreError;
-use super::read::{self, StoredRecord};
+use super::read::{self, RecordAtSeq};
 use super::{Store, append};
+
+/// A seq of a run, with the record at that seq or the reason why it cannot be read.
+pub type RecordOfRun = (RunId, RecordAtSeq);
 
 /// A position in the order in which records were stored, across all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,13 +39,13 @@ impl Store {
     }
 
     /// Up to `count` records that were stored after a position, of one run or of all runs, and the
-    /// position from which to read on.
+    /// position from which to read on. For a damaged record, the list has an error in its place.
     pub fn records_after(
         &self,
         cursor: Cursor,
         run_id: Option<&RunId>,
         count: usize,
-    ) -> Result<(Vec<StoredRecord>, Cursor), StoreError> {
+    ) -> Result<(Vec<RecordOfRun>, Cursor), StoreError> {
         let run = self.run_row(run_id)?;
         if run_id.is_some() && run.is_none() {
             return Ok((Vec::new(), cursor));
@@ -60,8 +63,18 @@ impl Store {
         let mut records = Vec::new();
         let mut after = cursor;
         for (id, run, seq) in places {
-            records.extend(read::record(&self.connection, run, seq)?);
             after = Cursor(id);
+            // The run may just have been removed.
+            let Some(key) = read::run_key(&self.connection, run)? else { continue };
+            let seq_of_run = u64::try_from(seq).unwrap_or_default();
+            match read::record(&self.connection, run, seq) {
+                Ok(None) => {}
+                Ok(Some(record)) => records.push((key.run_id, (seq_of_run, Ok(record)))),
+                Err(error @ StoreError::Damaged(_)) => {
+                    records.push((key.run_id, (seq_of_run, Err(error))));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok((records, after))
     }

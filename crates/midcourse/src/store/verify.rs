@@ -15,6 +15,7 @@ use super::append::{self, RunHead};
 use super::chain::Link;
 use super::error::StoreError;
 use super::head::{self, RecordCount};
+use super::log_frames::Behind;
 use super::loss::LossNote;
 use super::read::{self, ReportRow, Row};
 use super::run_counts::{Ending, RunCounts};
@@ -30,6 +31,12 @@ pub struct Finding {
     pub run_id: Option<RunId>,
     /// What is wrong, for the user.
     pub description: String,
+}
+
+impl Finding {
+    fn outside_of_runs(description: String) -> Self {
+        Self { run_id: None, description }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -52,6 +59,37 @@ impl Store {
     /// Verifies everything outside the runs: the database file, events left in the spill folder,
     /// and lost events for which no gap marker (a record with their number) is stored yet.
     pub fn verify_file(&self) -> Result<Vec<Finding>, StoreError> {
+        let mut findings = self.verify_database()?;
+        let mut whats = Vec::new();
+        whats.extend(RecordCount::in_database(&self.connection)?.missing(self.data_dir()));
+        whats.extend(self.behind_damage());
+        whats.extend(head::notes(self.data_dir()));
+        whats.extend(spill::leftovers(self.data_dir())?);
+        let (runs, events) = LossNote::outstanding(self.data_dir());
+        if events > 0 {
+            whats.push(format!(
+                "{events} events of {runs} runs were lost and no gap marker records it yet"
+            ));
+        }
+        findings.extend(whats.into_iter().map(Finding::outside_of_runs));
+        Ok(findings)
+    }
+
+    /// Says which commits SQLite ignores because they are behind damage in the write-ahead log.
+    pub(super) fn behind_damage(&self) -> Option<String> {
+        let Behind { frame, frames, commits } = self.log.frames().behind_damage()?;
+        let place = match frame {
+            0 => "in its header".to_owned(),
+            frame => format!("at frame {frame}"),
+        };
+        Some(format!(
+            "the write-ahead log is damaged {place}: {commits} commits ({frames} frames) behind the \
+             damage are ignored; `midcourse repair` can read them"
+        ))
+    }
+
+    /// Verifies the structure of the database, but not its runs.
+    pub(super) fn verify_database(&self) -> Result<Vec<Finding>, StoreError> {
         let mut whats = Vec::new();
         let mut check = self.connection.prepare("PRAGMA integrity_check(20)")?;
         for line in check.query_map([], |row| row.get::<_, String>(0))? {
@@ -71,16 +109,7 @@ impl Store {
         whats.extend(
             tables.iter().map(|table| format!("the table {table} has rows without a parent row")),
         );
-        whats.extend(RecordCount::in_database(&self.connection)?.missing(self.data_dir()));
-        whats.extend(head::notes(self.data_dir()));
-        whats.extend(spill::leftovers(self.data_dir())?);
-        let (runs, events) = LossNote::outstanding(self.data_dir());
-        if events > 0 {
-            whats.push(format!(
-                "{events} events of {runs} runs were lost and no gap marker records it yet"
-            ));
-        }
-        Ok(whats.into_iter().map(|description| Finding { run_id: None, description }).collect())
+        Ok(whats.into_iter().map(Finding::outside_of_runs).collect())
     }
 
     /// Verifies one run, record by record. An error means that the store could not be read at all.

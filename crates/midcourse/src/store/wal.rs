@@ -15,12 +15,20 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::error::StoreError;
+use super::log_frames::LogFrames;
 use crate::data_dir::sync_folder;
 
 /// The length in bytes from which the log is copied into the database. A new process reads the log,
 /// so a higher limit slows down every hook. Copying needs three disk syncs, so with a lower limit
 /// hooks have to wait for syncs more often.
 pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
+
+/// The copy of a damaged log, next to the log.
+pub(super) fn damaged_log(log: &Path) -> PathBuf {
+    let mut file = log.as_os_str().to_owned();
+    file.push(".damaged");
+    file.into()
+}
 
 /// The write-ahead log of one database.
 #[derive(Debug)]
@@ -51,6 +59,23 @@ impl WriteAheadLog {
             sync_folder(folder)?;
         }
         Ok(())
+    }
+
+    pub(super) fn frames(&self) -> LogFrames {
+        LogFrames::read(&self.file)
+    }
+
+    /// Copies the log to another file if there are commits behind damage in it, for
+    /// `midcourse repair`. Call this while the store is locked.
+    pub(super) fn keep_damaged(&self) {
+        if self.frames().behind_damage().is_some() {
+            // Without the copy, the commits are lost, and the record count says so.
+            let _ = fs::copy(&self.file, damaged_log(&self.file));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.length_on_disk() == 0
     }
 
     fn length_on_disk(&self) -> u64 {

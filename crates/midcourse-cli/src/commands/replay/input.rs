@@ -6,10 +6,11 @@ use std::io::{Read, stdin};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use midcourse::{DecisionPoint, Source, TrajectoryRecord, parse_notation};
+use midcourse::{DecisionPoint, Finding, Source, TrajectoryRecord, parse_notation};
 use serde::Deserialize;
 
 use crate::commands::open;
+use crate::terminal::warn;
 
 /// A record with its source (who reported it) and its decision point (the point of the agent's turn
 /// at which a message could be delivered after this record). Each is `None` if the input does not
@@ -23,16 +24,23 @@ pub(super) struct InputRecord {
     pub(super) decision_point: Option<DecisionPoint>,
 }
 
-pub(super) fn read_stored(run: &str) -> Result<Vec<InputRecord>> {
+/// Reads a stored run without the records that cannot be read, and what is damaged in it.
+pub(super) fn read_stored(run: &str) -> Result<(Vec<InputRecord>, Vec<Finding>)> {
     let store = open::to_read()?;
     let run = open::find_run(&store, run)?;
-    let records = store.records(run.run_id.as_str(), 0, usize::MAX)?;
-    let records = records.into_iter().map(|stored| {
-        let source = Some(stored.source.clone());
-        let decision_point = stored.decision_point;
-        InputRecord { record: stored.into_record(), source, decision_point }
-    });
-    Ok(records.collect())
+    let mut records = Vec::new();
+    for (seq, stored) in store.records_or_damage(run.run_id.as_str(), 0, usize::MAX)? {
+        match stored {
+            Ok(stored) => {
+                let source = Some(stored.source.clone());
+                let decision_point = stored.decision_point;
+                let record = stored.into_record();
+                records.push(InputRecord { record, source, decision_point });
+            }
+            Err(error) => warn(&format!("skipped record {seq}: {error}")),
+        }
+    }
+    Ok((records, store.verify_run(&run.run_id)?))
 }
 
 /// Reads a run from a file, or from standard input if `file` is `None` or `-`. Text that starts
