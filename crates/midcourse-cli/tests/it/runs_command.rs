@@ -56,7 +56,7 @@ impl User {
 fn prune_removes_the_oldest_runs_until_the_others_fit() {
     let user = User::new();
     let mut store = user.place.open();
-    for n in 0..120_u64 {
+    for n in 0..240_u64 {
         let text: String =
             (0..3000).map(|at| format!("{:x} ", (n * 7919 + at) * 104_729)).collect();
         let mut event = user_message(&format!("run-{n}"), &text);
@@ -74,7 +74,7 @@ fn prune_removes_the_oldest_runs_until_the_others_fit() {
     assert!(store.used_bytes().unwrap() <= 1_000_000);
     let left: Vec<String> =
         store.runs(999).unwrap().iter().map(|run| run.run_id.as_str().to_owned()).collect();
-    assert!(left.len() > 3 && left.contains(&"run-119".to_owned()), "{left:?}");
+    assert!(left.len() > 3 && left.contains(&"run-239".to_owned()), "{left:?}");
     assert!(!left.contains(&"run-0".to_owned()) && left.contains(&"new".to_owned()), "{left:?}");
     assert!(user.output(&["verify"]).contains("no problems"));
 }

@@ -160,7 +160,14 @@ fn without_messages(body: &str) -> (String, usize) {
     let label = json!(LABEL).to_string().trim_matches('"').to_owned();
     let (mut rest, mut count) = (body.to_owned(), 0);
     while let Some((before, after)) = rest.split_once(&label) {
-        let (_, after) = after.split_once('"').unwrap();
+        // The text of the message ends at the first quote that is not escaped.
+        let mut escaped = false;
+        let end = after.find(|c| {
+            let is_end = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            is_end
+        });
+        let after = after.get(end.unwrap() + 1..).unwrap();
         // The text is at the end of another text, or an object of its own.
         let objects =
             [r#",{"type":"text","text":""#, r#",{"type":"input_text","text":""#, r#",{"text":""#];
