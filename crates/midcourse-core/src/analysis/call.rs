@@ -76,6 +76,13 @@ impl CallFlags {
     /// The call reads a file or searches, so that its result may contain any words.
     pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
     pub(super) const SEARCHES: Self = Self(1 << 24);
+    pub(super) const RUNS_CHECK: Self = Self(1 << 25);
+    pub(super) const LIMITS_TIME: Self = Self(1 << 26);
+
+    /// Flags that are not needed after the result was read. They are high bits, and a checkpoint
+    /// stores a small number in fewer bytes.
+    pub(super) const FOR_RESULT: Self =
+        Self(Self::SHOWS_CONTENT.0 | Self::SEARCHES.0 | Self::RUNS_CHECK.0 | Self::LIMITS_TIME.0);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);

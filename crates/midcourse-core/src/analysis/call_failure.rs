@@ -70,6 +70,8 @@ pub(super) struct CallEnd<'a> {
     /// Whether a search command exited with 1 and printed nothing, which means that it found
     /// nothing.
     pub(super) found_no_match: bool,
+    /// The exit code, if the agent program added one to the result.
+    pub(super) exit_code: Option<i64>,
 }
 
 impl<'a> CallEnd<'a> {
@@ -98,7 +100,7 @@ impl<'a> CallEnd<'a> {
                 false => flag.is_none() && is_error_message(text),
             };
             let failed = (flag == Some(true) || looks_failed) && !found_no_match;
-            return Self { failed, output: Cow::Borrowed(text), found_no_match };
+            return Self { failed, output: Cow::Borrowed(text), found_no_match, exit_code: None };
         };
         let is_silent = result.is_silent();
         let found_no_match = is_search_command && is_silent && matches!(result.exit_code, 0 | 1);
@@ -116,6 +118,7 @@ impl<'a> CallEnd<'a> {
             && !shows_content
             && output_looks_failed(&result.output);
         let failed = (flag == Some(true) || says_failed || hides_failure) && !found_no_match;
+        let exit_code = is_agents.then_some(result.exit_code);
         let output = if !is_agents {
             Cow::Borrowed(text)
         } else if is_silent && result.exit_code != 0 && !found_no_match {
@@ -123,7 +126,7 @@ impl<'a> CallEnd<'a> {
         } else {
             result.output
         };
-        Self { failed, output, found_no_match }
+        Self { failed, output, found_no_match, exit_code }
     }
 }
 
@@ -149,6 +152,8 @@ pub(super) fn add_result_flags(
     flags.set(CallFlags::SHELL, command.is_some());
     flags.set(CallFlags::ONLY_READS, command.is_some_and(|c| c.only_reads));
     flags.set(CallFlags::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
+    flags.set(CallFlags::RUNS_CHECK, command.is_some_and(|c| c.runs_check));
+    flags.set(CallFlags::LIMITS_TIME, command.is_some_and(|c| c.limits_time));
     let reverts =
         command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit");
     let writes = ToolSettings::default().writes(tool, name_traits, view, command);

@@ -17,8 +17,9 @@ use crate::digest::Digest;
 use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
-    ArgsView, CommandView, ErrorSignature, Excerpt, FailureKind, MAX_EXCERPT_BYTES, ObjectName,
-    SafeName, ShortResult, strip_volatile, write_canonical, write_without_layout,
+    ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
+    ObjectName, ResultOf, SafeName, ShortResult, strip_volatile, write_canonical,
+    write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -177,19 +178,30 @@ impl OpenCall {
         scratch: &mut Scratch,
     ) -> ToolInvoked {
         let is_search = matches!(self.act, Some(Act::Search(_)));
-        let CallEnd { failed: is_error, output, found_no_match } =
+        let CallEnd { failed: is_error, output, found_no_match, exit_code } =
             CallEnd::of(self.flags, text, error_flag);
-        // These two flags are not needed after the result was read. They are high bits, and a
-        // checkpoint stores a small number in fewer bytes.
-        self.flags.clear(CallFlags::SHOWS_CONTENT);
-        self.flags.clear(CallFlags::SEARCHES);
+        let failed_call = FailedCall {
+            // The error of a tool that is no shell has no content in it.
+            result_of: if self.flags.any(CallFlags::SHOWS_CONTENT)
+                && self.flags.any(CallFlags::SHELL)
+            {
+                ResultOf::Content
+            } else if self.flags.any(CallFlags::RUNS_CHECK) {
+                ResultOf::Check
+            } else {
+                ResultOf::Other
+            },
+            exit_code,
+            limits_time: self.flags.any(CallFlags::LIMITS_TIME),
+        };
+        self.flags.clear(CallFlags::FOR_RESULT);
         let result = &*output;
         let short = ShortResult::of(result, is_search);
         let status = if is_error && short.refused {
             CallStatus::Denied(refusal_of(&self.tool, FailureKind::Permission))
         } else if is_error {
             let args = self.excerpt.as_str();
-            CallStatus::Error(ErrorSignature::of(result, args, &mut scratch.text))
+            CallStatus::Error(ErrorSignature::of(result, args, failed_call, &mut scratch.text))
         } else {
             CallStatus::Ok
         };

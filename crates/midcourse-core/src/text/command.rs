@@ -5,12 +5,14 @@
 //! This is a heuristic, not a shell parser: it honours quotes and splits the rest into words. An
 //! unknown program counts as an ordinary command that does none of the above.
 
+mod checks;
 mod parts;
 mod programs;
 mod tasks;
 
 use super::scan::strip_volatile;
 use crate::digest::Digest;
+use checks::runs_check;
 use parts::Parts;
 use programs::{Program, READING_SUBCOMMANDS};
 pub(crate) use tasks::{Task, host};
@@ -45,6 +47,10 @@ pub(crate) struct CommandView<'a> {
     /// Runs a benchmark. The durations in its output are what the agent wants to know, so they are
     /// not ignored when two outputs are compared.
     pub(crate) is_benchmark: bool,
+    /// Runs tests, a compiler, a linter or another check.
+    pub(crate) runs_check: bool,
+    /// Limits the time of a program with `timeout`.
+    pub(crate) limits_time: bool,
     pub(crate) searches: bool,
     /// What the command searches for; `None` if it does not search or names no term.
     pub(crate) search_term: Option<&'a str>,
@@ -72,6 +78,8 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((name, arguments)) = program_of(&words) else { continue };
+            view.runs_check |= runs_check(name, arguments);
+            view.limits_time |= words.contains(&"timeout");
             let program = Program::named(name);
             let is_aside = programs > 0 && program.is(Program::NEUTRAL);
             if name == "cd" || is_aside || name.starts_with('#') {

@@ -1,6 +1,15 @@
 //! Kinds of failures: what a message calls a failure, and what it suggests, depends on them.
 
+mod check_output;
+mod classify;
+mod json;
+mod line;
+mod names;
+mod phrases;
+
 use serde::{Deserialize, Serialize};
+
+pub(crate) use classify::{FailedCall, ResultOf, failure_kind};
 
 /// The kind of a failure, as far as the line that reports the failure says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -12,16 +12,17 @@ pub(super) const WHOLE: u16 = 1 << 15;
 pub(super) struct Phrases<const N: usize> {
     /// Sorted by first byte.
     list: [(&'static str, u16); N],
-    /// For each ASCII byte, the index in `list` of the first phrase that begins with this byte or a
+    /// For each byte, the index in `list` of the first phrase that begins with this byte or a
     /// higher one. The phrases that begin with `b` are `list[starts[b]..starts[b + 1]]`.
-    starts: [u16; 129],
+    starts: [u16; 257],
 }
 
 impl<const N: usize> Phrases<N> {
-    /// Prepares the search. The phrases must be lowercase ASCII; their order does not matter.
+    /// Prepares the search. ASCII letters of the phrases must be lowercase; the order of the phrases
+    /// does not matter.
     pub(super) const fn new(list: [(&'static str, u16); N]) -> Self {
         let list = sorted(list);
-        let mut starts = [0_u16; 129];
+        let mut starts = [0_u16; 257];
         let (mut byte, mut at) = (0, 0);
         while byte < starts.len() {
             #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
@@ -46,27 +47,14 @@ impl<const N: usize> Phrases<N> {
             let begins = !std::mem::replace(&mut is_in_word, byte.is_ascii_alphanumeric());
             let candidates = if begins { self.beginning_with(*byte) } else { &[] };
             let here = text.get(at..).unwrap_or_default();
-            let second = here.get(1).map(u8::to_ascii_lowercase);
-            candidates.iter().filter_map(move |(phrase, meaning)| {
-                // The second byte rules out most phrases cheaply.
-                if phrase.as_bytes().get(1).copied() != second {
-                    return None;
-                }
-                let (found, after) = here.split_at_checked(phrase.len())?;
-                // A phrase that ends in a digit must end the number: `429` does not match in
-                // `4290`.
-                let next = after.first();
-                let is_longer_number = found.last().is_some_and(u8::is_ascii_digit)
-                    && next.is_some_and(u8::is_ascii_digit);
-                let is_longer_word =
-                    *meaning & WHOLE != 0 && next.is_some_and(u8::is_ascii_alphanumeric);
-                if is_longer_number || is_longer_word {
-                    return None;
-                }
-                let is_match = found.eq_ignore_ascii_case(phrase.as_bytes());
-                is_match.then_some((at, *meaning & !WHOLE))
-            })
+            candidates.iter().filter_map(move |candidate| Some((at, match_at(here, candidate)?)))
         })
+    }
+
+    /// The bits of all phrases with which a text begins, without [`WHOLE`].
+    pub(super) fn at_start_of<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = u16> + 'a {
+        let candidates = text.first().map_or(&[][..], |byte| self.beginning_with(*byte));
+        candidates.iter().filter_map(move |candidate| match_at(text, candidate))
     }
 
     fn beginning_with(&self, byte: u8) -> &[(&'static str, u16)] {
@@ -75,6 +63,23 @@ impl<const N: usize> Phrases<N> {
         let to = self.starts.get(byte + 1).copied().map(usize::from);
         from.zip(to).and_then(|(from, to)| self.list.get(from..to)).unwrap_or_default()
     }
+}
+
+/// The bits of a phrase, without [`WHOLE`], if the text begins with it.
+fn match_at(text: &[u8], (phrase, meaning): &(&'static str, u16)) -> Option<u16> {
+    // The second byte rules out most phrases cheaply.
+    if phrase.as_bytes().get(1).copied() != text.get(1).map(u8::to_ascii_lowercase) {
+        return None;
+    }
+    let (found, after) = text.split_at_checked(phrase.len())?;
+    // A phrase that ends in a digit must end the number: `429` does not match in `4290`.
+    let next = after.first();
+    let is_longer_number =
+        found.last().is_some_and(u8::is_ascii_digit) && next.is_some_and(u8::is_ascii_digit);
+    let is_longer_word = *meaning & WHOLE != 0 && next.is_some_and(u8::is_ascii_alphanumeric);
+    let is_match =
+        !is_longer_number && !is_longer_word && found.eq_ignore_ascii_case(phrase.as_bytes());
+    is_match.then_some(*meaning & !WHOLE)
 }
 
 /// Sorts by first byte. An insertion sort, because a `const fn` cannot call `sort`.

@@ -1,13 +1,11 @@
 //! Replaces volatile values, which differ each time a call is made (ids, clock times, durations),
-//! in arguments and results. Also normalizes error texts, and meanwhile collects the keywords that
-//! determine the error class.
+//! in arguments and results. Also normalizes error texts.
 //!
 //! These functions are called for every argument and every result, so the loops are written to skip
 //! text that needs no change quickly.
 
 use super::byte::{ByteKinds, is_token_byte, prefix_len};
-use super::error_keywords::Keywords;
-use super::failure_kind::FailureKind;
+use super::error_words::is_error_word;
 use super::token::{
     PLACEHOLDER, TextKind, is_decimal, is_file_name, is_time_unit, split_punctuation, token_shape,
     write_token,
@@ -204,42 +202,29 @@ fn is_position(before: &[u8], punctuation: &[u8], after: &[u8]) -> bool {
     is_file_name(name.split_at(name.len() - length).1)
 }
 
-/// What a scan of an error text found.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ErrorScan {
-    /// Whether at least one line says that something failed.
-    pub(super) has_error_line: bool,
-    /// Error class of the first error line that has a class.
-    pub(super) error_line_class: Option<FailureKind>,
-    /// Error class of the first line of any kind that has a class.
-    pub(super) class: Option<FailureKind>,
-}
-
 /// Appends the lines of an error to `out`, with paths reduced to the file name, single spaces, and
 /// no positions, ids or clock times. If some lines report an error, only those are appended.
-pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
-    let mut scan = ErrorScan::default();
+/// Returns whether at least one line reports an error.
+pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut has_error_line = false;
     let mut rest = text;
     while !rest.is_empty() {
         let start = out.len();
-        let (keywords, length) = normalize_line(rest, out);
+        let (has_error_word, length) = normalize_line(rest, out);
         let (line, following) = rest.split_at(length.min(rest.len()));
         rest = following;
-        let class = keywords.class();
-        scan.class = scan.class.or(class);
-        if !(keywords.mean_failure() || is_diagnostic(line)) {
-            if scan.has_error_line {
+        if !(has_error_word || is_diagnostic(line)) {
+            if has_error_line {
                 out.truncate(start);
             }
             continue;
         }
-        scan.error_line_class = scan.error_line_class.or(class);
-        if !std::mem::replace(&mut scan.has_error_line, true) {
+        if !std::mem::replace(&mut has_error_line, true) {
             // This is the first error line. The lines before it are not part of the error.
             out.drain(..start);
         }
     }
-    scan
+    has_error_line
 }
 
 /// Whether a line is a compiler message: one of its first two words is like `Main.kt:12:9`. A line
@@ -259,12 +244,13 @@ fn is_diagnostic(line: &[u8]) -> bool {
     })
 }
 
-/// Appends the first line of a text, normalized; returns its keywords and its length in `text`.
-fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
+/// Appends the first line of a text, normalized; returns whether it has a word that means a failure,
+/// and its length in `text`.
+fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (bool, usize) {
     const MAY_BE_VOLATILE: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let start = out.len();
-    let mut keywords = Keywords::default();
+    let mut has_error_word = false;
     // Bytes before `written` are in `out`; plain text is copied in long stretches.
     let skipped = build_step_len(text);
     let (mut written, mut at) = (skipped, skipped);
@@ -281,7 +267,7 @@ fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
                 at += 1;
             }
             let (token, punctuation) = split_punctuation(span(from, at));
-            keywords |= Keywords::at_start_of(span(from, text.len()), token.len());
+            has_error_word = has_error_word || is_error_word(span(from, text.len()), token.len());
             if kinds.intersects(MAY_BE_VOLATILE) {
                 out.extend_from_slice(span(written, from));
                 written = at;
@@ -321,7 +307,7 @@ fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (Keywords, usize) {
     if out.len() > start {
         out.push(b'\n');
     }
-    (keywords, at)
+    (has_error_word, at)
 }
 
 /// The length of the step number and time, such as `#11 2.114`, that Docker puts at the start of

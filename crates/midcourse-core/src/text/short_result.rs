@@ -259,12 +259,6 @@ fn is_empty_list(text: &str) -> bool {
         && text.len() <= 120
 }
 
-/// Whether the beginning of an error says that a service is down.
-pub(super) fn error_reports_outage(text: &str) -> bool {
-    let head = text.get(..text.floor_char_boundary(MAX_READ_BYTES)).unwrap_or(text);
-    meaning_of(head) & DOWN != 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
