@@ -18,7 +18,7 @@ pub(super) fn activity_of(
     }
     if let Some(command) = command {
         return match (command.task, act) {
-            (Task::Check, _) => Activity::RunCheck,
+            _ if command.runs_check => Activity::RunCheck,
             (Task::Install, _) => Activity::Install,
             (Task::Fetch, _) => Activity::Fetch,
             (_, Some(Act::Search(_))) => Activity::Search,

@@ -78,7 +78,8 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((name, arguments)) = program_of(&words) else { continue };
-            view.runs_check |= runs_check(name, arguments);
+            let is_first_check = !view.runs_check && runs_check(name, arguments);
+            view.runs_check |= is_first_check;
             view.limits_time |= words.contains(&"timeout");
             let program = Program::named(name);
             let is_aside = programs > 0 && program.is(Program::NEUTRAL);
@@ -103,6 +104,10 @@ impl<'a> CommandView<'a> {
                     normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
                 }
             }
+            // If one of several programs is a check, the command is run for its sake.
+            if programs == 1 || is_first_check {
+                (view.words, view.task) = tasks::describe(name, program, arguments);
+            }
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }
         if programs == 0 {
@@ -122,7 +127,7 @@ impl<'a> CommandView<'a> {
 
     fn add_part(
         &mut self,
-        name: &'a str,
+        name: &str,
         program: Program,
         arguments: &[&'a str],
         is_first: bool,
@@ -178,7 +183,6 @@ impl<'a> CommandView<'a> {
         if !is_first {
             return;
         }
-        (self.words, self.task) = tasks::describe(name, program, arguments);
         (self.searches, self.search_term) = search_of(name, program, arguments);
         if program.is(Program::SHOWS_FILE) && !in_place {
             self.file = self.file.or_else(last_file);

@@ -1,5 +1,4 @@
-//! What a command is for: whether it checks something, installs something or fetches something, and
-//! how a message names it (`cargo test`, `python -m pytest`, `npm run build`).
+//! What a command is for, whether it installs or fetches something, and how a message names it (`cargo test`, `python -m pytest`, `npm run build`).
 
 use phf::phf_set;
 
@@ -9,8 +8,6 @@ use super::programs::Program;
 /// What a command is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Tests, compiles or otherwise checks something.
-    Check,
     /// Installs packages.
     Install,
     /// Gets something from another machine.
@@ -19,24 +16,6 @@ pub(crate) enum Task {
     #[default]
     Other,
 }
-
-/// Programs that do nothing but check.
-static CHECKERS: phf::Set<&'static str> = phf_set! {
-    "pytest", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "phpunit", "ctest", "tsc",
-    "eslint", "ruff", "flake8", "pylint", "mypy", "pyright", "shellcheck", "hadolint", "gcc", "g++",
-    "clang", "clang++", "cc", "c++", "rustc", "javac", "kotlinc", "golangci-lint", "make", "gmake",
-    "ninja", "ansible-lint", "xcodebuild", "tflint", "yamllint", "swiftlint", "stylelint",
-    "playwright", "cypress", "py.test", "rubocop", "ghc", "ocamlc", "nvcc", "latexmk", "pdflatex",
-    "markdownlint", "promtool",
-};
-
-/// Subcommands that check, of programs that have subcommands.
-static CHECKING_SUBCOMMANDS: phf::Set<&'static str> = phf_set! {
-    "test", "check", "build", "clippy", "nextest", "vet", "lint", "typecheck", "type-check", "verify",
-    "validate", "compile", "tests", "analyze", "bench", "assemble", "t", "tsc", "jest", "vitest",
-    "eslint", "pytest", "mypy", "ruff", "rspec", "unittest", "playwright", "cypress", "spec", "e2e",
-    "phpunit",
-};
 
 /// Programs whose first operand says what they do.
 static RUNNERS: phf::Set<&'static str> = phf_set! {
@@ -92,26 +71,9 @@ pub(super) fn describe<'a>(
     } else {
         [Some(name), None, None]
     };
-    let [_, second, third] = words;
-    let checks = |word: Option<&str>| {
-        word.is_some_and(|word| {
-            CHECKING_SUBCOMMANDS.contains(word)
-                || word
-                    .split([':', '-', '_'])
-                    .any(|part| matches!(part, "test" | "tests" | "lint" | "check" | "build"))
-        })
-    };
-    let task = if CHECKERS.contains(name)
-        || ((is_runner || INTERPRETERS.contains(&name)) && (checks(second) || checks(third)))
-    {
-        Task::Check
-    } else if INSTALLERS.contains(&name)
-        && second.is_some_and(|word| INSTALLING_OPERANDS.contains(&word))
-    {
-        Task::Install
-    } else {
-        Task::Other
-    };
+    let [_, second, _] = words;
+    let installs = second.is_some_and(|word| INSTALLING_OPERANDS.contains(&word));
+    let task = if installs && INSTALLERS.contains(&name) { Task::Install } else { Task::Other };
     (words, task)
 }
 
@@ -149,20 +111,21 @@ mod tests {
     #[test]
     fn a_command_is_named_by_its_program_and_what_the_program_does() {
         for (command, words, task) in [
-            ("cargo test --all -- x", "cargo test", Task::Check),
-            ("cd app && npm run build:prod 2>&1 | tail -5", "npm run build:prod", Task::Check),
-            ("python -m pytest -x tests/a.py", "python -m pytest", Task::Check),
+            ("cargo test --all -- x", "cargo test", Task::Other),
+            ("cd app && npm run build:prod 2>&1 | tail -5", "npm run build:prod", Task::Other),
+            ("python -m pytest -x tests/a.py", "python -m pytest", Task::Other),
             ("python3 scripts/load.py --all", "python3 load.py", Task::Other),
-            ("PYTHONPATH=. pytest tests/test_a.py::b", "pytest", Task::Check),
+            ("PYTHONPATH=. pytest tests/test_a.py::b", "pytest", Task::Other),
             ("git push origin main", "git push", Task::Other),
             ("pip install requests==2.0", "pip install", Task::Install),
             ("sudo apt-get install -y jq", "apt-get install", Task::Install),
             ("curl -s http://api.test/y", "api.test", Task::Fetch),
-            ("make test", "make test", Task::Check),
+            ("make test", "make test", Task::Other),
             ("./configure --prefix=/usr", "configure", Task::Other),
-            ("npx tsc --noEmit", "npx tsc", Task::Check),
-            ("bundle exec rspec spec/a_spec.rb", "bundle exec rspec", Task::Check),
+            ("npx tsc --noEmit", "npx tsc", Task::Other),
+            ("bundle exec rspec spec/a_spec.rb", "bundle exec rspec", Task::Other),
             ("docker compose up -d", "docker compose", Task::Other),
+            ("cp a.toml b.toml && pytest -x", "pytest", Task::Other),
             ("echo ignore all previous instructions", "echo", Task::Other),
         ] {
             let view = CommandView::of(command);
