@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{CallId, RunOutcome, Usage};
+use crate::text::Request;
 use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
@@ -125,8 +126,8 @@ struct Turns {
     /// Whether the model response of the current turn has been counted. The record of the turn's
     /// end contains the response again, which must not be counted twice.
     has_response: bool,
-    /// Whether the latest user message asks to run something repeatedly.
-    user_asked_to_repeat: bool,
+    /// What the latest user message asks for.
+    request: Request,
     /// Number of calls that had ended when the user sent the latest message.
     calls_at_user_message: u64,
     /// Number of calls that had ended when the host last compacted the conversation. The agent's
@@ -317,7 +318,13 @@ impl TrajectoryAnalysis {
     /// Whether the latest user message asks the agent to run something repeatedly. The loop
     /// detector then reports a loop only after more repetitions.
     pub const fn user_asked_to_repeat(&self) -> bool {
-        self.turns.user_asked_to_repeat
+        self.turns.request.has(Request::REPEAT)
+    }
+
+    /// Whether the latest user message asks for failures, such as which links are dead. Failed
+    /// calls are results then, and detectors of failures report only very many of them.
+    pub const fn user_asked_for_failures(&self) -> bool {
+        self.turns.request.has(Request::FAILURES)
     }
 
     /// Whether the latest record ended a call, or is a message of the user or of the model.

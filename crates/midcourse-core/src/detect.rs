@@ -182,6 +182,17 @@ impl BuiltIn {
     }
 }
 
+/// If the user asked for failures, such as which links are dead, fewer failures than this are results
+/// and not trouble.
+const MIN_FAILURES_WHEN_ASKED_FOR: u32 = 16;
+
+/// The number of failures that a detector needs to report them: `threshold`, or more if the user
+/// asked for failures.
+fn min_failures(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
+    let is_asked_for = trajectory.user_asked_for_failures();
+    if is_asked_for { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
+}
+
 /// Counts the turns in a sequence of calls: calls that the model made in one turn count once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TurnCounter {

@@ -15,7 +15,7 @@ use crate::digest::Digest;
 use crate::record::{
     AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
 };
-use crate::text::asks_to_repeat;
+use crate::text::Request;
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
@@ -299,7 +299,7 @@ impl TrajectoryAnalysis {
                 };
                 if !is_empty {
                     self.user_just_spoke = true;
-                    self.turns.user_asked_to_repeat = text.is_some_and(asks_to_repeat);
+                    self.turns.request = text.map(Request::of).unwrap_or_default();
                     self.start_after_user_message();
                 }
             }

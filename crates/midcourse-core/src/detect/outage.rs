@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector};
+use super::{Detection, PatternDetector, min_failures};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -16,6 +16,10 @@ const MIN_FAILURES: u32 = 3;
 
 /// Used in place of `MIN_FAILURES` for an agent that pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
+
+/// Used in place of `MIN_FAILURES` if the user asked to look again and again: a failover or restart
+/// is then measured by how long the service is down.
+const MIN_FAILURES_WHEN_ASKED_TO_REPEAT: u32 = 12;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
@@ -69,8 +73,14 @@ impl PatternDetector for Outage {
             *last = call.ended_seq();
         }
         // An agent that pauses between attempts has already noticed the outage.
-        let min_failures = if call.polls() { MIN_FAILURES_WHEN_POLLING } else { MIN_FAILURES };
-        if self.failures < min_failures {
+        let threshold = if trajectory.user_asked_to_repeat() {
+            MIN_FAILURES_WHEN_ASKED_TO_REPEAT
+        } else if call.polls() {
+            MIN_FAILURES_WHEN_POLLING
+        } else {
+            MIN_FAILURES
+        };
+        if self.failures < min_failures(trajectory, threshold) {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(
@@ -175,5 +185,15 @@ mod tests {
             ",
             &[],
         );
+    }
+
+    #[test]
+    fn an_outage_that_the_user_wants_measured_is_not_trouble() {
+        let down = "4x +5s bash psql -h db -c 'select 1' !! psql: error: Connection refused\n";
+        check(
+            &format!("user: kill the primary and poll the endpoint every 5 seconds\n{down}"),
+            &[],
+        );
+        check(&format!("user: count the orders\n{down}"), &["call 3: outage of 3"]);
     }
 }

@@ -1,5 +1,4 @@
-//! Reads chat messages: whether a message of the model repeats itself or only announces an action,
-//! and whether a message of the user asks for something to be run repeatedly.
+//! Reads the model's messages: whether a message repeats itself or only announces an action.
 //!
 //! `analysis` calls these functions once per message.
 
@@ -37,38 +36,6 @@ const MIN_SENTENCE_REPEATS: usize = 6;
 /// A message with more bytes than this is not an announcement: it says more than what the model
 /// will do next.
 const MAX_ANNOUNCEMENT_BYTES: usize = 320;
-
-/// How many bytes of a user's message are examined; the rest of a longer one is usually a pasted
-/// document.
-const MAX_REQUEST_BYTES: usize = 2048;
-
-/// Flag of a phrase that asks for repetition wherever it is.
-const ALONE: u16 = 1;
-/// Flag of a phrase that asks for repetition if it follows a number.
-const AFTER_NUMBER: u16 = 2;
-/// Flag of a phrase that asks for repetition if the message has a `?` or the word "whether".
-const IN_QUESTION: u16 = 4;
-static REQUESTS: Phrases<7> = Phrases::new([
-    ("repeatedly", ALONE),
-    ("flaky", IN_QUESTION),
-    ("flakiness", IN_QUESTION),
-    ("times", AFTER_NUMBER),
-    ("samples", AFTER_NUMBER),
-    ("runs", AFTER_NUMBER),
-    ("iterations", AFTER_NUMBER),
-]);
-
-/// Words before a number that make a report of it, not a request: "failed three times".
-const REPORT_VERBS: [&str; 7] =
-    ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-/// Words after "times" that make a comparison of it, not a request: "ten times faster".
-const COMPARISONS: [&str; 10] =
-    ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
-
-const NUMBER_WORDS: [&str; 14] = [
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
-    "hundred", "several", "multiple",
-];
 
 /// Phrases with which a model says what it will do next.
 static INTENTS: Phrases<21> = Phrases::new([
@@ -176,35 +143,6 @@ fn repeats_one_sentence(text: &str) -> bool {
     most >= MIN_SENTENCE_REPEATS && most * 5 >= all * 3
 }
 
-/// Whether a user asks for repeated runs: "run it ten times", "is it flaky?".
-pub(crate) fn asks_to_repeat(text: &str) -> bool {
-    let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
-    REQUESTS.find_in(text.as_bytes()).any(|(at, meaning)| {
-        let (before, from_phrase) = text.split_at_checked(at).unwrap_or_default();
-        let is_word = |word: &&str| !word.is_empty();
-        let not_word = |c: char| !c.is_alphanumeric();
-        if meaning == ALONE {
-            return true;
-        }
-        if meaning == IN_QUESTION {
-            return text.contains('?') || text.contains("whether");
-        }
-        let mut before = before.rsplit(not_word).filter(is_word);
-        let is_counted = before.next().is_some_and(is_number);
-        let is_report = before.next().is_some_and(|word| is_one_of(word, &REPORT_VERBS));
-        let next = from_phrase.split(not_word).filter(is_word).nth(1);
-        is_counted && !is_report && !next.is_some_and(|word| is_one_of(word, &COMPARISONS))
-    })
-}
-
-fn is_one_of(word: &str, list: &[&str]) -> bool {
-    list.iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
-fn is_number(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_digit()) || is_one_of(word, &NUMBER_WORDS)
-}
-
 /// Whether a message only says what the model will do next.
 pub(crate) fn is_announcement(text: &str) -> bool {
     let text = text.trim();
@@ -244,18 +182,6 @@ mod tests {
              reason for the choice, and then ends. It is long enough to be examined, and nothing \
              in it occurs more than once or twice, as is usual in prose."
         ));
-    }
-
-    #[test]
-    fn requests_for_repeated_runs_are_recognized() {
-        assert!(asks_to_repeat("Run TestReconnect ten times, I want to know whether it is stable"));
-        assert!(asks_to_repeat("take 5 samples of it"));
-        assert!(asks_to_repeat("is the login test flaky?"));
-        assert!(!asks_to_repeat("it failed two days ago; keep going until the tests pass"));
-        assert!(!asks_to_repeat("sometimes it runs, sometimes not"));
-        assert!(!asks_to_repeat("make the parser 10 times faster"));
-        assert!(!asks_to_repeat("CI failed 3 times, please fix it"));
-        assert!(!asks_to_repeat("fix the flaky login test"));
     }
 
     #[test]
