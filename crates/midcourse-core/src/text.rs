@@ -29,7 +29,7 @@ pub(crate) use bounded::CutText;
 pub use bounded::{InvalidText, Text};
 pub(crate) use canonical::{ArgsView, write_canonical, write_without_layout};
 pub(crate) use command::CommandView;
-pub(crate) use command_result::{CommandResult, Form};
+pub(crate) use command_result::{CommandResult, Form, is_silence};
 pub use error::ErrorSignature;
 pub use excerpt::{Excerpt, MAX_EXCERPT_BYTES};
 pub use failure::looks_failed;

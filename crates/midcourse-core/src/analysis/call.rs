@@ -74,6 +74,8 @@ impl CallFlags {
     /// The call reads a file or searches, so that its result may contain any words.
     pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
     pub(super) const SEARCHES: Self = Self(1 << 24);
+    pub(super) const COUNTS: Self = Self(1 << 25);
+    pub(super) const POSITIVE: Self = Self(1 << 26);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -316,6 +318,11 @@ impl ToolInvoked {
     /// found.
     pub const fn is_negative(&self) -> bool {
         self.flags.any(CallFlags::NEGATIVE)
+    }
+
+    /// Whether the call succeeded, and its result says that all is well, such as that tests passed.
+    pub const fn is_positive(&self) -> bool {
+        self.flags.any(CallFlags::POSITIVE)
     }
 
     /// Whether the error or result says that the network or a service is down.

@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::record::CallId;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailureKind, MAX_EXCERPT_BYTES, SafeName,
-    ShortResult, strip_volatile, write_canonical, write_without_layout,
+    ShortResult, is_silence, strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -88,6 +88,8 @@ impl OpenCall {
             CallFlags::REVERTS,
             command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit"),
         );
+        // A count of 0 is an answer, not a search that found nothing.
+        flags.set(CallFlags::COUNTS, view.search_term.is_some_and(counts));
         flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
         flags.set(CallFlags::IS_BENCHMARK, command.is_some_and(|c| c.is_benchmark));
         flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
@@ -186,8 +188,12 @@ impl OpenCall {
         } else {
             CallStatus::Ok
         };
-        let found_nothing = is_search && !is_error && (short.nothing_found || found_no_match);
+        let found_nothing = is_search
+            && !is_error
+            && !self.flags.any(CallFlags::COUNTS)
+            && (short.nothing_found || found_no_match);
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
+        self.flags.set(CallFlags::POSITIVE, short.positive && !is_error);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
         // If a file or a search result mentions an outage, that does not mean that there is one.
@@ -378,6 +384,12 @@ pub(super) fn read_or_search(
     }
 }
 
+/// Whether a query asks for a count.
+fn counts(term: &str) -> bool {
+    let head = term.get(..term.floor_char_boundary(64)).unwrap_or(term).to_ascii_lowercase();
+    head.contains("count(")
+}
+
 /// The error signature of a refusal. Its digest is the same for all refusals of one tool, whatever
 /// the reason in their text.
 fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
@@ -385,11 +397,12 @@ fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
     ErrorSignature { digest, template: digest, line: None, kind: class }
 }
 
-/// Whether a result is empty or says only that the exit code was 1, as `exit code 1` does.
+/// Whether a result is empty or says only that the command printed nothing, or that the exit code
+/// was 1, as `exit code 1` does.
 pub(super) fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40
-        && (text.is_empty()
+        && (is_silence(text)
             || text.strip_suffix('1').is_some_and(|text| {
                 let text = text.to_ascii_lowercase();
                 ["exit", "code", "status"].iter().any(|word| text.contains(word))

@@ -102,4 +102,17 @@ mod tests {
         };
         check(&(0..5).map(round).collect::<String>(), &[]);
     }
+
+    #[test]
+    fn the_same_build_after_each_step_of_a_bisection_is_not_degradation() {
+        let step = |n: u32| {
+            format!(
+                "bash git bisect good -> Bisecting: {} revisions left to test after this\n\
+                 bash cmake --build build -> [100%] Built target plot\n\
+                 bash pytest -q tests/test_legend.py -> 1 passed in 3.1s\n",
+                640 >> n
+            )
+        };
+        check(&(0..9).map(step).collect::<String>(), &[]);
+    }
 }

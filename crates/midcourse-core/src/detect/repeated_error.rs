@@ -223,7 +223,8 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, kind: FailureK
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
     };
-    call.is_denied() || (kind == FailureKind::Timeout && is_long())
+    // A command that waits, as `kubectl rollout status` does, says by a timeout only "not yet".
+    call.is_denied() || (kind == FailureKind::Timeout && !call.waits() && is_long())
 }
 
 /// The failures with the template of this error (the same error about a different object each

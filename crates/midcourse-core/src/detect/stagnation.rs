@@ -43,7 +43,9 @@ impl PatternDetector for Stagnation {
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        if call.is_error() || call.is_bare() || call.is_idle() || call.polls() {
+        // Many calls that all say "passed" are a list of checks, not trouble.
+        let says_little = call.is_bare() || call.is_idle() || call.is_positive();
+        if call.is_error() || says_little || call.polls() {
             return Detection::Unchanged;
         }
         let (mut different, mut evidence) = (Vec::new(), Vec::new());
@@ -147,5 +149,34 @@ mod tests {
             "#,
             &[],
         );
+    }
+
+    #[test]
+    fn a_list_of_checks_that_all_pass_is_not_stagnation() {
+        let plans: String = (0..9)
+            .map(|n| {
+                format!(
+                    "bash terraform import aws_s3_bucket.b{n} b{n} -> Import successful!\n\
+                     bash terraform plan -target=aws_s3_bucket.b{n} -> No changes. Your \
+                     infrastructure matches the configuration.\n"
+                )
+            })
+            .collect();
+        check(&plans, &[]);
+    }
+
+    #[test]
+    fn a_count_of_zero_is_an_answer() {
+        let tables =
+            ["orders", "payments", "refunds", "carts", "users", "items", "coupons", "stock"];
+        let counts: String = tables
+            .iter()
+            .map(|table| {
+                format!(
+                    "query {{\"sql\": \"select count(*) from {table} where id is null\"}} -> 0\n"
+                )
+            })
+            .collect();
+        check(&counts, &[]);
     }
 }

@@ -129,7 +129,10 @@ impl<'a> CommandView<'a> {
         // matters, unlike the ids and times in a list, so these commands do not list processes.
         self.lists_processes = (self.lists_processes || program.is(Program::LISTS_PROCESSES))
             && !(name == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
-        self.waits |= matches!(name, "sleep" | "wait" | "watch");
+        self.waits |= matches!(name, "sleep" | "wait" | "watch")
+            || (program.is(Program::HAS_SUBCOMMANDS)
+                && operands().take(4).any(|verb| matches!(verb, "wait" | "watch")))
+            || (name == "kubectl" && has("rollout") && has("status"));
         self.is_benchmark |= matches!(name, "hyperfine" | "perf" | "wrk" | "ab" | "k6")
             || name.contains("bench")
             || arguments.iter().any(|word| word.contains("bench"));
@@ -149,14 +152,25 @@ impl<'a> CommandView<'a> {
                     || word.starts_with("--data")
                     || ["-XPOST", "-XPUT", "-XDELETE", "-XPATCH"].contains(word)
             });
-        let is_writing_subcommand =
-            first.is_some_and(|verb| program.writing_subcommands().contains(&verb));
+        // In `kubectl -n web patch` the subcommand follows the value of a flag. The commands of cloud
+        // providers have subcommands such as `create-stack`, after the name of a service.
+        let is_writing = |verb: &str| program.writing_subcommands().contains(&verb);
+        let is_writing_subcommand = match name {
+            "kubectl" | "oc" | "helm" => operands().take(3).any(is_writing),
+            "aws" | "gcloud" | "az" | "gh" => operands()
+                .take(4)
+                .any(|verb| is_writing(verb.split_once('-').map_or(verb, |(first, _)| first))),
+            _ => first.is_some_and(is_writing),
+        };
         self.writes |= in_place
             || reverts
             || finds_and_acts
             || sends
             || program.is(Program::WRITES)
             || (is_writing_subcommand && !reads);
+        if name == "ssh" {
+            self.add_remote_command(arguments);
+        }
         let last_file = || arguments.iter().rev().copied().map(bare).find(|word| is_file(word));
         if in_place || reverts || matches!(name, "patch" | "tee" | "touch") {
             self.file = self.file.or_else(last_file);
@@ -169,6 +183,32 @@ impl<'a> CommandView<'a> {
             self.file = self.file.or_else(last_file);
             self.lines = shown_lines(name, arguments);
         }
+    }
+}
+
+impl CommandView<'_> {
+    /// Adds what the command does that `ssh` runs on the other machine.
+    fn add_remote_command(&mut self, arguments: &[&str]) {
+        let mut words = arguments.iter().skip_while(|word| word.starts_with('-')).skip(1);
+        let Some(first) = words.next().copied() else { return };
+        let is_quoted = first.starts_with(['"', '\'']);
+        // Without quotes, the words are joined; one level of `ssh` is enough.
+        let joined;
+        let command = if is_quoted {
+            bare(first)
+        } else {
+            let rest: Vec<&str> = words.copied().collect();
+            joined = format!("{first} {}", rest.join(" "));
+            &joined
+        };
+        if command.starts_with("ssh") {
+            return;
+        }
+        let remote = CommandView::of(command);
+        self.writes |= remote.writes;
+        self.waits |= remote.waits;
+        self.only_reads |= remote.only_reads;
+        self.prints_clock |= remote.prints_clock;
     }
 }
 
@@ -308,8 +348,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn the_command_that_ssh_runs_is_examined() {
+        assert!(CommandView::of("ssh log-2 'rm -rf /var/crash'").writes);
+        assert!(CommandView::of("ssh -q log-2 'df -h /var | tail -1'").only_reads);
+        assert!(CommandView::of("ssh log-2 uname -r").only_reads);
+        assert!(!CommandView::of("ssh log-2 ./deploy.sh").only_reads);
+    }
+
+    #[test]
     fn commands_that_write_are_recognized() {
         for command in [
+            "kubectl -n web patch virtualservice web --type merge -p x",
+            "aws cloudformation create-stack --stack-name dr",
+            "terraform -chdir=x apply",
             "sed -i 's/a/b/' src/main.rs",
             "cat > notes.txt <<'EOF'\nhello\nEOF",
             "cd app && npm install left-pad",

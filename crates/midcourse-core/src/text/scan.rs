@@ -219,7 +219,7 @@ pub(super) struct ErrorScan {
 /// no positions, ids or clock times. If some lines report an error, only those are appended.
 pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
     let mut scan = ErrorScan::default();
-    let mut rest = text;
+    let (mut rest, mut is_detail) = (text, false);
     while !rest.is_empty() {
         let start = out.len();
         let (keywords, length) = normalize_line(rest, out);
@@ -228,11 +228,14 @@ pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> ErrorScan {
         let class = keywords.class();
         scan.class = scan.class.or(class);
         if !(keywords.mean_failure() || is_diagnostic(line)) {
-            if scan.has_error_line {
+            // `failed with generated values:` says what failed in the next line.
+            if scan.has_error_line && !std::mem::take(&mut is_detail) {
                 out.truncate(start);
             }
             continue;
         }
+        let line = line.trim_ascii();
+        is_detail = line.ends_with(b":") && !line.starts_with(b"Traceback");
         scan.error_line_class = scan.error_line_class.or(class);
         if !std::mem::replace(&mut scan.has_error_line, true) {
             // This is the first error line. The lines before it are not part of the error.

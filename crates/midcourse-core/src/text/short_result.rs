@@ -70,6 +70,8 @@ const UNCHANGED: u16 = 1 << 4;
 const REFUSED: u16 = 1 << 5;
 /// What the agent tried is wrong, invalid or was not found.
 const NEGATIVE: u16 = 1 << 6;
+/// All is well: tests passed, nothing differs, an operation succeeded.
+const POSITIVE: u16 = 1 << 9;
 /// The phrase "0 failed". It cancels `NEGATIVE`, which the word "failed" in it would mean.
 const NONE_FAILED: u16 = 1 << 7;
 /// A status code such as 404; means that something is missing if it follows a `STATUS` word.
@@ -79,7 +81,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<96> = Phrases::new([
+static PHRASES: Phrases<111> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -176,6 +178,21 @@ static PHRASES: Phrases<96> = Phrases::new([
     ("not valid", NEGATIVE),
     ("mismatch", NEGATIVE),
     ("0 failed", NONE_FAILED),
+    ("passed", POSITIVE | WHOLE),
+    ("passing", POSITIVE | WHOLE),
+    ("succeeded", POSITIVE | WHOLE),
+    ("successful", POSITIVE),
+    ("no changes", POSITIVE | WHOLE),
+    ("no errors", POSITIVE | WHOLE),
+    ("0 errors", POSITIVE | WHOLE),
+    ("no issues", POSITIVE | WHOLE),
+    ("no problems", POSITIVE | WHOLE),
+    ("all checks", POSITIVE | WHOLE),
+    ("is valid", POSITIVE | WHOLE),
+    ("healthy", POSITIVE | WHOLE),
+    ("in sync", POSITIVE | WHOLE),
+    ("0 failures", NONE_FAILED | POSITIVE),
+    ("200 ok", POSITIVE | WHOLE),
 ]);
 
 /// What a short result says. For a long result, all but `refused` are false.
@@ -193,6 +210,8 @@ pub(crate) struct ShortResult {
     pub(crate) refused: bool,
     /// What the agent tried is wrong, invalid or was not found.
     pub(crate) negative: bool,
+    /// All is well, such as that tests passed.
+    pub(crate) positive: bool,
 }
 
 impl ShortResult {
@@ -212,6 +231,7 @@ impl ShortResult {
             service_down: means(DOWN),
             unchanged: is_statement && means(UNCHANGED),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
+            positive: means(POSITIVE) && (!means(NEGATIVE) || means(NONE_FAILED)),
             refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }
     }

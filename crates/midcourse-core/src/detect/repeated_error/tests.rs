@@ -129,3 +129,41 @@ fn failures_that_the_user_asked_for_are_not_trouble() {
         &["call 4: repeated_error of kind timeout, 4 times"],
     );
 }
+
+#[test]
+fn what_failed_may_be_in_the_line_after_a_colon() {
+    let round = |what: &str, n: u32| {
+        format!(
+            "bash mix test !! \"failed with generated values (after 31 runs):\\n   {what}\"\n\
+             edit {{\"path\":\"a.ex\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n"
+        )
+    };
+    let bugs = ["add loses 1", "union overlaps", "delete loses 4", "size is 6", "order is wrong"];
+    check(&bugs.iter().zip(1..).map(|(what, n)| round(what, n)).collect::<String>(), &[]);
+    check(
+        &(1..6).map(|n| round("add loses 1", n)).collect::<String>(),
+        &["call 7: repeated_error of kind other, 4 times"],
+    );
+}
+
+#[test]
+fn searches_without_output_have_not_failed() {
+    check(
+        "
+        bash rg -n compact src !! (no output)
+        bash rg -n debounce src !! (no output)
+        bash rg -n flatten src -> src/walk.ts:2:import { flatten }
+        bash rg -n identity src !! (no output)
+        bash rg -n invert src !! (no output)
+        ",
+        &[],
+    );
+}
+
+#[test]
+fn a_command_that_waits_says_not_yet_by_a_timeout() {
+    check(
+        "3x ~2m bash kubectl rollout status deploy/api !! error: timed out waiting\n",
+        &["call 2: waiting for 2 polls", "call 3: doom_loop of 1, 3 times"],
+    );
+}
