@@ -327,6 +327,11 @@ impl TrajectoryAnalysis {
         self.turns.request.has(Request::FAILURES)
     }
 
+    /// Whether the latest user message asks to keep the behaviour, as a refactoring does.
+    pub(crate) const fn user_asked_to_preserve(&self) -> bool {
+        self.turns.request.has(Request::PRESERVE)
+    }
+
     /// Whether the latest record ended a call, or is a message of the user or of the model.
     pub(crate) const fn latest_is_call_or_message(&self) -> bool {
         self.call_just_ended || self.user_just_spoke || self.model_just_responded

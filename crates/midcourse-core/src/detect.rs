@@ -15,6 +15,7 @@ mod doom_loop;
 mod drift;
 mod error_cascade;
 mod monologue;
+mod no_effect;
 mod outage;
 mod progress_stall;
 mod repeated_error;
@@ -123,6 +124,7 @@ pub(crate) struct BuiltIn {
     error_cascade: error_cascade::ErrorCascade,
     stagnation: stagnation::Stagnation,
     write_thrash: write_thrash::WriteThrash,
+    no_effect: no_effect::NoEffect,
     churn: churn::Churn,
     sweep: sweep::Sweep,
     progress_stall: progress_stall::ProgressStall,
@@ -144,7 +146,7 @@ impl BuiltIn {
         self.doom_loop.cycle(trajectory, threshold, min_len)
     }
 
-    pub(crate) const COUNT: usize = 14;
+    pub(crate) const COUNT: usize = 15;
 
     pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {
         let Self {
@@ -155,6 +157,7 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            no_effect,
             churn,
             sweep,
             progress_stall,
@@ -171,6 +174,7 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            no_effect,
             churn,
             sweep,
             progress_stall,
@@ -244,6 +248,7 @@ pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<St
         PatternDetail::ErrorCascade { .. } => error_cascade::message_text,
         PatternDetail::Stagnation { .. } => stagnation::message_text,
         PatternDetail::WriteThrash { .. } => write_thrash::message_text,
+        PatternDetail::NoEffect { .. } => no_effect::message_text,
         PatternDetail::Outage { .. } => outage::message_text,
         PatternDetail::Monologue { .. } => monologue::message_text,
         PatternDetail::Drift { .. } => drift::message_text,
@@ -277,6 +282,7 @@ mod tests {
             PatternDetail::Stagnation { tool: name(), calls: n },
             PatternDetail::WriteThrash { file: Some(name()), returns: n },
             PatternDetail::WriteThrash { file: None, returns: n },
+            PatternDetail::NoEffect { changes: n },
             PatternDetail::Outage { failures: n },
             PatternDetail::Monologue { repetitions: 0 },
             PatternDetail::Monologue { repetitions: n },

@@ -76,6 +76,8 @@ impl CallFlags {
     pub(super) const SEARCHES: Self = Self(1 << 24);
     pub(super) const COUNTS: Self = Self(1 << 25);
     pub(super) const POSITIVE: Self = Self(1 << 26);
+    pub(super) const SILENT: Self = Self(1 << 27);
+    pub(super) const ORIENTS: Self = Self(1 << 28);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -140,6 +142,10 @@ pub struct ToolInvoked {
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
     pub(super) target_name: Option<SafeName>,
+    /// For the result of a benchmark: the digest of its text without numbers, and the sum of the
+    /// logarithms of its numbers. Known only right after the call; the detector that needs it keeps its own copy.
+    #[serde(skip)]
+    pub(super) measured: Option<(Digest, f32)>,
 }
 
 impl ToolInvoked {
@@ -258,6 +264,16 @@ impl ToolInvoked {
     /// Whether the result says no more than "done", so that the agent learns nothing from it.
     pub const fn is_bare(&self) -> bool {
         self.flags.any(CallFlags::BARE)
+    }
+
+    /// Whether the result is empty, or a word such as "done".
+    pub const fn is_silent(&self) -> bool {
+        self.flags.any(CallFlags::SILENT)
+    }
+
+    /// Whether the call is a command that only shows where things are, as `ls` and `git status` do.
+    pub const fn orients(&self) -> bool {
+        self.flags.any(CallFlags::ORIENTS)
     }
 
     /// Whether the call is progress: its target, result or error is new, or its change took effect.
@@ -390,6 +406,12 @@ impl ToolInvoked {
     pub(crate) fn in_prompt(mut self, prompt: u8) -> Self {
         self.prompt = prompt;
         self
+    }
+
+    /// For the latest call, if it is a benchmark: the digest of its result without numbers, and the
+    /// sum of the logarithms of its numbers.
+    pub(crate) const fn measured(&self) -> Option<(Digest, f32)> {
+        self.measured
     }
 
     /// The length of the result in bytes.

@@ -91,6 +91,7 @@ impl OpenCall {
         // A count of 0 is an answer, not a search that found nothing.
         flags.set(CallFlags::COUNTS, view.search_term.is_some_and(counts));
         flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
+        flags.set(CallFlags::ORIENTS, command.is_some_and(|c| c.orients));
         flags.set(CallFlags::IS_BENCHMARK, command.is_some_and(|c| c.is_benchmark));
         flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
         let is_url = view.target.is_some_and(|target| target.contains("://"));
@@ -219,6 +220,10 @@ impl OpenCall {
                 normalized_digest(bytes, whole, &mut scratch.stripped)
             }
         };
+        let is_silent = is_silence(result) || is_done(result);
+        self.flags.set(CallFlags::SILENT, is_silent && !is_error);
+        let is_measurement = !is_error && self.flags.any(CallFlags::IS_BENCHMARK);
+        let measured = if is_measurement { measured_by(result) } else { None };
         self.flags
             .set(CallFlags::BARE, !is_error && !is_search && !short.negative && self.is_bare(text));
         ToolInvoked {
@@ -240,6 +245,7 @@ impl OpenCall {
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
+            measured,
             tool: self.tool,
         }
     }
@@ -268,7 +274,7 @@ impl OpenCall {
         let text = result.trim();
         let length = text.len();
         length == 0
-            || DONE_RESULTS.iter().any(|word| text.eq_ignore_ascii_case(word))
+            || is_done(text)
             || (length <= MAX_BARE_SHELL_RESULT_BYTES && self.flags.any(CallFlags::SHELL))
             || (length <= MAX_BARE_WRITE_RESULT_BYTES && self.flags.any(CallFlags::WRITES))
     }
@@ -382,6 +388,29 @@ pub(super) fn read_or_search(
         }
         None => None,
     }
+}
+
+/// Whether a result is a word that means no more than "done".
+fn is_done(result: &str) -> bool {
+    DONE_RESULTS.iter().any(|word| result.trim().eq_ignore_ascii_case(word))
+}
+
+/// The digest of a text without its numbers, and the sum of the logarithms of its numbers: if one
+/// number grows by a fraction, the sum grows by about that fraction.
+fn measured_by(text: &str) -> Option<(Digest, f32)> {
+    let text = text.get(..text.floor_char_boundary(MAX_NORMALIZED_RESULT_BYTES))?;
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | ',' | '|'));
+    let (mut digest, mut sum) = (Digest::default(), None);
+    for word in words() {
+        let unit = word.trim_start_matches(is_number);
+        let digits = word.get(..word.len() - unit.len()).unwrap_or_default();
+        match digits.parse::<f32>() {
+            Ok(number) => sum = Some(sum.unwrap_or(0.0) + number.ln_1p()),
+            Err(_) => digest = digest.then(word.as_bytes()),
+        }
+    }
+    Some((digest, sum?))
 }
 
 /// Whether a query asks for a count.

@@ -35,6 +35,8 @@ pub enum PatternType {
     Stagnation,
     /// A file that keeps returning to an earlier state.
     WriteThrash,
+    /// Changes after which the same check gives the same result.
+    NoEffect,
     /// The agent waits for something, such as a build. Waiting is not trouble and gets no message.
     Waiting,
     /// The network or a service is down.
@@ -62,6 +64,7 @@ impl PatternType {
             Self::ErrorCascade => "error_cascade",
             Self::Stagnation => "stagnation",
             Self::WriteThrash => "write_thrash",
+            Self::NoEffect => "no_effect",
             Self::Waiting => "waiting",
             Self::Outage => "outage",
             Self::Monologue => "monologue",
@@ -157,6 +160,11 @@ pub enum PatternDetail {
         /// How often the file returned to an earlier state.
         returns: u32,
     },
+    /// Changes after which the same check gives the same result.
+    NoEffect {
+        /// Number of changes, or groups of changes, each followed by the check.
+        changes: u32,
+    },
     /// The agent waits for something, such as a build.
     Waiting {
         /// Number of polls (calls that wait or look again) so far.
@@ -202,6 +210,7 @@ impl PatternDetail {
             Self::ErrorCascade { .. } => PatternType::ErrorCascade,
             Self::Stagnation { .. } => PatternType::Stagnation,
             Self::WriteThrash { .. } => PatternType::WriteThrash,
+            Self::NoEffect { .. } => PatternType::NoEffect,
             Self::Waiting { .. } => PatternType::Waiting,
             Self::Outage { .. } => PatternType::Outage,
             Self::Monologue { .. } => PatternType::Monologue,

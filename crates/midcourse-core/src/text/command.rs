@@ -43,6 +43,8 @@ pub(crate) struct CommandView<'a> {
     /// Runs a benchmark. The durations in its output are what the agent wants to know, so they are
     /// not ignored when two outputs are compared.
     pub(crate) is_benchmark: bool,
+    /// Only shows where things are, as `ls` and `git status` do.
+    pub(crate) orients: bool,
     pub(crate) searches: bool,
     /// What the command searches for; `None` if it does not search or names no term.
     pub(crate) search_term: Option<&'a str>,
@@ -178,6 +180,9 @@ impl<'a> CommandView<'a> {
         if !is_first {
             return;
         }
+        self.orients = matches!(name, "ls" | "tree" | "pwd")
+            || (name == "git"
+                && matches!(first, Some("status" | "log" | "branch" | "diff" | "show")));
         (self.searches, self.search_term) = search_of(name, program, arguments);
         if program.is(Program::SHOWS_FILE) && !in_place {
             self.file = self.file.or_else(last_file);

@@ -81,7 +81,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<111> = Phrases::new([
+static PHRASES: Phrases<119> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -193,6 +193,14 @@ static PHRASES: Phrases<111> = Phrases::new([
     ("in sync", POSITIVE | WHOLE),
     ("0 failures", NONE_FAILED | POSITIVE),
     ("200 ok", POSITIVE | WHOLE),
+    ("built", POSITIVE | WHOLE),
+    ("build success", POSITIVE),
+    ("finished", POSITIVE | WHOLE),
+    ("compiled", POSITIVE | WHOLE),
+    ("no warnings", POSITIVE | WHOLE),
+    ("failures: 0", NONE_FAILED | POSITIVE),
+    ("errors: 0", NONE_FAILED | POSITIVE),
+    ("working tree clean", POSITIVE | WHOLE),
 ]);
 
 /// What a short result says. For a long result, all but `refused` are false.
