@@ -78,6 +78,7 @@ impl CallFlags {
     pub(super) const POSITIVE: Self = Self(1 << 26);
     pub(super) const SILENT: Self = Self(1 << 27);
     pub(super) const ORIENTS: Self = Self(1 << 28);
+    pub(super) const ENDED: Self = Self(1 << 29);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -323,6 +324,11 @@ impl ToolInvoked {
     /// Whether the result says that something is still running.
     pub const fn is_pending(&self) -> bool {
         self.flags.any(CallFlags::PENDING)
+    }
+
+    /// Whether the result says that something has ended, with or without success.
+    pub const fn says_ended(&self) -> bool {
+        self.flags.any(CallFlags::ENDED)
     }
 
     /// Whether the call prints something that differs each time, as `date` does.

@@ -194,6 +194,7 @@ impl OpenCall {
             && !self.flags.any(CallFlags::COUNTS)
             && (short.nothing_found || found_no_match);
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
+        self.flags.set(CallFlags::ENDED, short.ended && !is_error);
         self.flags.set(CallFlags::POSITIVE, short.positive && !is_error);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);

@@ -50,6 +50,10 @@ const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 /// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
+/// If the agent waits and looks again this often at something whose result says that it has ended,
+/// that is a loop.
+const MIN_LOOKS_AT_WHAT_HAS_ENDED: usize = 3;
+
 /// A call that the agent makes again and again between other calls may be a check after each step
 /// of its work. It is a loop only if at least this many of the intervals between the equal calls
 /// contain no command that may have changed something.
@@ -158,7 +162,9 @@ fn similarity_if_same(
     }
     // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
     // not a loop either, except calls such as `sleep` that fail: they did not wait.
-    if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
+    // Nor is it waiting to look again at what has ended.
+    let is_wait = call.polls() && !(call.waits() && call.is_error()) && !call.says_ended();
+    if call.reports_outage() || is_wait {
         return None;
     }
     if call.exact_digest() == old.exact_digest() {
@@ -200,7 +206,9 @@ fn recurring_call(
     // A result that says no more than "ok" tells nothing, so getting it again is not a loop. The
     // short output of a shell command, such as a number, does tell something.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
-    let is_wait = call.polls()
+    // An agent that waits and looks, again and again, at something that has ended waits for nothing.
+    let waits_for_nothing = call.polls() && call.says_ended();
+    let is_wait = (call.polls() && !waits_for_nothing)
         || call.is_pending()
         || call.reports_outage()
         || trajectory.user_asked_to_repeat();
@@ -223,7 +231,12 @@ fn recurring_call(
             may_have_changed |= old.may_have_changed_something();
         }
     }
-    if evidence.len() < MIN_RECURRENCES || intervals_without_change < MIN_INTERVALS_WITHOUT_CHANGE {
+    let (recurrences, unchanged) = if waits_for_nothing {
+        (MIN_LOOKS_AT_WHAT_HAS_ENDED, MIN_LOOKS_AT_WHAT_HAS_ENDED - 1)
+    } else {
+        (MIN_RECURRENCES, MIN_INTERVALS_WITHOUT_CHANGE)
+    };
+    if evidence.len() < recurrences || intervals_without_change < unchanged {
         return None;
     }
     let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);

@@ -16,6 +16,9 @@ use programs::{Program, READING_SUBCOMMANDS};
 /// How many bytes of a command are examined. What comes later is usually a script.
 const MAX_READ_BYTES: usize = 2048;
 
+/// A command with fewer bytes than this after a `sleep` does nothing but sleep.
+const MIN_OTHER_BYTES: usize = 4;
+
 /// How many programs of one command line are examined.
 const MAX_PARTS: usize = 12;
 
@@ -85,7 +88,9 @@ impl<'a> CommandView<'a> {
             // it, is left out, so that `make` and `make | tail` count as the same command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
-            if !is_filter {
+            // How long a command sleeps before it looks is not part of what it looks at.
+            let is_pause = name == "sleep" && command.len() > part.len() + MIN_OTHER_BYTES;
+            if !is_filter && !is_pause {
                 normalized = normalized.then(name.as_bytes());
                 for word in arguments.iter().filter(|word| !is_flag_or_redirection(word)) {
                     normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
@@ -120,8 +125,14 @@ impl<'a> CommandView<'a> {
         let first = operands().next();
         // One of the first three operands may be a subcommand that only reads, such as `list` in
         // `git stash list` or `get` in `kubectl -n x get pods`.
+        // In `aws ec2 describe-volumes`, the first word of the subcommand says it.
+        let is_cloud = matches!(name, "aws" | "gcloud" | "az");
+        let verb_of = |word: &'a str| match word.split_once('-') {
+            Some((verb, _)) if is_cloud => verb,
+            _ => word,
+        };
         let reads = program.is(Program::HAS_SUBCOMMANDS)
-            && operands().take(3).any(|verb| READING_SUBCOMMANDS.contains(&verb));
+            && operands().take(3).any(|word| READING_SUBCOMMANDS.contains(&verb_of(word)));
         self.is_remote |= program.is(Program::REMOTE);
         let has = |flag: &str| arguments.contains(&flag);
         self.only_reads &= program.is(Program::CHANGES_NOTHING) || reads;
@@ -159,9 +170,9 @@ impl<'a> CommandView<'a> {
         let is_writing = |verb: &str| program.writing_subcommands().contains(&verb);
         let is_writing_subcommand = match name {
             "kubectl" | "oc" | "helm" => operands().take(3).any(is_writing),
-            "aws" | "gcloud" | "az" | "gh" => operands()
-                .take(4)
-                .any(|verb| is_writing(verb.split_once('-').map_or(verb, |(first, _)| first))),
+            "aws" | "gcloud" | "az" | "gh" => {
+                operands().take(4).any(|word| is_writing(verb_of(word)))
+            }
             _ => first.is_some_and(is_writing),
         };
         self.writes |= in_place

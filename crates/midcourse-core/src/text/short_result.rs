@@ -72,6 +72,8 @@ const REFUSED: u16 = 1 << 5;
 const NEGATIVE: u16 = 1 << 6;
 /// All is well: tests passed, nothing differs, an operation succeeded.
 const POSITIVE: u16 = 1 << 9;
+/// Something has ended, with or without success, so that looking at it again brings nothing new.
+const ENDED: u16 = 1 << 10;
 /// The phrase "0 failed". It cancels `NEGATIVE`, which the word "failed" in it would mean.
 const NONE_FAILED: u16 = 1 << 7;
 /// A status code such as 404; means that something is missing if it follows a `STATUS` word.
@@ -81,7 +83,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<119> = Phrases::new([
+static PHRASES: Phrases<142> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -173,15 +175,38 @@ static PHRASES: Phrases<119> = Phrases::new([
     ("incorrect", NEGATIVE),
     ("invalid", NEGATIVE),
     ("denied", NEGATIVE),
-    ("failed", NEGATIVE),
+    ("failed", NEGATIVE | ENDED),
     ("try again", NEGATIVE),
     ("not valid", NEGATIVE),
     ("mismatch", NEGATIVE),
     ("0 failed", NONE_FAILED),
     ("passed", POSITIVE | WHOLE),
     ("passing", POSITIVE | WHOLE),
-    ("succeeded", POSITIVE | WHOLE),
-    ("successful", POSITIVE),
+    ("succeeded", POSITIVE | ENDED | WHOLE),
+    ("completed", ENDED | WHOLE),
+    ("complete", ENDED | WHOLE),
+    ("rollback_complete", ENDED),
+    ("create_complete", ENDED),
+    ("update_complete", ENDED),
+    ("create_failed", ENDED | NEGATIVE),
+    ("failure", ENDED | WHOLE),
+    ("cancelled", ENDED | WHOLE),
+    ("canceled", ENDED | WHOLE),
+    ("aborted", ENDED | WHOLE),
+    ("terminated", ENDED | WHOLE),
+    ("stopped", ENDED | WHOLE),
+    ("expired", ENDED | WHOLE),
+    ("exited", ENDED | WHOLE),
+    ("done", ENDED | WHOLE),
+    ("merged", ENDED | WHOLE),
+    ("finished_at", ENDED),
+    ("not complete", PENDING),
+    ("incomplete", PENDING),
+    ("success", POSITIVE | ENDED),
+    ("success\": false", NEGATIVE),
+    ("success\":false", NEGATIVE),
+    ("valid", POSITIVE | WHOLE),
+    ("ready", POSITIVE | WHOLE),
     ("no changes", POSITIVE | WHOLE),
     ("no errors", POSITIVE | WHOLE),
     ("0 errors", POSITIVE | WHOLE),
@@ -195,7 +220,7 @@ static PHRASES: Phrases<119> = Phrases::new([
     ("200 ok", POSITIVE | WHOLE),
     ("built", POSITIVE | WHOLE),
     ("build success", POSITIVE),
-    ("finished", POSITIVE | WHOLE),
+    ("finished", POSITIVE | ENDED | WHOLE),
     ("compiled", POSITIVE | WHOLE),
     ("no warnings", POSITIVE | WHOLE),
     ("failures: 0", NONE_FAILED | POSITIVE),
@@ -220,6 +245,8 @@ pub(crate) struct ShortResult {
     pub(crate) negative: bool,
     /// All is well, such as that tests passed.
     pub(crate) positive: bool,
+    /// Something has ended, with or without success.
+    pub(crate) ended: bool,
 }
 
 impl ShortResult {
@@ -239,6 +266,7 @@ impl ShortResult {
             service_down: means(DOWN),
             unchanged: is_statement && means(UNCHANGED),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
+            ended: means(ENDED) && !means(PENDING),
             positive: means(POSITIVE) && (!means(NEGATIVE) || means(NONE_FAILED)),
             refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }

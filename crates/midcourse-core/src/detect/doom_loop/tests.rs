@@ -137,3 +137,38 @@ fn a_user_message_resets_the_count() {
         &[],
     );
 }
+
+#[test]
+fn looking_again_at_a_job_that_has_ended_is_a_loop() {
+    check(
+        r#"
+        pipeline {"id": 90114} -> {"status": "running"}
+        +3m pipeline {"id": 90114} -> {"status": "running"}
+        +3m pipeline {"id": 90114} -> {"status": "failed"}
+        +3m pipeline {"id": 90114} -> {"status": "failed"}
+        +3m pipeline {"id": 90114} -> {"status": "failed"}
+        "#,
+        &["call 3: waiting for 2 polls", "call 5: doom_loop of 1, 3 times"],
+    );
+}
+
+#[test]
+fn looking_again_at_what_has_ended_between_sleeps_is_a_loop() {
+    check(
+        r#"
+        3x {
+        agent_status {"id": "a-31"} -> completed. Result: 1890 EUR, 4 weeks
+        wait {"seconds": 20} -> waited 20 s
+        }
+        "#,
+        &["call 3: waiting for 2 polls", "call 5: doom_loop of 1, 3 times"],
+    );
+    check(
+        "
+        bash tail -3 build.log -> FAILED: page.o, error: no member named profile
+        ~4m bash sleep 240; tail -3 build.log -> FAILED: page.o, error: no member named profile
+        ~5m bash sleep 280; tail -3 build.log -> FAILED: page.o, error: no member named profile
+        ",
+        &["call 3: waiting for 2 polls", "call 3: doom_loop of 1, 3 times"],
+    );
+}
