@@ -128,6 +128,8 @@ struct Turns {
     has_response: bool,
     /// What the latest user message asks for.
     request: Request,
+    /// Digest of the latest message in the user's name, if it is a plain text.
+    user_text: Option<Digest>,
     /// Number of calls that had ended when the user sent the latest message.
     calls_at_user_message: u64,
     /// Number of calls that had ended when the host last compacted the conversation. The agent's
@@ -407,6 +409,18 @@ impl TrajectoryAnalysis {
     /// no tool.
     pub const fn announcement_count(&self) -> u32 {
         self.responses.announcements
+    }
+
+    /// Number of consecutive responses since the latest call that only announce an action, even if
+    /// the user sent messages in between.
+    pub(crate) const fn announcements_since_call(&self) -> u32 {
+        self.responses.announcements_since_call
+    }
+
+    /// Number of consecutive responses that announce, wait, ask, thank or say that the work is done,
+    /// and call no tool. The count starts again when a call ends and when the user sends a message.
+    pub(crate) const fn idle_response_count(&self) -> u32 {
+        self.responses.idle
     }
 
     /// Whether the latest record is a response that contains one piece of text over and over.

@@ -14,6 +14,7 @@ mod context_degradation;
 mod doom_loop;
 mod drift;
 mod error_cascade;
+mod idle_talk;
 mod monologue;
 mod no_effect;
 mod outage;
@@ -131,6 +132,7 @@ pub(crate) struct BuiltIn {
     context_degradation: context_degradation::ContextDegradation,
     monologue: monologue::Monologue,
     tool_avoidance: tool_avoidance::ToolAvoidance,
+    idle_talk: idle_talk::IdleTalk,
     drift: drift::Drift,
 }
 
@@ -146,7 +148,7 @@ impl BuiltIn {
         self.doom_loop.cycle(trajectory, threshold, min_len)
     }
 
-    pub(crate) const COUNT: usize = 15;
+    pub(crate) const COUNT: usize = 16;
 
     pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {
         let Self {
@@ -164,6 +166,7 @@ impl BuiltIn {
             context_degradation,
             monologue,
             tool_avoidance,
+            idle_talk,
             drift,
         } = self;
         [
@@ -181,6 +184,7 @@ impl BuiltIn {
             context_degradation,
             monologue,
             tool_avoidance,
+            idle_talk,
             drift,
         ]
     }
@@ -251,6 +255,7 @@ pub(crate) fn message_text(pattern: &TrajectoryPattern, rung: Rung) -> Option<St
         PatternDetail::NoEffect { .. } => no_effect::message_text,
         PatternDetail::Outage { .. } => outage::message_text,
         PatternDetail::Monologue { .. } => monologue::message_text,
+        PatternDetail::IdleTalk { .. } => idle_talk::message_text,
         PatternDetail::Drift { .. } => drift::message_text,
         PatternDetail::Waiting { .. } | PatternDetail::Custom { .. } => return None,
     };
@@ -283,6 +288,7 @@ mod tests {
             PatternDetail::WriteThrash { file: Some(name()), returns: n },
             PatternDetail::WriteThrash { file: None, returns: n },
             PatternDetail::NoEffect { changes: n },
+            PatternDetail::IdleTalk { responses: n },
             PatternDetail::Outage { failures: n },
             PatternDetail::Monologue { repetitions: 0 },
             PatternDetail::Monologue { repetitions: n },

@@ -43,6 +43,8 @@ pub enum PatternType {
     Outage,
     /// The model repeats the same text.
     Monologue,
+    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    IdleTalk,
     /// Work on files outside the folders where the run began.
     Drift,
     /// A pattern that a custom detector reports, with the name that the detector gives it.
@@ -68,6 +70,7 @@ impl PatternType {
             Self::Waiting => "waiting",
             Self::Outage => "outage",
             Self::Monologue => "monologue",
+            Self::IdleTalk => "idle_talk",
             Self::Drift => "drift",
             Self::Custom(name) => name.as_str(),
         }
@@ -182,6 +185,11 @@ pub enum PatternDetail {
         /// Number of responses with the same text; 0 if the text repeats within one response.
         repetitions: u32,
     },
+    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    IdleTalk {
+        /// Number of these responses in a row.
+        responses: u32,
+    },
     /// Work on files outside the folders where the run began.
     Drift {
         /// Number of consecutive calls on files outside the folders where the run began.
@@ -214,6 +222,7 @@ impl PatternDetail {
             Self::Waiting { .. } => PatternType::Waiting,
             Self::Outage { .. } => PatternType::Outage,
             Self::Monologue { .. } => PatternType::Monologue,
+            Self::IdleTalk { .. } => PatternType::IdleTalk,
             Self::Drift { .. } => PatternType::Drift,
             Self::Custom { name, .. } => PatternType::Custom(name.clone()),
         }

@@ -49,6 +49,7 @@ fn describe(detail: &PatternDetail) -> String {
         PatternDetail::Waiting { polls, .. } => format!("{name} for {polls} polls"),
         PatternDetail::Outage { failures } => format!("{name} of {failures}"),
         PatternDetail::Monologue { repetitions } => format!("{name} of {repetitions}"),
+        PatternDetail::IdleTalk { responses } => format!("{name} of {responses}"),
         PatternDetail::Drift { calls } => format!("{name} of {calls}"),
         PatternDetail::Custom { .. } => name.to_string(),
     }

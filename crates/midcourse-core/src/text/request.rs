@@ -9,6 +9,56 @@ use super::phrases::{Phrases, WHOLE};
 /// How many bytes of a message are examined; the rest of a longer one is usually a pasted document.
 const MAX_REQUEST_BYTES: usize = 2048;
 
+/// How a message begins that a host, a hook or a router writes in the user's name.
+const AUTOMATIC_BEGINNINGS: [&str; 22] = [
+    "no tool call",
+    "no function call",
+    "no tool was called",
+    "no action found",
+    "you did not call",
+    "you did not use a tool",
+    "you have not called",
+    "your response did not contain",
+    "your reply did not contain",
+    "your last message did not",
+    "your last response did not",
+    "your last reply did not",
+    "please continue",
+    "please proceed",
+    "continue",
+    "keep going",
+    "[context compacted",
+    "[session resumed",
+    "[system",
+    "[hook",
+    "[automatic",
+    "<system-reminder>",
+];
+
+/// A longer text that begins like that may go on with what the user really says.
+const MAX_AUTOMATIC_BYTES: usize = 400;
+
+/// A text that is the same as the message before is automatic if it has at least this many bytes.
+/// A person may say "yes, please" twice.
+const MIN_REPEATED_BYTES: usize = 16;
+
+/// Words after "continue" that make a request of it: "continue with the next chapter".
+const MAX_CONTINUE_BYTES: usize = 80;
+
+/// Whether the host wrote a message in the user's name. `is_said_before` says that the message
+/// before was the same.
+pub(crate) fn is_automatic(text: &str, is_said_before: bool) -> bool {
+    if is_said_before && text.len() >= MIN_REPEATED_BYTES {
+        return true;
+    }
+    let begins = |beginning: &str| {
+        text.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    };
+    let is_prompt = begins("continue") || begins("please continue") || begins("keep going");
+    let max_bytes = if is_prompt { MAX_CONTINUE_BYTES } else { MAX_AUTOMATIC_BYTES };
+    text.len() <= max_bytes && AUTOMATIC_BEGINNINGS.iter().any(|beginning| begins(beginning))
+}
+
 /// What the user asks for, one bit per property.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Request(u8);
@@ -266,10 +316,23 @@ mod tests {
         assert!(!asks("make the parser faster", Request::PRESERVE));
     }
 
+    #[test]
+    fn messages_of_the_harness_are_recognized() {
+        for text in ["Continue.", "No tool call found in your reply. Please use a tool."] {
+            assert!(is_automatic(text, false), "{text}");
+        }
+        assert!(is_automatic("Is the work done? Then call submit.", true));
+        for text in ["Is the work done? Then call submit.", "yes", "You did it!"] {
+            assert!(!is_automatic(text, false), "{text}");
+        }
+        assert!(!is_automatic("yes", true));
+    }
+
     proptest! {
         #[test]
         fn reading_never_panics(text in "(every |times|5 |s |é|flaky|\\?){0,40}") {
             Request::of(&text);
+            is_automatic(&text, false);
         }
     }
 }
