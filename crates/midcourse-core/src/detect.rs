@@ -201,6 +201,13 @@ fn min_failures(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
     if is_asked_for { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
 }
 
+/// The number of different calls with one result that a detector needs to report them: `threshold`,
+/// or more if the user asked for failures or to check each object of a list.
+fn min_different_calls(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
+    let is_list = trajectory.user_asked_for_list() || trajectory.user_asked_for_failures();
+    if is_list { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
+}
+
 /// Counts the turns in a sequence of calls: calls that the model made in one turn count once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TurnCounter {

@@ -79,6 +79,7 @@ impl CallFlags {
     pub(super) const SILENT: Self = Self(1 << 27);
     pub(super) const ORIENTS: Self = Self(1 << 28);
     pub(super) const ENDED: Self = Self(1 << 29);
+    pub(super) const UI: Self = Self(1 << 30);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -244,6 +245,11 @@ impl ToolInvoked {
     /// long or growing pause.
     pub const fn polls(&self) -> bool {
         self.flags.any(CallFlags::POLLS)
+    }
+
+    /// Whether the call acts on a page or a screen, and its result shows the page afterwards.
+    pub const fn shows_page(&self) -> bool {
+        self.flags.any(CallFlags::UI)
     }
 
     /// Whether the call runs a shell command.

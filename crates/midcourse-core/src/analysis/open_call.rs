@@ -46,6 +46,10 @@ const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 /// "done": it usually only confirms the write.
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
 
+/// If the result of an action on a page is at most this many bytes long, it only confirms the action
+/// and does not show the page.
+const MAX_CONFIRMATION_BYTES: usize = 60;
+
 /// A tool call that has started and not ended, reduced to what is needed when it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenCall {
@@ -91,6 +95,7 @@ impl OpenCall {
         // A count of 0 is an answer, not a search that found nothing.
         flags.set(CallFlags::COUNTS, view.search_term.is_some_and(counts));
         flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
+        flags.set(CallFlags::UI, name_traits.has(NameTraits::UI) && command.is_none());
         flags.set(CallFlags::ORIENTS, command.is_some_and(|c| c.orients));
         flags.set(CallFlags::IS_BENCHMARK, command.is_some_and(|c| c.is_benchmark));
         flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
@@ -203,12 +208,18 @@ impl OpenCall {
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
         let bytes = result.as_bytes();
+        // The page is what matters, not the line above it that confirms the action.
+        let is_page = self.flags.any(CallFlags::UI) && bytes.len() > MAX_CONFIRMATION_BYTES;
+        let page = if is_page { page_of(bytes) } else { bytes };
+        if !is_page {
+            self.flags.clear(CallFlags::UI);
+        }
         let result_digest = if found_nothing {
             Digest::of(b"nothing")
         } else if self.flags.any(CallFlags::PRINTS_CLOCK) && !is_error {
             Digest::of(b"a clock's")
         } else {
-            let whole = Digest::of(bytes);
+            let whole = Digest::of(page);
             // In these two cases, the digest includes ids and times. Errors are compared by their
             // signature and not by this digest. In the output of a benchmark, every number matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
@@ -218,7 +229,7 @@ impl OpenCall {
                 scratch.stripped.extend(bytes.iter().filter(|byte| !byte.is_ascii_digit()));
                 Digest::of(&scratch.stripped)
             } else {
-                normalized_digest(bytes, whole, &mut scratch.stripped)
+                normalized_digest(page, whole, &mut scratch.stripped)
             }
         };
         let is_silent = is_silence(result) || is_done(result);
@@ -277,7 +288,9 @@ impl OpenCall {
         length == 0
             || is_done(text)
             || (length <= MAX_BARE_SHELL_RESULT_BYTES && self.flags.any(CallFlags::SHELL))
-            || (length <= MAX_BARE_WRITE_RESULT_BYTES && self.flags.any(CallFlags::WRITES))
+            || (length <= MAX_BARE_WRITE_RESULT_BYTES
+                && self.flags.any(CallFlags::WRITES)
+                && !self.flags.any(CallFlags::UI))
     }
 
     /// Whether the result is something other than the content of a file or the matches of a search.
@@ -343,6 +356,16 @@ fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Diges
         digest = digest.then(if is_stripped { scratch } else { end });
     }
     digest
+}
+
+/// The result of an action on a page without a short first line, which says what was done.
+fn page_of(result: &[u8]) -> &[u8] {
+    match result.iter().position(|byte| *byte == b'\n') {
+        Some(end) if end <= MAX_CONFIRMATION_BYTES && result.first() != Some(&b'[') => {
+            result.get(end + 1..).unwrap_or(result)
+        }
+        _ => result,
+    }
 }
 
 /// What a call does, as far as its arguments and the tool's name show.

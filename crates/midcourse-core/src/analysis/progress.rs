@@ -59,10 +59,17 @@ impl TrajectoryAnalysis {
         // before, even if another call got the same result. The short result of a search does not
         // count as new then: a short result of several searches usually means "nothing found".
         let is_search = matches!(call.act, Some(Act::Search(_))) && !flags.any(CallFlags::COUNTS);
-        let is_short = !seen_call && !is_search && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
+        // If an action leaves the page as the latest call showed it, the action had no effect.
+        let leaves_page = flags.any(CallFlags::UI)
+            && self.calls.back().is_some_and(|kept| kept.result_digest == call.result_digest);
+        let is_short =
+            !seen_call && !is_search && !leaves_page && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
         let is_new = is_short || !seen_result;
         flags.set(CallFlags::NEW_RESULT, counts && is_new);
-        flags.set(CallFlags::LANDED, counts && flags.any(CallFlags::WRITES) && !same_write);
+        flags.set(
+            CallFlags::LANDED,
+            counts && flags.any(CallFlags::WRITES) && !same_write && !leaves_page,
+        );
         flags.set(CallFlags::NEW_ERROR, !ok && any_error && !seen_error);
     }
 

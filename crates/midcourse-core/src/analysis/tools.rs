@@ -39,6 +39,11 @@ const SHELL_WORDS: [&str; 9] =
 /// If the name of a tool contains one of these words, the tool shows a file.
 const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"];
 
+/// If the name of a tool contains one of these words, the tool acts on a page or a screen and
+/// usually returns what the page looks like afterwards.
+const UI_WORDS: [&str; 9] =
+    ["click", "press", "tap", "type", "hover", "scroll", "browser", "fill", "swipe"];
+
 /// Arguments that are ignored when calls are compared: they explain the call, limit its time or
 /// output, or ask for permissions.
 const IRRELEVANT_ARGUMENTS: [&str; 11] = [
@@ -147,15 +152,18 @@ impl NameTraits {
     pub(super) const SEARCHES: Self = Self(1 << 3);
     pub(super) const SHELL: Self = Self(1 << 4);
     pub(super) const SHOWS_FILE: Self = Self(1 << 5);
+    /// The tool acts on a page or a screen.
+    pub(super) const UI: Self = Self(1 << 6);
 
     // The lists are short and searched once per tool name, so a hash table would gain nothing.
-    const LISTS: [(Self, &[&str]); 6] = [
+    const LISTS: [(Self, &[&str]); 7] = [
         (Self::WRITES, &WRITING_WORDS),
         (Self::WAITS, &WAITING_WORDS),
         (Self::PLANS, &PLANNING_WORDS),
         (Self::SEARCHES, &SEARCHING_WORDS),
         (Self::SHELL, &SHELL_WORDS),
         (Self::SHOWS_FILE, &SHOWING_WORDS),
+        (Self::UI, &UI_WORDS),
     ];
 
     pub(super) fn of(tool: &str) -> Self {

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, TurnCounter, min_failures};
+use super::{Detection, PatternDetector, TurnCounter, min_different_calls};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -46,9 +46,9 @@ impl PatternDetector for ErrorCascade {
         let consecutive = Failures::among(exit_is_output, consecutive);
         let recent = trajectory.calls_since_user_message().take(EXAMINED_CALLS);
         let recent = Failures::among(exit_is_output, recent);
-        let failures = if consecutive.turns >= min_failures(trajectory, threshold) {
+        let failures = if consecutive.turns >= min_different_calls(trajectory, threshold) {
             consecutive
-        } else if recent.turns >= min_failures(trajectory, MIN_FAILED_TURNS) {
+        } else if recent.turns >= min_different_calls(trajectory, MIN_FAILED_TURNS) {
             recent
         } else {
             return Detection::Absent;

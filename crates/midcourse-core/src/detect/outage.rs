@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, min_failures};
+use super::{Detection, PatternDetector, min_different_calls, min_failures};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -63,6 +63,7 @@ impl PatternDetector for Outage {
         if self.failures > 0 && self.turn == call.turn() {
             return Detection::Unchanged;
         }
+        let is_other_call = self.call_digest != call.call_digest();
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
         self.call_digest = call.call_digest();
@@ -80,7 +81,12 @@ impl PatternDetector for Outage {
         } else {
             MIN_FAILURES
         };
-        if self.failures < min_failures(trajectory, threshold) {
+        let min_failures = if is_other_call {
+            min_different_calls(trajectory, threshold)
+        } else {
+            min_failures(trajectory, threshold)
+        };
+        if self.failures < min_failures {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, TurnCounter, min_failures};
+use super::{Detection, PatternDetector, TurnCounter, min_different_calls, min_failures};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::{Cause, Rung};
 use crate::confidence::Confidence;
@@ -58,6 +58,8 @@ struct ReportedError {
 struct Failures {
     cause: Cause,
     count: u32,
+    /// Number of failures of the call that failed last.
+    of_this_call: u32,
     evidence: Vec<u64>,
 }
 
@@ -100,9 +102,12 @@ impl RepeatedError {
         let found = same_error(trajectory, call, error)
             .or_else(|| same_template(trajectory, call, error))
             .or_else(|| same_kind(trajectory, call, error.kind));
-        let is_enough =
-            |found: &Failures| found.count >= min_failures(trajectory, MIN_COSTLY_FAILURES);
-        let Some(Failures { cause, count, evidence }) = found.filter(is_enough) else {
+        let is_enough = |found: &Failures| {
+            let is_one_call = found.of_this_call >= MIN_COSTLY_FAILURES;
+            let min_count = if is_one_call { min_failures } else { min_different_calls };
+            found.count >= min_count(trajectory, MIN_COSTLY_FAILURES)
+        };
+        let Some(Failures { cause, count, evidence, .. }) = found.filter(is_enough) else {
             let error_changed =
                 self.reported.is_some_and(|reported| reported.call_digest == call.call_digest());
             return if error_changed || self.is_stale(trajectory, call) {
@@ -211,7 +216,7 @@ fn same_error(
     let count = recent.max(of_this_call);
     let is_repeated =
         count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;
-    is_repeated.then(|| Failures { cause: cause_of(error), count, evidence })
+    is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, evidence })
 }
 
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
@@ -286,15 +291,17 @@ fn since_success(
     cause: Cause,
 ) -> Failures {
     let (mut turns, mut evidence) = (TurnCounter::default(), Vec::new());
+    let mut of_this_call = 0;
     for old in trajectory.calls_since_user_message().take(CLASS_WINDOW_CALLS) {
         if matches(old) {
             evidence.push(old.ended_seq());
+            of_this_call += u32::from(old.call_digest() == call.call_digest());
             turns.add(old);
         } else if !old.is_error() && old.tool() == call.tool() {
             break;
         }
     }
-    Failures { cause, count: turns.count(), evidence }
+    Failures { cause, count: turns.count(), of_this_call, evidence }
 }
 
 pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String> {

@@ -72,6 +72,9 @@ impl Request {
     /// change is the goal.
     pub(crate) const PRESERVE: Self = Self(1 << 2);
 
+    /// To check each object of a list, so that many different calls may get the same result.
+    pub(crate) const LIST: Self = Self(1 << 3);
+
     /// What a message asks for.
     pub(crate) fn of(text: &str) -> Self {
         let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
@@ -82,13 +85,16 @@ impl Request {
                 REPEAT => Self::REPEAT.0,
                 FAILURES => Self::FAILURES.0,
                 PRESERVE => Self::PRESERVE.0,
-                CHECKED_FAILURES | CHECK | FIX => 0,
+                CHECKED_FAILURES | CHECK | REPORT | FIX | LISTS => 0,
                 _ if asks_to_repeat(text, at, meaning) => Self::REPEAT.0,
                 _ => 0,
             };
         }
-        if words & CHECKED_FAILURES != 0 && words & CHECK != 0 && words & FIX == 0 {
+        if words & CHECKED_FAILURES != 0 && words & (CHECK | REPORT) != 0 && words & FIX == 0 {
             request.0 |= Self::FAILURES.0;
+        }
+        if words & LISTS != 0 && words & CHECK != 0 && words & FIX == 0 {
+            request.0 |= Self::LIST.0;
         }
         request
     }
@@ -109,16 +115,21 @@ const REPEAT_BEFORE_TIME: u16 = 8;
 /// Flag of a phrase after which failures are what the user wants to see.
 const FAILURES: u16 = 16;
 /// Flag of a phrase about failures that may as well be in the report of a problem to solve. It counts
-/// only in a message that asks to check something and not to fix it.
+/// only in a message that asks to check or report something and not to fix it.
 const CHECKED_FAILURES: u16 = 32;
 /// Flag of a word that asks to check something.
 const CHECK: u16 = 64;
+/// Flag of a word that asks to report something.
+const REPORT: u16 = 1024;
 /// Flag of a word that asks to fix something.
 const FIX: u16 = 128;
 /// Flag of a phrase that asks to keep the behaviour.
 const PRESERVE: u16 = 256;
 
-static REQUESTS: Phrases<76> = Phrases::new([
+/// Flag of a word that stands for many objects.
+const LISTS: u16 = 512;
+
+static REQUESTS: Phrases<87> = Phrases::new([
     ("repeatedly", REPEAT),
     ("flaky", REPEAT_IN_QUESTION),
     ("flakiness", REPEAT_IN_QUESTION),
@@ -178,16 +189,27 @@ static REQUESTS: Phrases<76> = Phrases::new([
     ("check", CHECK),
     ("confirm", CHECK),
     ("test that", CHECK | WHOLE),
-    ("list", CHECK | WHOLE),
+    ("list", REPORT | WHOLE),
     ("whether", CHECK),
-    ("which", CHECK),
-    ("measure", CHECK),
-    ("tell me", CHECK),
+    ("which", REPORT),
+    ("which of", CHECK | WHOLE),
+    ("measure", REPORT),
+    ("tell me", REPORT),
+    ("all", LISTS | WHOLE),
+    ("every", LISTS | WHOLE),
+    ("of these", LISTS | WHOLE),
+    ("of our", LISTS | WHOLE),
+    ("one by one", LISTS),
+    ("listed", LISTS | WHOLE),
+    ("each of", LISTS | WHOLE),
+    ("for each", LISTS | WHOLE),
     ("fix", FIX | WHOLE),
     ("repair", FIX),
     ("solve", FIX | WHOLE),
     ("make", FIX | WHOLE),
     ("get it", FIX | WHOLE),
+    ("write a function", FIX),
+    ("implement", FIX),
     ("refactor", PRESERVE),
     ("rename", PRESERVE),
     ("without changing", PRESERVE),
@@ -204,15 +226,13 @@ const REPORT_VERBS: [&str; 7] =
 const COMPARISONS: [&str; 10] =
     ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
-const NUMBER_WORDS: [&str; 14] = [
+const NUMBER_WORDS: [&str; 16] = [
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
-    "hundred", "several", "multiple",
+    "hundred", "several", "multiple", "few", "other",
 ];
 
-const TIME_UNITS: [&str; 12] = [
-    "second", "seconds", "sec", "s", "minute", "minutes", "min", "mins", "hour", "hours", "other",
-    "few",
-];
+const TIME_UNITS: [&str; 10] =
+    ["second", "seconds", "sec", "s", "minute", "minutes", "min", "mins", "hour", "hours"];
 
 /// Whether a phrase at this position asks for repeated runs: "run it ten times", "is it flaky?",
 /// "look every five minutes".
@@ -283,6 +303,7 @@ mod tests {
             "CI failed 3 times, please fix it",
             "fix the flaky login test",
             "rename it in every file, and run the tests after each",
+            "characters that are next to each other are different",
             "check every export for use outside its file",
         ] {
             assert!(!asks(text, Request::REPEAT), "{text}");
@@ -307,6 +328,21 @@ mod tests {
             "I get this error message when I start the app",
         ] {
             assert!(!asks(text, Request::FAILURES), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_to_check_a_list_are_recognized() {
+        for text in [
+            "which of these ten hosts answers on 5432?",
+            "confirm that the token gets 403 on all endpoints",
+        ] {
+            assert!(asks(text, Request::LIST), "{text}");
+        }
+        for text in
+            ["check why the build fails", "fix all warnings, check with make", "list all files"]
+        {
+            assert!(!asks(text, Request::LIST), "{text}");
         }
     }
 

@@ -83,7 +83,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<142> = Phrases::new([
+static PHRASES: Phrases<156> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -179,6 +179,20 @@ static PHRASES: Phrases<142> = Phrases::new([
     ("try again", NEGATIVE),
     ("not valid", NEGATIVE),
     ("mismatch", NEGATIVE),
+    ("nothing happens", NEGATIVE),
+    ("nothing happened", NEGATIVE),
+    ("no effect", NEGATIVE),
+    ("no data", NEGATIVE | WHOLE),
+    ("locked", NEGATIVE | WHOLE),
+    ("blocked", NEGATIVE | WHOLE),
+    ("forbidden", NEGATIVE | WHOLE),
+    ("unable", NEGATIVE | WHOLE),
+    ("cannot", NEGATIVE | WHOLE),
+    ("can't", NEGATIVE | WHOLE),
+    ("not possible", NEGATIVE),
+    ("not allowed", NEGATIVE),
+    ("no such", NEGATIVE | WHOLE),
+    ("rejected", NEGATIVE | WHOLE),
     ("0 failed", NONE_FAILED),
     ("passed", POSITIVE | WHOLE),
     ("passing", POSITIVE | WHOLE),

@@ -167,3 +167,21 @@ fn a_command_that_waits_says_not_yet_by_a_timeout() {
         &["call 2: waiting for 2 polls", "call 3: doom_loop of 1, 3 times"],
     );
 }
+
+#[test]
+fn an_error_that_a_tool_reports_as_a_text_only_is_an_error() {
+    let tries: String = (1..5)
+        .map(|n| {
+            format!("update_booking {{\"flight\": \"HAT{n}\"}} -> Error: balance is not enough\n")
+        })
+        .collect();
+    check(&tries, &["call 3: repeated_error of kind other, 3 times"]);
+}
+
+#[test]
+fn equal_failures_of_the_objects_of_a_list_are_results() {
+    let probes: String = (1..9)
+        .map(|n| format!("probe {{\"host\": \"db-{n}\"}} !! timed out after 2 s\n"))
+        .collect();
+    check(&format!("user: check which of these hosts answer\n{probes}"), &[]);
+}

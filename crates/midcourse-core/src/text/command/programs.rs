@@ -90,7 +90,8 @@ static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
     "env" => Program::READS.union(Program::WRAPPER),
     "curl" => Program::READS.union(Program::REMOTE),
     "wget" | "http" | "nc" | "ping" | "dig" | "nslookup" | "ssh" | "telnet" | "psql" | "mysql"
-        | "redis-cli" => Program::REMOTE,
+        => Program::REMOTE,
+    "redis-cli" => Program::REMOTE.union(Program::HAS_SUBCOMMANDS),
     "sudo" | "time" | "nohup" | "exec" | "command" | "timeout" | "xargs" | "nice"
         => Program::WRAPPER,
     "mv" | "cp" | "rm" | "mkdir" | "rmdir" | "touch" | "tee" | "chmod" | "chown" | "ln" | "patch"
