@@ -71,15 +71,20 @@ impl CallFlags {
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
     pub(super) const ONLY_READS: Self = Self(1 << 21);
     pub(super) const REMOTE: Self = Self(1 << 22);
+    pub(super) const UI: Self = Self(1 << 23);
+
+    // The following flags are read only until the call has been examined, and are not saved with
+    // it: a checkpoint stores a small number in fewer bytes.
     /// The call reads a file or searches, so that its result may contain any words.
-    pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
-    pub(super) const SEARCHES: Self = Self(1 << 24);
-    pub(super) const COUNTS: Self = Self(1 << 25);
-    pub(super) const POSITIVE: Self = Self(1 << 26);
-    pub(super) const SILENT: Self = Self(1 << 27);
-    pub(super) const ORIENTS: Self = Self(1 << 28);
-    pub(super) const ENDED: Self = Self(1 << 29);
-    pub(super) const UI: Self = Self(1 << 30);
+    pub(super) const SHOWS_CONTENT: Self = Self(1 << 24);
+    pub(super) const SEARCHES: Self = Self(1 << 25);
+    /// The call is a query that counts, so that a result of 0 is an answer.
+    pub(super) const COUNTS: Self = Self(1 << 26);
+    pub(super) const POSITIVE: Self = Self(1 << 27);
+    pub(super) const SILENT: Self = Self(1 << 28);
+    pub(super) const ORIENTS: Self = Self(1 << 29);
+    pub(super) const ENDED: Self = Self(1 << 30);
+    const SAVED: Self = Self((1 << 24) - 1);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -90,6 +95,16 @@ impl CallFlags {
 
     pub(super) const fn clear(&mut self, flag: Self) {
         self.0 &= !flag.0;
+    }
+
+    /// Saves the flags that are read later.
+    fn save<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self(self.0 & Self::SAVED.0).serialize(serializer)
+    }
+
+    /// Clears the flags that are read only until the call has been examined.
+    pub(super) const fn clear_temporary(&mut self) {
+        self.0 &= Self::SAVED.0;
     }
 
     /// Sets the flag if `on` is true; otherwise leaves it as it is.
@@ -134,6 +149,7 @@ pub struct ToolInvoked {
     pub(super) ended_at: Timestamp,
     pub(super) took_ms: u64,
     pub(super) status: CallStatus,
+    #[serde(serialize_with = "CallFlags::save")]
     pub(super) flags: CallFlags,
     pub(super) exact_digest: Digest,
     pub(super) call_digest: Digest,

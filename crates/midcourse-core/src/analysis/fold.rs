@@ -212,6 +212,9 @@ impl TrajectoryAnalysis {
         if self.calls.len() == self.config.window.get() {
             self.calls.pop_front();
         }
+        if let Some(before) = self.calls.back_mut() {
+            before.flags.clear_temporary();
+        }
         self.calls.push_back(call);
         self.drop_old_excerpts();
         self.call_just_ended = true;

@@ -180,10 +180,6 @@ impl OpenCall {
         let is_search = matches!(self.act, Some(Act::Search(_)));
         let CallEnd { failed: is_error, output, found_no_match } =
             CallEnd::of(self.flags, text, error_flag);
-        // These two flags are not needed after the result was read. They are high bits, and a
-        // checkpoint stores a small number in fewer bytes.
-        self.flags.clear(CallFlags::SHOWS_CONTENT);
-        self.flags.clear(CallFlags::SEARCHES);
         let result = &*output;
         let short = ShortResult::of(result, is_search);
         let status = if is_error && short.refused {

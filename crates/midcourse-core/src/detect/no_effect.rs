@@ -32,7 +32,7 @@ const MAX_NOISE: f32 = 0.03;
 const MAX_CALLS_BETWEEN_LOOKS: u64 = 7;
 
 /// How many different looks are followed at the same time.
-const MAX_LOOKS: usize = 6;
+const MAX_LOOKS: usize = 4;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NoEffect {
