@@ -12,6 +12,7 @@ mod activity;
 mod call;
 mod call_failure;
 mod config;
+mod conversation;
 mod detected;
 mod fold;
 mod frequency;
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::money::MicroUsd;
 use crate::record::{CallId, RunOutcome, Usage};
+use crate::text::Request;
 use crate::time::Timestamp;
 use frequency::ErrorFrequency;
 use responses::Responses;
@@ -127,8 +129,10 @@ struct Turns {
     /// Whether the model response of the current turn has been counted. The record of the turn's
     /// end contains the response again, which must not be counted twice.
     has_response: bool,
-    /// Whether the latest user message asks to run something repeatedly.
-    user_asked_to_repeat: bool,
+    /// What the latest user message asks for.
+    request: Request,
+    /// Digest of the latest message in the user's name, if it is a plain text.
+    user_text: Option<Digest>,
     /// Number of calls that had ended when the user sent the latest message.
     calls_at_user_message: u64,
     /// Number of calls that had ended when the host last compacted the conversation. The agent's
@@ -316,12 +320,6 @@ impl TrajectoryAnalysis {
         self.user_just_spoke
     }
 
-    /// Whether the latest user message asks the agent to run something repeatedly. The loop
-    /// detector then reports a loop only after more repetitions.
-    pub const fn user_asked_to_repeat(&self) -> bool {
-        self.turns.user_asked_to_repeat
-    }
-
     /// Whether the latest record ended a call, or is a message of the user or of the model.
     pub(crate) const fn latest_is_call_or_message(&self) -> bool {
         self.call_just_ended || self.user_just_spoke || self.model_just_responded
@@ -373,41 +371,6 @@ impl TrajectoryAnalysis {
             1 => self.turns.single_call_turns + u32::from(self.open.is_empty()),
             _ => 0,
         }
-    }
-
-    /// Number of model responses that have text but no tool call. The count starts again when a
-    /// call ends and when the user sends a message.
-    pub const fn responses_without_call(&self) -> u32 {
-        self.responses.without_call
-    }
-
-    /// Number of model responses with text, over the whole run.
-    pub const fn response_count(&self) -> u64 {
-        self.totals.responses
-    }
-
-    /// How many responses have nearly the same text as the latest response. The latest response
-    /// itself counts too, so that 1 means no repetition. The count starts again when a call ends
-    /// and when the user sends a message.
-    pub const fn repeated_response_count(&self) -> u32 {
-        self.responses.same_text
-    }
-
-    /// Number of consecutive responses that only announce what the agent is going to do and call
-    /// no tool.
-    pub const fn announcement_count(&self) -> u32 {
-        self.responses.announcements
-    }
-
-    /// Whether the latest record is a response that contains one piece of text over and over.
-    pub const fn response_repeats_itself(&self) -> bool {
-        self.responses.repeats_itself
-    }
-
-    /// The beginning of the latest response; `None` if the model has not responded with text. The
-    /// text is untrusted: never put it in a message.
-    pub fn last_response(&self) -> Option<&str> {
-        self.responses.last()
     }
 
     /// Whether the agent is known to have tools: a model request offered some, or a call has ended.

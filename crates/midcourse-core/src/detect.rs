@@ -14,7 +14,9 @@ mod context_degradation;
 mod doom_loop;
 mod drift;
 mod error_cascade;
+mod idle_talk;
 mod monologue;
+mod no_effect;
 mod outage;
 mod progress_stall;
 mod repeated_error;
@@ -123,12 +125,14 @@ pub(crate) struct BuiltIn {
     error_cascade: error_cascade::ErrorCascade,
     stagnation: stagnation::Stagnation,
     write_thrash: write_thrash::WriteThrash,
+    no_effect: no_effect::NoEffect,
     churn: churn::Churn,
     sweep: sweep::Sweep,
     progress_stall: progress_stall::ProgressStall,
     context_degradation: context_degradation::ContextDegradation,
     monologue: monologue::Monologue,
     tool_avoidance: tool_avoidance::ToolAvoidance,
+    idle_talk: idle_talk::IdleTalk,
     drift: drift::Drift,
 }
 
@@ -144,7 +148,7 @@ impl BuiltIn {
         self.doom_loop.cycle(trajectory, threshold, min_len)
     }
 
-    pub(crate) const COUNT: usize = 14;
+    pub(crate) const COUNT: usize = 16;
 
     pub(crate) fn each(&mut self) -> [&mut dyn PatternDetector; Self::COUNT] {
         let Self {
@@ -155,12 +159,14 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            no_effect,
             churn,
             sweep,
             progress_stall,
             context_degradation,
             monologue,
             tool_avoidance,
+            idle_talk,
             drift,
         } = self;
         [
@@ -171,15 +177,35 @@ impl BuiltIn {
             error_cascade,
             stagnation,
             write_thrash,
+            no_effect,
             churn,
             sweep,
             progress_stall,
             context_degradation,
             monologue,
             tool_avoidance,
+            idle_talk,
             drift,
         ]
     }
+}
+
+/// If the user asked for failures, such as which links are dead, fewer failures than this are results
+/// and not trouble.
+const MIN_FAILURES_WHEN_ASKED_FOR: u32 = 16;
+
+/// The number of failures that a detector needs to report them: `threshold`, or more if the user
+/// asked for failures.
+fn min_failures(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
+    let is_asked_for = trajectory.user_asked_for_failures();
+    if is_asked_for { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
+}
+
+/// The number of different calls with one result that a detector needs to report them: `threshold`,
+/// or more if the user asked for failures or to check each object of a list.
+fn min_different_calls(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
+    let is_list = trajectory.user_asked_for_list() || trajectory.user_asked_for_failures();
+    if is_list { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
 }
 
 /// Counts the turns in a sequence of calls: calls that the model made in one turn count once.

@@ -49,7 +49,7 @@ const LIMIT_KINDS: [&str; 2] = ["deadline", "budget"];
 
 /// Kinds of causes that are detected in the text of model responses. The agent may be making no
 /// tool calls at all, so the waits between their messages are counted in responses.
-const RESPONSE_KINDS: [&str; 2] = ["monologue", "tool_avoidance"];
+const RESPONSE_KINDS: [&str; 3] = ["monologue", "tool_avoidance", "idle_talk"];
 
 /// The wait between two messages about the same problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

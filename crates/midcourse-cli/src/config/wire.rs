@@ -103,6 +103,8 @@ struct PatternsWire {
     write_thrash: PatternWire,
     outage: PatternWire,
     monologue: PatternWire,
+    no_effect: PatternWire,
+    idle_talk: PatternWire,
     drift: PatternWire,
 }
 
@@ -134,6 +136,8 @@ impl PatternsWire {
             ("write_thrash", &self.write_thrash),
             ("outage", &self.outage),
             ("monologue", &self.monologue),
+            ("no_effect", &self.no_effect),
+            ("idle_talk", &self.idle_talk),
             ("drift", &self.drift),
         ];
         let muted = all.into_iter().filter(|(_, pattern)| !pattern.enabled);

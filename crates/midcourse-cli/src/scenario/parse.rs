@@ -5,7 +5,7 @@ use midcourse::{NotationError, PatternType, parse_notation_events};
 use super::{Expected, Scenario};
 
 /// The patterns that a scenario can expect.
-const PATTERNS: [PatternType; 13] = [
+const PATTERNS: [PatternType; 15] = [
     PatternType::DoomLoop,
     PatternType::RepeatedError,
     PatternType::ProgressStall,
@@ -16,8 +16,10 @@ const PATTERNS: [PatternType; 13] = [
     PatternType::ErrorCascade,
     PatternType::Stagnation,
     PatternType::WriteThrash,
+    PatternType::NoEffect,
     PatternType::Outage,
     PatternType::Monologue,
+    PatternType::IdleTalk,
     PatternType::Drift,
 ];
 
@@ -271,7 +273,7 @@ mod tests {
             "waiting 1..2",
             "unknown pattern \"waiting\"; use one of doom_loop, repeated_error, progress_stall, churn, \
              tool_avoidance, context_degradation, sweep, error_cascade, stagnation, write_thrash, \
-             outage, monologue, drift",
+             no_effect, outage, monologue, idle_talk, drift",
         );
         check_expect_error(
             "stagnation|stagnation 1..2",

@@ -47,7 +47,7 @@ impl CallStatus {
 /// `NEW_TARGET` and `NEW_RESULT` are kinds of progress, which `is_progress` returns. Bits take
 /// little space in the checkpoint (the saved session), which contains all kept calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CallFlags(u32);
+pub(super) struct CallFlags(u64);
 
 impl CallFlags {
     pub(super) const WRITES: Self = Self(1);
@@ -73,16 +73,22 @@ impl CallFlags {
     pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
     pub(super) const ONLY_READS: Self = Self(1 << 21);
     pub(super) const REMOTE: Self = Self(1 << 22);
-    /// The call reads a file or searches, so that its result may contain any words.
-    pub(super) const SHOWS_CONTENT: Self = Self(1 << 23);
-    pub(super) const SEARCHES: Self = Self(1 << 24);
-    pub(super) const RUNS_CHECK: Self = Self(1 << 25);
-    pub(super) const LIMITS_TIME: Self = Self(1 << 26);
+    pub(super) const UI: Self = Self(1 << 23);
 
-    /// Flags that are not needed after the result was read. They are high bits, and a checkpoint
-    /// stores a small number in fewer bytes.
-    pub(super) const FOR_RESULT: Self =
-        Self(Self::SHOWS_CONTENT.0 | Self::SEARCHES.0 | Self::RUNS_CHECK.0 | Self::LIMITS_TIME.0);
+    // The following flags are read only until the call has been examined, and are not saved with
+    // it: a checkpoint stores a small number in fewer bytes.
+    /// The call reads a file or searches, so that its result may contain any words.
+    pub(super) const SHOWS_CONTENT: Self = Self(1 << 24);
+    pub(super) const SEARCHES: Self = Self(1 << 25);
+    /// The call is a query that counts, so that a result of 0 is an answer.
+    pub(super) const COUNTS: Self = Self(1 << 26);
+    pub(super) const POSITIVE: Self = Self(1 << 27);
+    pub(super) const SILENT: Self = Self(1 << 28);
+    pub(super) const ORIENTS: Self = Self(1 << 29);
+    pub(super) const ENDED: Self = Self(1 << 30);
+    pub(super) const RUNS_CHECK: Self = Self(1 << 31);
+    pub(super) const LIMITS_TIME: Self = Self(1 << 32);
+    const SAVED: Self = Self((1 << 24) - 1);
 
     const PROGRESS: Self =
         Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
@@ -93,6 +99,16 @@ impl CallFlags {
 
     pub(super) const fn clear(&mut self, flag: Self) {
         self.0 &= !flag.0;
+    }
+
+    /// Saves the flags that are read later.
+    fn save<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self(self.0 & Self::SAVED.0).serialize(serializer)
+    }
+
+    /// Clears the flags that are read only until the call has been examined.
+    pub(super) const fn clear_temporary(&mut self) {
+        self.0 &= Self::SAVED.0;
     }
 
     /// Sets the flag if `on` is true; otherwise leaves it as it is.
@@ -137,6 +153,7 @@ pub struct ToolInvoked {
     pub(super) ended_at: Timestamp,
     pub(super) took_ms: u64,
     pub(super) status: CallStatus,
+    #[serde(serialize_with = "CallFlags::save")]
     pub(super) flags: CallFlags,
     pub(super) exact_digest: Digest,
     pub(super) call_digest: Digest,
@@ -149,6 +166,10 @@ pub struct ToolInvoked {
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
     pub(super) target_name: Option<SafeName>,
+    /// For the result of a benchmark: the digest of its text without numbers, and the sum of the
+    /// logarithms of its numbers. Known only right after the call; the detector that needs it keeps its own copy.
+    #[serde(skip)]
+    pub(super) measured: Option<(Digest, f32)>,
 }
 
 impl ToolInvoked {
@@ -248,6 +269,11 @@ impl ToolInvoked {
         self.flags.any(CallFlags::POLLS)
     }
 
+    /// Whether the call acts on a page or a screen, and its result shows the page afterwards.
+    pub const fn shows_page(&self) -> bool {
+        self.flags.any(CallFlags::UI)
+    }
+
     /// Whether the call runs a shell command.
     pub const fn is_shell(&self) -> bool {
         self.flags.any(CallFlags::SHELL)
@@ -267,6 +293,16 @@ impl ToolInvoked {
     /// Whether the result says no more than "done", so that the agent learns nothing from it.
     pub const fn is_bare(&self) -> bool {
         self.flags.any(CallFlags::BARE)
+    }
+
+    /// Whether the result is empty, or a word such as "done".
+    pub const fn is_silent(&self) -> bool {
+        self.flags.any(CallFlags::SILENT)
+    }
+
+    /// Whether the call is a command that only shows where things are, as `ls` and `git status` do.
+    pub const fn orients(&self) -> bool {
+        self.flags.any(CallFlags::ORIENTS)
     }
 
     /// Whether the call is progress: its target, result or error is new, or its change took effect.
@@ -330,6 +366,11 @@ impl ToolInvoked {
         self.flags.any(CallFlags::PENDING)
     }
 
+    /// Whether the result says that something has ended, with or without success.
+    pub const fn says_ended(&self) -> bool {
+        self.flags.any(CallFlags::ENDED)
+    }
+
     /// Whether the call prints something that differs each time, as `date` does.
     pub const fn prints_clock(&self) -> bool {
         self.flags.any(CallFlags::PRINTS_CLOCK)
@@ -339,6 +380,11 @@ impl ToolInvoked {
     /// found.
     pub const fn is_negative(&self) -> bool {
         self.flags.any(CallFlags::NEGATIVE)
+    }
+
+    /// Whether the call succeeded, and its result says that all is well, such as that tests passed.
+    pub const fn is_positive(&self) -> bool {
+        self.flags.any(CallFlags::POSITIVE)
     }
 
     /// Whether the error or result says that the network or a service is down.
@@ -406,6 +452,12 @@ impl ToolInvoked {
     pub(crate) fn in_prompt(mut self, prompt: u8) -> Self {
         self.prompt = prompt;
         self
+    }
+
+    /// For the latest call, if it is a benchmark: the digest of its result without numbers, and the
+    /// sum of the logarithms of its numbers.
+    pub(crate) const fn measured(&self) -> Option<(Digest, f32)> {
+        self.measured
     }
 
     /// The length of the result in bytes.

@@ -21,6 +21,9 @@ use crate::text::{
     output_looks_failed,
 };
 
+/// The longest text that is a plain error message although the host reports no failure.
+const MAX_PLAIN_ERROR_BYTES: usize = 300;
+
 /// Whether a finished tool call failed. It did if the host's error flag says so, unless the call is
 /// a search that found nothing. If the flag says otherwise or is missing, the text of the result
 /// may still show a failure, such as an exit code other than 0.
@@ -97,7 +100,9 @@ impl<'a> CallEnd<'a> {
             let looks_failed = match shows_content {
                 true => flag.is_none() && is_error_line(text),
                 false if may_hide_failure => output_looks_failed(text),
-                false => flag.is_none() && is_error_message(text),
+                // Many tools report their failures as a text only. The host's flag says no more than
+                // that the tool could be called.
+                false => is_error_message(text) && (flag.is_none() || is_plain_error(text)),
             };
             let failed = (flag == Some(true) || looks_failed) && !found_no_match;
             return Self { failed, output: Cow::Borrowed(text), found_no_match, exit_code: None };
@@ -128,6 +133,13 @@ impl<'a> CallEnd<'a> {
         };
         Self { failed, output, found_no_match, exit_code }
     }
+}
+
+/// Whether a text is a short error message of a tool: a line that begins with `Error:`.
+fn is_plain_error(text: &str) -> bool {
+    let text = text.trim();
+    let begins = text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("error:"));
+    begins && text.len() <= MAX_PLAIN_ERROR_BYTES && !text.contains('\n')
 }
 
 /// The flags on which the decision depends, for a call whose arguments are known.

@@ -4,6 +4,8 @@
 //! decides what it means for the analysis. [`TrajectoryAnalysis::push_call`] is the only place that
 //! counts calls.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::call_failure::error_flag;
@@ -15,13 +17,14 @@ use crate::digest::Digest;
 use crate::record::{
     AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
 };
-use crate::text::asks_to_repeat;
+use crate::text::{Request, is_automatic};
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
     /// Updates the analysis with one record. `prompt` is the number of the prompt that the agent
     /// currently works with; a call keeps it, because the session counts calls per prompt.
     pub(crate) fn apply(&mut self, record: &TrajectoryRecord, prompt: u8) {
+        let pause = record.at().since(self.latest_at);
         self.advance(record.seq, record.at());
         self.awaits_feedback &= !makes_feedback_late(&record.payload);
         match &record.payload {
@@ -50,12 +53,14 @@ impl TrajectoryAnalysis {
             TrajectoryPayload::TurnStarted => self.start_turn(),
             TrajectoryPayload::TurnEnded { assistant, .. } => {
                 if !self.turns.has_response {
-                    self.apply_message(assistant);
+                    self.apply_message(assistant, pause);
                 }
                 self.turns.is_open = false;
                 self.turns.has_response = false;
             }
-            TrajectoryPayload::MessageAppended { message } => self.apply_message(message),
+            TrajectoryPayload::MessageAppended { message } => {
+                self.apply_message(message, pause);
+            }
             TrajectoryPayload::ProviderRequestPrepared { tool_count, .. } => {
                 self.responses.tools_offered |= *tool_count > 0;
             }
@@ -202,10 +207,13 @@ impl TrajectoryAnalysis {
                 self.totals.consecutive_failures = 0;
             }
         }
-        self.responses.reset_counts();
+        self.responses.end_of_call();
         let is_progress = call.is_progress();
         if self.calls.len() == self.config.window.get() {
             self.calls.pop_front();
+        }
+        if let Some(before) = self.calls.back_mut() {
+            before.flags.clear_temporary();
         }
         self.calls.push_back(call);
         self.drop_old_excerpts();
@@ -279,7 +287,8 @@ impl TrajectoryAnalysis {
         sum.is_estimate |= usage.is_estimate;
     }
 
-    fn apply_message(&mut self, message: &AgentMessage) {
+    /// `pause` is the time since the record before.
+    fn apply_message(&mut self, message: &AgentMessage, pause: Duration) {
         match message {
             AgentMessage::Assistant { content, usage, .. } => {
                 self.turns.has_response = true;
@@ -297,9 +306,17 @@ impl TrajectoryAnalysis {
                     UserContent::Text(text) => text.trim().is_empty(),
                     UserContent::Blocks(blocks) => blocks.is_empty(),
                 };
-                if !is_empty {
+                // What the host writes in the user's name is no word from the user.
+                let digest = text.map(|text| Digest::of(text.as_bytes()));
+                // A message that comes back after a pause is a schedule, and begins a new task.
+                let is_prompt = pause < self.config.poll_gap;
+                let is_said_before =
+                    is_prompt && digest.is_some() && digest == self.turns.user_text;
+                self.turns.user_text = digest;
+                let is_automatic = text.is_some_and(|text| is_automatic(text, is_said_before));
+                if !is_empty && !is_automatic {
                     self.user_just_spoke = true;
-                    self.turns.user_asked_to_repeat = text.is_some_and(asks_to_repeat);
+                    self.turns.request = text.map(Request::of).unwrap_or_default();
                     self.start_after_user_message();
                 }
             }

@@ -18,7 +18,7 @@ use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
-    ObjectName, ResultOf, SafeName, ShortResult, strip_volatile, write_canonical,
+    ObjectName, ResultOf, SafeName, ShortResult, is_silence, strip_volatile, write_canonical,
     write_without_layout,
 };
 use crate::time::Timestamp;
@@ -48,6 +48,10 @@ const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 /// If the result of a call that writes is at most this many bytes long, it counts as no more than
 /// "done": it usually only confirms the write.
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
+
+/// If the result of an action on a page is at most this many bytes long, it only confirms the action
+/// and does not show the page.
+const MAX_CONFIRMATION_BYTES: usize = 60;
 
 /// A tool call that has started and not ended, reduced to what is needed when it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,7 +97,11 @@ impl OpenCall {
             CallFlags::REVERTS,
             command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit"),
         );
+        // A count of 0 is an answer, not a search that found nothing.
+        flags.set(CallFlags::COUNTS, view.search_term.is_some_and(counts));
         flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
+        flags.set(CallFlags::UI, name_traits.has(NameTraits::UI) && command.is_none());
+        flags.set(CallFlags::ORIENTS, command.is_some_and(|c| c.orients));
         flags.set(CallFlags::IS_BENCHMARK, command.is_some_and(|c| c.is_benchmark));
         flags.set(CallFlags::LISTS_PROCESSES, command.is_some_and(|c| c.lists_processes));
         let is_url = view.target.is_some_and(|target| target.contains("://"));
@@ -194,7 +202,6 @@ impl OpenCall {
             exit_code,
             limits_time: self.flags.any(CallFlags::LIMITS_TIME),
         };
-        self.flags.clear(CallFlags::FOR_RESULT);
         let result = &*output;
         let short = ShortResult::of(result, is_search);
         let status = if is_error && short.refused {
@@ -205,8 +212,13 @@ impl OpenCall {
         } else {
             CallStatus::Ok
         };
-        let found_nothing = is_search && !is_error && (short.nothing_found || found_no_match);
+        let found_nothing = is_search
+            && !is_error
+            && !self.flags.any(CallFlags::COUNTS)
+            && (short.nothing_found || found_no_match);
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
+        self.flags.set(CallFlags::ENDED, short.ended && !is_error);
+        self.flags.set(CallFlags::POSITIVE, short.positive && !is_error);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
         self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
         // If a file or a search result mentions an outage, that does not mean that there is one.
@@ -214,12 +226,18 @@ impl OpenCall {
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
         let bytes = result.as_bytes();
+        // The page is what matters, not the line above it that confirms the action.
+        let is_page = self.flags.any(CallFlags::UI) && bytes.len() > MAX_CONFIRMATION_BYTES;
+        let page = if is_page { page_of(bytes) } else { bytes };
+        if !is_page {
+            self.flags.clear(CallFlags::UI);
+        }
         let result_digest = if found_nothing {
             Digest::of(b"nothing")
         } else if self.flags.any(CallFlags::PRINTS_CLOCK) && !is_error {
             Digest::of(b"a clock's")
         } else {
-            let whole = Digest::of(bytes);
+            let whole = Digest::of(page);
             // In these two cases, the digest includes ids and times. Errors are compared by their
             // signature and not by this digest. In the output of a benchmark, every number matters.
             if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
@@ -229,9 +247,13 @@ impl OpenCall {
                 scratch.stripped.extend(bytes.iter().filter(|byte| !byte.is_ascii_digit()));
                 Digest::of(&scratch.stripped)
             } else {
-                normalized_digest(bytes, whole, &mut scratch.stripped)
+                normalized_digest(page, whole, &mut scratch.stripped)
             }
         };
+        let is_silent = is_silence(result) || is_done(result);
+        self.flags.set(CallFlags::SILENT, is_silent && !is_error);
+        let is_measurement = !is_error && self.flags.any(CallFlags::IS_BENCHMARK);
+        let measured = if is_measurement { measured_by(result) } else { None };
         self.flags
             .set(CallFlags::BARE, !is_error && !is_search && !short.negative && self.is_bare(text));
         ToolInvoked {
@@ -255,6 +277,7 @@ impl OpenCall {
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
+            measured,
             tool: self.tool,
         }
     }
@@ -283,9 +306,11 @@ impl OpenCall {
         let text = result.trim();
         let length = text.len();
         length == 0
-            || DONE_RESULTS.iter().any(|word| text.eq_ignore_ascii_case(word))
+            || is_done(text)
             || (length <= MAX_BARE_SHELL_RESULT_BYTES && self.flags.any(CallFlags::SHELL))
-            || (length <= MAX_BARE_WRITE_RESULT_BYTES && self.flags.any(CallFlags::WRITES))
+            || (length <= MAX_BARE_WRITE_RESULT_BYTES
+                && self.flags.any(CallFlags::WRITES)
+                && !self.flags.any(CallFlags::UI))
     }
 
     /// Whether the result is something other than the content of a file or the matches of a search.
@@ -353,6 +378,16 @@ fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Diges
     digest
 }
 
+/// The result of an action on a page without a short first line, which says what was done.
+fn page_of(result: &[u8]) -> &[u8] {
+    match result.iter().position(|byte| *byte == b'\n') {
+        Some(end) if end <= MAX_CONFIRMATION_BYTES && result.first() != Some(&b'[') => {
+            result.get(end + 1..).unwrap_or(result)
+        }
+        _ => result,
+    }
+}
+
 /// What a call does, as far as its arguments and the tool's name show.
 fn act_of(
     name_traits: NameTraits,
@@ -399,6 +434,35 @@ pub(super) fn read_or_search(
     }
 }
 
+/// Whether a result is a word that means no more than "done".
+fn is_done(result: &str) -> bool {
+    DONE_RESULTS.iter().any(|word| result.trim().eq_ignore_ascii_case(word))
+}
+
+/// The digest of a text without its numbers, and the sum of the logarithms of its numbers: if one
+/// number grows by a fraction, the sum grows by about that fraction.
+fn measured_by(text: &str) -> Option<(Digest, f32)> {
+    let text = text.get(..text.floor_char_boundary(MAX_NORMALIZED_RESULT_BYTES))?;
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | ',' | '|'));
+    let (mut digest, mut sum) = (Digest::default(), None);
+    for word in words() {
+        let unit = word.trim_start_matches(is_number);
+        let digits = word.get(..word.len() - unit.len()).unwrap_or_default();
+        match digits.parse::<f32>() {
+            Ok(number) => sum = Some(sum.unwrap_or(0.0) + number.ln_1p()),
+            Err(_) => digest = digest.then(word.as_bytes()),
+        }
+    }
+    Some((digest, sum?))
+}
+
+/// Whether a query asks for a count.
+fn counts(term: &str) -> bool {
+    let head = term.get(..term.floor_char_boundary(64)).unwrap_or(term).to_ascii_lowercase();
+    head.contains("count(")
+}
+
 /// The error signature of a refusal. Its digest is the same for all refusals of one tool, whatever
 /// the reason in their text.
 fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
@@ -406,11 +470,12 @@ fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
     ErrorSignature { digest, template: digest, line: None, kind: class }
 }
 
-/// Whether a result is empty or says only that the exit code was 1, as `exit code 1` does.
+/// Whether a result is empty or says only that the command printed nothing, or that the exit code
+/// was 1, as `exit code 1` does.
 pub(super) fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40
-        && (text.is_empty()
+        && (is_silence(text)
             || text.strip_suffix('1').is_some_and(|text| {
                 let text = text.to_ascii_lowercase();
                 ["exit", "code", "status"].iter().any(|word| text.contains(word))

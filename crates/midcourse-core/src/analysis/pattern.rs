@@ -35,12 +35,16 @@ pub enum PatternType {
     Stagnation,
     /// A file that keeps returning to an earlier state.
     WriteThrash,
+    /// Changes after which the same check gives the same result.
+    NoEffect,
     /// The agent waits for something, such as a build. Waiting is not trouble and gets no message.
     Waiting,
     /// The network or a service is down.
     Outage,
     /// The model repeats the same text.
     Monologue,
+    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    IdleTalk,
     /// Work on files outside the folders where the run began.
     Drift,
     /// A pattern that a custom detector reports, with the name that the detector gives it.
@@ -62,9 +66,11 @@ impl PatternType {
             Self::ErrorCascade => "error_cascade",
             Self::Stagnation => "stagnation",
             Self::WriteThrash => "write_thrash",
+            Self::NoEffect => "no_effect",
             Self::Waiting => "waiting",
             Self::Outage => "outage",
             Self::Monologue => "monologue",
+            Self::IdleTalk => "idle_talk",
             Self::Drift => "drift",
             Self::Custom(name) => name.as_str(),
         }
@@ -157,6 +163,11 @@ pub enum PatternDetail {
         /// How often the file returned to an earlier state.
         returns: u32,
     },
+    /// Changes after which the same check gives the same result.
+    NoEffect {
+        /// Number of changes, or groups of changes, each followed by the check.
+        changes: u32,
+    },
     /// The agent waits for something, such as a build.
     Waiting {
         /// Number of polls (calls that wait or look again) so far.
@@ -173,6 +184,11 @@ pub enum PatternDetail {
     Monologue {
         /// Number of responses with the same text; 0 if the text repeats within one response.
         repetitions: u32,
+    },
+    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    IdleTalk {
+        /// Number of these responses in a row.
+        responses: u32,
     },
     /// Work on files outside the folders where the run began.
     Drift {
@@ -202,9 +218,11 @@ impl PatternDetail {
             Self::ErrorCascade { .. } => PatternType::ErrorCascade,
             Self::Stagnation { .. } => PatternType::Stagnation,
             Self::WriteThrash { .. } => PatternType::WriteThrash,
+            Self::NoEffect { .. } => PatternType::NoEffect,
             Self::Waiting { .. } => PatternType::Waiting,
             Self::Outage { .. } => PatternType::Outage,
             Self::Monologue { .. } => PatternType::Monologue,
+            Self::IdleTalk { .. } => PatternType::IdleTalk,
             Self::Drift { .. } => PatternType::Drift,
             Self::Custom { name, .. } => PatternType::Custom(name.clone()),
         }

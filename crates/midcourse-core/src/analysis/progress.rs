@@ -35,7 +35,10 @@ impl TrajectoryAnalysis {
             duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
             if kept.exact_digest == call.exact_digest {
                 seen_call = true;
-                same_write |= kept.is_error() == call.is_error();
+                // A command such as `git bisect good` does another step each time. Its result
+                // shows that. The result of other tools may contain a number that only counts.
+                same_write |= kept.is_error() == call.is_error()
+                    && (!call.is_shell() || kept.same_result(call));
             }
             repeats |= kept.call_digest == call.call_digest && kept.same_result(call);
             if let Some(kept_error) = kept.status.error() {
@@ -55,11 +58,18 @@ impl TrajectoryAnalysis {
         // A short result such as "done" counts as new if the agent has not made this very call
         // before, even if another call got the same result. The short result of a search does not
         // count as new then: a short result of several searches usually means "nothing found".
-        let is_search = matches!(call.act, Some(Act::Search(_)));
-        let is_short = !seen_call && !is_search && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
+        let is_search = matches!(call.act, Some(Act::Search(_))) && !flags.any(CallFlags::COUNTS);
+        // If an action leaves the page as the latest call showed it, the action had no effect.
+        let leaves_page = flags.any(CallFlags::UI)
+            && self.calls.back().is_some_and(|kept| kept.result_digest == call.result_digest);
+        let is_short =
+            !seen_call && !is_search && !leaves_page && call.result_bytes <= MAX_SHORT_RESULT_BYTES;
         let is_new = is_short || !seen_result;
         flags.set(CallFlags::NEW_RESULT, counts && is_new);
-        flags.set(CallFlags::LANDED, counts && flags.any(CallFlags::WRITES) && !same_write);
+        flags.set(
+            CallFlags::LANDED,
+            counts && flags.any(CallFlags::WRITES) && !same_write && !leaves_page,
+        );
         flags.set(CallFlags::NEW_ERROR, !ok && any_error && !seen_error);
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::text::{Excerpt, is_announcement, repeats_itself, similarity};
+use crate::text::{Excerpt, Talk, repeats_itself, similarity};
 
 /// How many of the latest responses a new response is compared with.
 const MAX_RECENT_RESPONSES: usize = 8;
@@ -24,6 +24,13 @@ pub(super) struct Responses {
     pub(super) same_text: u32,
     /// Number of consecutive responses that only announce an action.
     pub(super) announcements: u32,
+    /// Number of consecutive responses that only announce an action or wait, and ask nothing, since
+    /// the latest tool call. Messages of the user do not reset it.
+    pub(super) announcements_since_call: u32,
+    /// Number of consecutive responses that only announce, wait, ask, thank or say that all is done.
+    pub(super) idle: u32,
+    /// Whether a tool call was made since the latest response.
+    follows_call: bool,
     /// Digests of the latest responses since the counts last started again, at most
     /// `MAX_RECENT_RESPONSES`.
     recent: VecDeque<Digest>,
@@ -44,8 +51,16 @@ impl Responses {
         self.without_call = 0;
         self.same_text = 0;
         self.announcements = 0;
+        self.idle = 0;
         self.recent.clear();
         self.repeats_itself = false;
+    }
+
+    /// Starts counting again, after a tool call.
+    pub(super) fn end_of_call(&mut self) {
+        self.reset_counts();
+        self.announcements_since_call = 0;
+        self.follows_call = true;
     }
 
     /// Counts a response of the model. `text` must not be empty.
@@ -67,8 +82,15 @@ impl Responses {
             return;
         }
         self.without_call = self.without_call.saturating_add(1);
-        self.announcements =
-            if is_announcement(text) { self.announcements.saturating_add(1) } else { 0 };
+        let talk = Talk::of(text);
+        // "The tests pass. Next I will …" after a call is a report of its result.
+        let is_report = std::mem::take(&mut self.follows_call) && !talk.begins_with_announcement;
+        let announces = talk.announces && !is_report;
+        let count = |count: u32, goes_on: bool| if goes_on { count.saturating_add(1) } else { 0 };
+        self.announcements = count(self.announcements, announces);
+        self.announcements_since_call =
+            count(self.announcements_since_call, (announces || talk.waits) && !talk.asks);
+        self.idle = count(self.idle, announces || talk.idles || talk.waits);
     }
 
     /// The beginning of the latest response; `None` if the model has not responded with text.

@@ -43,6 +43,11 @@ const SHOWING_WORDS: [&str; 6] = ["read", "view", "open", "cat", "show", "fetch"
 const DELEGATING_WORDS: [&str; 7] =
     ["task", "agent", "subagent", "delegate", "handoff", "dispatch", "spawn"];
 
+/// If the name of a tool contains one of these words, the tool acts on a page or a screen and
+/// usually returns what the page looks like afterwards.
+const UI_WORDS: [&str; 9] =
+    ["click", "press", "tap", "type", "hover", "scroll", "browser", "fill", "swipe"];
+
 /// Arguments that are ignored when calls are compared: they explain the call, limit its time or
 /// output, or ask for permissions.
 const IRRELEVANT_ARGUMENTS: [&str; 11] = [
@@ -152,10 +157,12 @@ impl NameTraits {
     pub(super) const SHELL: Self = Self(1 << 4);
     pub(super) const SHOWS_FILE: Self = Self(1 << 5);
     /// The tool gives work to another agent.
-    pub(super) const DELEGATES: Self = Self(1 << 6);
+    pub(super) const DELEGATES: Self = Self(1 << 7);
+    /// The tool acts on a page or a screen.
+    pub(super) const UI: Self = Self(1 << 6);
 
     // The lists are short and searched once per tool name, so a hash table would gain nothing.
-    const LISTS: [(Self, &[&str]); 7] = [
+    const LISTS: [(Self, &[&str]); 8] = [
         (Self::WRITES, &WRITING_WORDS),
         (Self::WAITS, &WAITING_WORDS),
         (Self::PLANS, &PLANNING_WORDS),
@@ -163,6 +170,7 @@ impl NameTraits {
         (Self::SHELL, &SHELL_WORDS),
         (Self::SHOWS_FILE, &SHOWING_WORDS),
         (Self::DELEGATES, &DELEGATING_WORDS),
+        (Self::UI, &UI_WORDS),
     ];
 
     pub(super) fn of(tool: &str) -> Self {

@@ -1,8 +1,13 @@
 //! Detects calls that ask again for what earlier calls returned, in no particular order: the agent
-//! has lost track of what it has read. If the agent repeats the calls in the same order, that is a
-//! `doom_loop`, which another detector reports.
+//! has lost track of what it has read. If the agent repeats a few calls in the same order, that is a
+//! `doom_loop`, which another detector reports. If it makes many calls of an earlier part of the run
+//! again, in the same order, it has started over, which is this pattern, too.
+
+mod redo;
 
 use serde::{Deserialize, Serialize};
+
+use redo::Redo;
 
 use super::{Detection, PatternDetector};
 use crate::analysis::{
@@ -21,8 +26,11 @@ const MIN_REPEATED_CALLS: usize = 9;
 /// At least this many different calls must be repeated. If the agent repeats a single call, that is
 /// a loop, which another detector reports.
 const MIN_DIFFERENT_CALLS: usize = 2;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ContextDegradation;
+pub(crate) struct ContextDegradation {
+    redo: Redo,
+}
 
 impl PatternDetector for ContextDegradation {
     fn name(&self) -> &str {
@@ -31,10 +39,15 @@ impl PatternDetector for ContextDegradation {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         if trajectory.user_just_spoke() {
+            self.reset();
             return Detection::Absent;
         }
-        if trajectory.distinct_call_just_ended().is_none() {
-            return Detection::Unchanged;
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
+        let redone = self.redo.add(trajectory, call);
+        let is_expected = trajectory.user_asked_to_repeat() || has_other_pattern(trajectory);
+        if let Some(redone) = redone.filter(|_| !is_expected) {
+            let repeated = u32::try_from(redone.len()).unwrap_or(u32::MAX);
+            return pattern(repeated, repeated, redone).into();
         }
         let repeats_a_read = |call: &&ToolInvoked| {
             call.repeats()
@@ -52,26 +65,36 @@ impl PatternDetector for ContextDegradation {
         let repeated = different.len();
         different.sort_unstable();
         different.dedup();
-        if different.len() < MIN_DIFFERENT_CALLS
-            || trajectory.has_pattern(&PatternType::DoomLoop)
-            || trajectory.has_pattern(&PatternType::Waiting)
-        {
+        if different.len() < MIN_DIFFERENT_CALLS || has_other_pattern(trajectory) {
             return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Detection::Present(TrajectoryPattern::new(
-            PatternDetail::ContextDegradation {
-                repeated: narrow(repeated),
-                of: narrow(examined().count()),
-            },
-            Confidence::clamped(0.6),
-            Cause::only("context_degradation"),
-            narrow(repeated),
-            repeats().map(ToolInvoked::ended_seq),
-        ))
+        let evidence = repeats().map(ToolInvoked::ended_seq);
+        pattern(narrow(repeated), narrow(examined().count()), evidence).into()
     }
 
-    fn reset(&mut self) {}
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Whether a loop is present, which describes the repetition better, or a wait, which is normal.
+fn has_other_pattern(trajectory: &TrajectoryAnalysis) -> bool {
+    trajectory.has_pattern(&PatternType::DoomLoop) || trajectory.has_pattern(&PatternType::Waiting)
+}
+
+fn pattern(
+    repeated: u32,
+    of: u32,
+    evidence: impl IntoIterator<Item = u64>,
+) -> Option<TrajectoryPattern> {
+    Some(TrajectoryPattern::new(
+        PatternDetail::ContextDegradation { repeated, of },
+        Confidence::clamped(0.6),
+        Cause::only("context_degradation"),
+        repeated,
+        evidence,
+    ))
 }
 
 #[cfg(test)]
@@ -89,5 +112,42 @@ mod tests {
             )
         };
         check(&(0..5).map(round).collect::<String>(), &[]);
+    }
+
+    #[test]
+    fn the_same_build_after_each_step_of_a_bisection_is_not_degradation() {
+        let step = |n: u32| {
+            format!(
+                "bash git bisect good -> Bisecting: {} revisions left to test after this\n\
+                 bash cmake --build build -> [100%] Built target plot\n\
+                 bash pytest -q tests/test_legend.py -> 1 passed in 3.1s\n",
+                640 >> n
+            )
+        };
+        check(&(0..9).map(step).collect::<String>(), &[]);
+    }
+
+    fn audit(hosts: std::ops::Range<u32>) -> String {
+        hosts
+            .map(|n| {
+                format!(
+                    "bash ssh app-{n} uname -r -> 6.1.0-{n}-amd64\n\
+                     bash ssh app-{n} 'ss -Hltn' -> {n} ports are open on this host\n\
+                     append {{\"path\":\"audit.md\",\"text\":\"| app-{n} |\"}} -> ok\n"
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn starting_over_after_many_calls_is_degradation() {
+        let again = format!("{}{}", audit(1..20), audit(1..4));
+        check(&again, &["call 63: context_degradation of 6 in 6"]);
+        check(&audit(1..25), &[]);
+    }
+
+    #[test]
+    fn starting_over_because_the_user_asks_for_it_is_not_degradation() {
+        check(&format!("{}user: again, please\n{}", audit(1..20), audit(1..4)), &[]);
     }
 }

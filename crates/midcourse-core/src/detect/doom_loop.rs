@@ -50,6 +50,10 @@ const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 /// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
+/// If the agent waits and looks again this often at something whose result says that it has ended,
+/// that is a loop.
+const MIN_LOOKS_AT_WHAT_HAS_ENDED: usize = 3;
+
 /// A call that the agent makes again and again between other calls may be a check after each step
 /// of its work. It is a loop only if at least this many of the intervals between the equal calls
 /// contain no command that may have changed something.
@@ -158,7 +162,9 @@ fn similarity_if_same(
     }
     // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
     // not a loop either, except calls such as `sleep` that fail: they did not wait.
-    if call.reports_outage() || (call.polls() && !(call.waits() && call.is_error())) {
+    // Nor is it waiting to look again at what has ended.
+    let is_wait = call.polls() && !(call.waits() && call.is_error()) && !call.says_ended();
+    if call.reports_outage() || is_wait {
         return None;
     }
     if call.exact_digest() == old.exact_digest() {
@@ -200,7 +206,9 @@ fn recurring_call(
     // A result that says no more than "ok" tells nothing, so getting it again is not a loop. The
     // short output of a shell command, such as a number, does tell something.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
-    let is_wait = call.polls()
+    // An agent that waits and looks, again and again, at something that has ended waits for nothing.
+    let waits_for_nothing = call.polls() && call.says_ended();
+    let is_wait = (call.polls() && !waits_for_nothing)
         || call.is_pending()
         || call.reports_outage()
         || trajectory.user_asked_to_repeat();
@@ -223,7 +231,12 @@ fn recurring_call(
             may_have_changed |= old.may_have_changed_something();
         }
     }
-    if evidence.len() < MIN_RECURRENCES || intervals_without_change < MIN_INTERVALS_WITHOUT_CHANGE {
+    let (recurrences, unchanged) = if waits_for_nothing {
+        (MIN_LOOKS_AT_WHAT_HAS_ENDED, MIN_LOOKS_AT_WHAT_HAS_ENDED - 1)
+    } else {
+        (MIN_RECURRENCES, MIN_INTERVALS_WITHOUT_CHANGE)
+    };
+    if evidence.len() < recurrences || intervals_without_change < unchanged {
         return None;
     }
     let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);
@@ -291,145 +304,4 @@ fn cause_of(round: &[&ToolInvoked]) -> Cause {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::check::check;
-
-    #[test]
-    fn the_same_call_three_times_is_a_loop() {
-        check(
-            "3x bash make !! error: missing separator",
-            &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of kind syntax, 3 times"],
-        );
-        check("2x bash make !! error: missing separator", &[]);
-    }
-
-    #[test]
-    fn a_loop_is_reported_once() {
-        check("9x bash ls -> a.txt and b.txt and c.txt", &["call 3: doom_loop of 1, 3 times"]);
-    }
-
-    #[test]
-    fn a_cycle_of_three_calls_is_reported_once() {
-        check(
-            "
-            3x {
-                read a.rs -> fn a() {} and so on and on
-                read b.rs -> fn b() {} and so on and on
-                bash make test -> 3 tests are red, 4 are green
-            }
-            ",
-            &["call 9: doom_loop of 3, 3 times"],
-        );
-    }
-
-    #[test]
-    fn a_long_cycle_is_reported_before_its_third_round_is_complete() {
-        let files = ["a", "b", "c", "d", "e", "f"];
-        let round = files.map(|name| format!("read {name}.rs -> fn {name}() {{}} and so on\n"));
-        check(&round.concat().repeat(3), &["call 14: doom_loop of 6, 2 times"]);
-    }
-
-    #[test]
-    fn nearly_equal_arguments_with_the_same_result_are_a_loop() {
-        check(
-            "
-            bash cargo test --all --no-fail-fast -- first_case  !! error: linker not found
-            bash cargo test --all --no-fail-fast -- first_case1 !! error: linker not found
-            bash cargo test --all --no-fail-fast -- first_case2 !! error: linker not found
-            ",
-            &[
-                "call 3: doom_loop of 1, 3 times",
-                "call 3: repeated_error of kind not_found, 3 times",
-            ],
-        );
-    }
-
-    #[test]
-    fn new_results_of_the_same_call_are_not_a_loop() {
-        check(
-            "
-            bash tail log -> step 1 of 9, warming up the cache
-            bash tail log -> step 2 of 9, reading all the files
-            bash tail log -> step 3 of 9, building the index
-            bash tail log -> step 4 of 9, writing the index
-            ",
-            &[],
-        );
-    }
-
-    #[test]
-    fn results_that_differ_only_in_a_clock_time_are_the_same() {
-        check(
-            "
-            bash status -> 2026-11-15T08:00:01Z nothing to do for anybody
-            bash status -> 2026-11-15T08:00:02Z nothing to do for anybody
-            bash status -> 2026-11-15T08:00:03Z nothing to do for anybody
-            ",
-            &["call 3: doom_loop of 1, 3 times"],
-        );
-    }
-
-    #[test]
-    fn different_searches_that_find_nothing_are_not_a_loop() {
-        check(
-            r#"
-            Grep {"path":"/home/agent/project/src","pattern":"alpha"} -> No matches found
-            Grep {"path":"/home/agent/project/src","pattern":"bravo"} -> No matches found
-            Grep {"path":"/home/agent/project/src","pattern":"charlie"} -> No matches found
-            "#,
-            &[],
-        );
-    }
-
-    #[test]
-    fn the_same_command_on_different_ids_is_not_a_loop() {
-        check(
-            "
-            bash docker rm 3f2a1b9c8d7e -> 3f2a1b9c8d7e
-            bash docker rm 8c7d6e5f4a3b -> 8c7d6e5f4a3b
-            bash docker rm 1b2c3d4e5f60 -> 1b2c3d4e5f60
-            bash docker rm 9a8b7c6d5e4f -> 9a8b7c6d5e4f
-            ",
-            &[],
-        );
-    }
-
-    #[test]
-    fn a_cycle_of_two_errors_is_one_loop() {
-        let round = |n: u32| {
-            format!(
-                "bash make !! error: x failed after 0.{n}s\n\
-                 bash lint !! error: y failed after 0.{n}1s\n"
-            )
-        };
-        check(
-            &(1..8).map(round).collect::<String>(),
-            &["call 5: repeated_error of kind other, 3 times", "call 6: doom_loop of 2, 3 times"],
-        );
-    }
-
-    #[test]
-    fn equal_calls_in_one_turn_count_once() {
-        check(
-            "
-            bash ls -> a.txt and b.txt and c.txt
-            & bash ls -> a.txt and b.txt and c.txt
-            & bash ls -> a.txt and b.txt and c.txt
-            & bash ls -> a.txt and b.txt and c.txt
-            ",
-            &[],
-        );
-    }
-
-    #[test]
-    fn a_user_message_resets_the_count() {
-        check(
-            "
-            2x bash ls -> a.txt and b.txt and c.txt
-            user: again, please
-            2x bash ls -> a.txt and b.txt and c.txt
-            ",
-            &[],
-        );
-    }
-}
+mod tests;

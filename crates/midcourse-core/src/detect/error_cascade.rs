@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, TurnCounter};
+use super::{Detection, PatternDetector, TurnCounter, min_different_calls};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -46,9 +46,9 @@ impl PatternDetector for ErrorCascade {
         let consecutive = Failures::among(exit_is_output, consecutive);
         let recent = trajectory.calls_since_user_message().take(EXAMINED_CALLS);
         let recent = Failures::among(exit_is_output, recent);
-        let failures = if consecutive.turns >= threshold {
+        let failures = if consecutive.turns >= min_different_calls(trajectory, threshold) {
             consecutive
-        } else if recent.turns >= MIN_FAILED_TURNS {
+        } else if recent.turns >= min_different_calls(trajectory, MIN_FAILED_TURNS) {
             recent
         } else {
             return Detection::Absent;
@@ -136,5 +136,20 @@ mod tests {
             ",
             &[],
         );
+    }
+
+    #[test]
+    fn error_cases_that_the_user_wants_to_see_are_not_a_cascade() {
+        let cases = "
+            bash ./copy a           !! error: TARGET is missing
+            bash ./copy --nope      !! error: unknown flag: --nope
+            bash ./copy none.db x   !! error: open none.db: no such file or directory
+            bash ./copy /etc/x y    !! error: permission denied
+            bash ./copy --n=a x y   !! error: invalid argument \"a\" for \"--n\"
+            bash ./copy a b c       !! error: unexpected argument c
+            bash ./copy '' x        !! error: syntax error in SOURCE
+            ";
+        check(&format!("user: go through the error cases of the tool\n{cases}"), &[]);
+        check(&format!("user: copy the database\n{cases}"), &["call 6: error_cascade of 5"]);
     }
 }

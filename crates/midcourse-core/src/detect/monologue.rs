@@ -66,4 +66,13 @@ mod tests {
         let message = "I will fix the test. ".repeat(12);
         check(&format!("assistant: {message}"), &["call 0: monologue of 0"]);
     }
+
+    #[test]
+    fn a_scheduled_message_that_is_answered_as_told_is_not_a_monologue() {
+        let beat = "+30m user: HEARTBEAT: reply HEARTBEAT_OK if nothing is due.\n\
+                    assistant: HEARTBEAT_OK\n";
+        check(&beat.repeat(6), &[]);
+        let prompt = "+2s user: Call submit when the work is done.\nassistant: It is done.\n";
+        check(&prompt.repeat(3), &["call 0: monologue of 3"]);
+    }
 }

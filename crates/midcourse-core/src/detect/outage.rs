@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector};
+use super::{Detection, PatternDetector, min_different_calls, min_failures};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::Cause;
 use crate::confidence::Confidence;
@@ -16,6 +16,10 @@ const MIN_FAILURES: u32 = 3;
 
 /// Used in place of `MIN_FAILURES` for an agent that pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
+
+/// Used in place of `MIN_FAILURES` if the user asked to look again and again: a failover or restart
+/// is then measured by how long the service is down.
+const MIN_FAILURES_WHEN_ASKED_TO_REPEAT: u32 = 12;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outage {
@@ -59,6 +63,7 @@ impl PatternDetector for Outage {
         if self.failures > 0 && self.turn == call.turn() {
             return Detection::Unchanged;
         }
+        let is_other_call = self.call_digest != call.call_digest();
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
         self.call_digest = call.call_digest();
@@ -69,7 +74,18 @@ impl PatternDetector for Outage {
             *last = call.ended_seq();
         }
         // An agent that pauses between attempts has already noticed the outage.
-        let min_failures = if call.polls() { MIN_FAILURES_WHEN_POLLING } else { MIN_FAILURES };
+        let threshold = if trajectory.user_asked_to_repeat() {
+            MIN_FAILURES_WHEN_ASKED_TO_REPEAT
+        } else if call.polls() {
+            MIN_FAILURES_WHEN_POLLING
+        } else {
+            MIN_FAILURES
+        };
+        let min_failures = if is_other_call {
+            min_different_calls(trajectory, threshold)
+        } else {
+            min_failures(trajectory, threshold)
+        };
         if self.failures < min_failures {
             return Detection::Absent;
         }
@@ -159,5 +175,15 @@ mod tests {
             ",
             &[],
         );
+    }
+
+    #[test]
+    fn an_outage_that_the_user_wants_measured_is_not_trouble() {
+        let down = "4x +5s bash psql -h db -c 'select 1' !! psql: error: Connection refused\n";
+        check(
+            &format!("user: kill the primary and poll the endpoint every 5 seconds\n{down}"),
+            &[],
+        );
+        check(&format!("user: count the orders\n{down}"), &["call 3: outage of 3"]);
     }
 }

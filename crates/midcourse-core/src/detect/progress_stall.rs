@@ -40,8 +40,11 @@ impl PatternDetector for ProgressStall {
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         let config = trajectory.config();
         let (calls, time) = (trajectory.calls_since_progress(), trajectory.time_since_progress());
-        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && time >= config.stall_after;
-        let is_waiting = trajectory.has_pattern(&PatternType::Waiting);
+        // If the user asked to look at something again and again, equal results are expected, and
+        // the user has said how long to wait.
+        let is_asked = trajectory.user_asked_to_repeat();
+        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && time >= config.stall_after && !is_asked;
+        let is_waiting = is_asked || trajectory.has_pattern(&PatternType::Waiting);
         let threshold = u64::from(config.stall_threshold.get());
         let min_calls = if is_waiting { threshold.max(MIN_CALLS_WHEN_WAITING) } else { threshold };
         let by_calls =
@@ -137,6 +140,19 @@ mod tests {
             +15m bash status -> pending, nothing to report for now
             ",
             &["call 4: waiting for 2 polls", "call 5: progress_stall of 3 calls"],
+        );
+    }
+
+    #[test]
+    fn watching_at_an_interval_that_the_user_asked_for_is_not_a_stall() {
+        let looks = "12x +10m price {\"train\":\"ICE 690\"} -> 64.90 EUR\n";
+        check(
+            &format!("user: watch the price every 10 minutes for two hours\n{looks}"),
+            &["call 3: waiting for 2 polls"],
+        );
+        check(
+            &format!("user: book the train when it is cheaper\n{looks}"),
+            &["call 3: waiting for 2 polls", "call 4: progress_stall of 3 calls"],
         );
     }
 }

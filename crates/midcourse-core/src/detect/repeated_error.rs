@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector, TurnCounter};
+use super::{Detection, PatternDetector, TurnCounter, min_different_calls, min_failures};
 use crate::analysis::{PatternDetail, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern};
 use crate::cause::Cause;
 use crate::confidence::Confidence;
@@ -58,6 +58,8 @@ struct ReportedError {
 struct Failures {
     cause: Cause,
     count: u32,
+    /// Number of failures of the call that failed last.
+    of_this_call: u32,
     evidence: Vec<u64>,
 }
 
@@ -100,7 +102,12 @@ impl RepeatedError {
         let found = same_error(trajectory, call, error)
             .or_else(|| same_template(trajectory, call, error))
             .or_else(|| same_kind(trajectory, call, error.kind));
-        let Some(Failures { cause, count, evidence }) = found else {
+        let is_enough = |found: &Failures| {
+            let is_one_call = found.of_this_call >= MIN_COSTLY_FAILURES;
+            let min_count = if is_one_call { min_failures } else { min_different_calls };
+            found.count >= min_count(trajectory, MIN_COSTLY_FAILURES)
+        };
+        let Some(Failures { cause, count, evidence, .. }) = found.filter(is_enough) else {
             let error_changed =
                 self.reported.is_some_and(|reported| reported.call_digest == call.call_digest());
             return if error_changed || self.is_stale(trajectory, call) {
@@ -209,7 +216,7 @@ fn same_error(
     let count = recent.max(of_this_call);
     let is_repeated =
         count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;
-    is_repeated.then(|| Failures { cause: cause_of(error), count, evidence })
+    is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, evidence })
 }
 
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
@@ -221,7 +228,8 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, kind: FailureK
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
     };
-    call.is_denied() || (kind == FailureKind::Timeout && is_long())
+    // A command that waits, as `kubectl rollout status` does, says by a timeout only "not yet".
+    call.is_denied() || (kind == FailureKind::Timeout && !call.waits() && is_long())
 }
 
 /// The failures with the template of this error (the same error about a different object each
@@ -283,135 +291,18 @@ fn since_success(
     cause: Cause,
 ) -> Failures {
     let (mut turns, mut evidence) = (TurnCounter::default(), Vec::new());
+    let mut of_this_call = 0;
     for old in trajectory.calls_since_user_message().take(CLASS_WINDOW_CALLS) {
         if matches(old) {
             evidence.push(old.ended_seq());
+            of_this_call += u32::from(old.call_digest() == call.call_digest());
             turns.add(old);
         } else if !old.is_error() && old.tool() == call.tool() {
             break;
         }
     }
-    Failures { cause, count: turns.count(), evidence }
+    Failures { cause, count: turns.count(), of_this_call, evidence }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::check::check;
-
-    #[test]
-    fn an_error_that_survives_several_edits_is_repeated() {
-        check(
-            r#"
-            bash make          !! error: undefined reference to main
-            edit {"path":"a.c","old":"1","new":"2"} -> ok
-            bash make all      !! error: undefined reference to main
-            edit {"path":"b.c","old":"3","new":"4"} -> ok
-            bash cc -o a a.c   !! error: undefined reference to main
-            edit {"path":"b.c","old":"5","new":"6"} -> ok
-            bash make          !! error: undefined reference to main
-            "#,
-            &["call 7: repeated_error of kind other, 4 times"],
-        );
-    }
-
-    #[test]
-    fn the_same_error_from_different_commands_is_repeated() {
-        check(
-            "
-            bash make          !! error: undefined reference to main
-            read a.c           -> int mian() and so on
-            bash make all      !! error: undefined reference to main
-            bash cc -o a a.c   !! error: undefined reference to main
-            ",
-            &["call 4: repeated_error of kind other, 3 times"],
-        );
-    }
-
-    #[test]
-    fn the_same_error_about_four_different_files_is_repeated() {
-        let guess = |name: &str| {
-            format!("read {name} !! ENOENT: no such file or directory, open '{name}'\n")
-        };
-        let guesses: String = ["HOWTO.md", "guide.md", "docs.md", "intro.md"].map(guess).concat();
-        check(&guesses, &["call 4: repeated_error of kind not_found, 4 times"]);
-    }
-
-    #[test]
-    fn a_second_refusal_of_the_same_call_is_repeated() {
-        check(
-            "
-            read notes.txt -> some notes about the release
-            bash git push xx the user said no
-            bash git push xx the user said no
-            ",
-            &["call 3: repeated_error of kind permission, 2 times"],
-        );
-    }
-
-    #[test]
-    fn an_error_fixed_for_each_target_is_not_repeated() {
-        let target = |name: &str| {
-            format!(
-                "bash lint {name} !! error: version is required\n\
-                 edit {{\"path\":\"{name}\",\"old\":\"a\",\"new\":\"{name}\"}} -> ok\n\
-                 bash lint {name} -> all of it is fine now\n"
-            )
-        };
-        check(&["a", "b", "c", "d", "e"].map(target).concat(), &[]);
-    }
-
-    #[test]
-    fn retries_with_growing_pauses_are_a_wait() {
-        check(
-            "
-            bash sync !! error: the mirror is busy
-            +10s bash sync !! error: the mirror is busy
-            +40s bash sync !! error: the mirror is busy
-            +2m bash sync -> synced 1204 objects
-            ",
-            &["call 4: waiting for 2 polls"],
-        );
-    }
-
-    #[test]
-    fn an_error_that_changes_is_progress() {
-        check(
-            r#"
-            bash make          !! error: 12 errors
-            edit {"path":"a.c","old":"1","new":"2"} -> ok
-            bash make          !! error: 9 errors
-            edit {"path":"a.c","old":"2","new":"3"} -> ok
-            bash make          !! error: 7 errors
-            edit {"path":"a.c","old":"3","new":"4"} -> ok
-            bash make          !! error: 2 errors
-            "#,
-            &[],
-        );
-    }
-
-    #[test]
-    fn failures_in_one_turn_count_once() {
-        check(
-            "
-            read /a !! EACCES: permission denied
-            & read /b !! EACCES: permission denied
-            & read /c !! EACCES: permission denied
-            ",
-            &[],
-        );
-    }
-
-    #[test]
-    fn a_success_of_the_failed_call_ends_the_pattern() {
-        check(
-            "
-            bash make !! error: x
-            bash make -> built everything from scratch
-            bash make !! error: x
-            bash make -> built everything from scratch
-            bash make !! error: x
-            ",
-            &[],
-        );
-    }
-}
+mod tests;

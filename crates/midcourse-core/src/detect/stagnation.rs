@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, PatternDetector};
+use super::{Detection, PatternDetector, min_different_calls};
 use crate::analysis::{
     PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
 };
@@ -15,6 +15,7 @@ use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+use crate::text::SafeName;
 
 /// Results shorter than this many bytes do not count: different calls may get them by chance.
 const MIN_RESULT_BYTES: u64 = 120;
@@ -30,8 +31,33 @@ const MIN_SHOWN_BYTES: u64 = 24;
 
 /// How many of the latest calls with comparable results are examined.
 const EXAMINED_CALLS: usize = 12;
+
+/// How many calls must get one of two negative results, in turn, if none of the two alone is
+/// frequent enough: the agent tries the same two things in other words.
+const EXTRA_CALLS_OF_TWO_RESULTS: usize = 2;
+
+/// At least this many of the actions that leave a page as it is must be different ones.
+const MIN_DIFFERENT_ACTIONS: usize = 3;
+
+/// If a search found nothing, and this many later searches for the same term in parts of the same
+/// place found nothing either, the pattern is present: the first search has covered them.
+const MIN_COVERED_SEARCHES: u32 = 4;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stagnation;
+pub(crate) struct Stagnation {
+    /// The latest search that found nothing and that no earlier one has covered.
+    empty_search: Option<EmptySearch>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct EmptySearch {
+    term: Digest,
+    /// Where the term was searched for; `None` if the call named no place.
+    place: Option<SafeName>,
+    seq: u64,
+    /// Number of later searches in parts of this place.
+    covered: u32,
+}
 
 impl PatternDetector for Stagnation {
     fn name(&self) -> &str {
@@ -40,37 +66,28 @@ impl PatternDetector for Stagnation {
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         if trajectory.user_just_spoke() {
+            self.reset();
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        if call.is_error() || call.is_bare() || call.is_idle() || call.polls() {
+        // Many calls that all say "passed" are a list of checks, not trouble.
+        let says_little = call.is_bare() || call.is_idle() || call.is_positive();
+        if call.is_error() || says_little || call.polls() {
             return Detection::Unchanged;
         }
-        let (mut different, mut evidence) = (Vec::new(), Vec::new());
-        let comparable =
-            trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
-        for old in comparable.take(EXAMINED_CALLS) {
-            if !old.same_result(call) {
-                // If `call` found nothing, then `old` found something, and searches before it do
-                // not count.
-                if call.found_nothing() {
-                    break;
-                }
-                continue;
-            }
-            // Several searches for the same term that find nothing count once, whatever their
-            // other arguments.
-            let search_term = old.search_term().filter(|_| call.found_nothing());
-            different.push(search_term.unwrap_or(old.call_digest()));
-            evidence.push(old.ended_seq());
-        }
-        different.sort_unstable();
-        different.dedup();
-        let threshold = trajectory.config().stagnation_threshold.get() as usize;
-        if different.len() < threshold || trajectory.has_pattern(&PatternType::DoomLoop) {
+        let threshold = trajectory.config().stagnation_threshold.get();
+        let threshold = min_different_calls(trajectory, threshold) as usize;
+        let found = Equal::among(trajectory, call, threshold);
+        let (count, evidence) = if let Some(search) = self.covering_search(call) {
+            (search.covered + 1, vec![search.seq, call.ended_seq()])
+        } else if found.is_enough(call, threshold) {
+            (u32::try_from(found.count()).unwrap_or(u32::MAX), found.evidence)
+        } else {
+            return Detection::Absent;
+        };
+        if trajectory.has_pattern(&PatternType::DoomLoop) {
             return Detection::Absent;
         }
-        let count = u32::try_from(different.len()).unwrap_or(u32::MAX);
         let tool = if call.found_nothing() { "" } else { call.tool() };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
@@ -81,7 +98,101 @@ impl PatternDetector for Stagnation {
         ))
     }
 
-    fn reset(&mut self) {}
+    fn reset(&mut self) {
+        self.empty_search = None;
+    }
+}
+
+impl Stagnation {
+    /// Follows the searches that find nothing. Returns the earlier search that covers this one, if
+    /// it has covered enough others.
+    fn covering_search(&mut self, call: &ToolInvoked) -> Option<&EmptySearch> {
+        let term = call.search_term().filter(|_| call.found_nothing())?;
+        let place = call.target_name();
+        let is_covered = self
+            .empty_search
+            .as_ref()
+            .is_some_and(|search| search.term == term && is_part(place, search.place.as_ref()));
+        if !is_covered {
+            let seq = call.ended_seq();
+            self.empty_search = Some(EmptySearch { term, place: place.cloned(), seq, covered: 0 });
+            return None;
+        }
+        let search = self.empty_search.as_mut()?;
+        search.covered = search.covered.saturating_add(1);
+        self.empty_search.as_ref().filter(|search| search.covered >= MIN_COVERED_SEARCHES)
+    }
+}
+
+/// Whether a place is a part of another place.
+fn is_part(part: Option<&SafeName>, whole: Option<&SafeName>) -> bool {
+    match (part, whole) {
+        (Some(part), Some(whole)) => {
+            let rest = part.as_str().strip_prefix(whole.as_str().trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
+        }
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+/// The latest calls that got the same result as a call.
+#[derive(Default)]
+struct Equal {
+    /// Digests of the different calls with this result.
+    different: Vec<Digest>,
+    /// Digests of the different calls with another negative result, which is always the same.
+    other: Vec<Digest>,
+    /// Number of calls with this result, equal ones included.
+    all: usize,
+    evidence: Vec<u64>,
+}
+
+impl Equal {
+    fn among(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, threshold: usize) -> Self {
+        let mut found = Self::default();
+        let mut other: Option<&ToolInvoked> = None;
+        let comparable =
+            trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
+        for old in comparable.take(EXAMINED_CALLS.max(threshold + EXTRA_CALLS_OF_TWO_RESULTS)) {
+            if !old.same_result(call) {
+                // If `call` found nothing, then `old` found something, and searches before it do
+                // not count.
+                if call.found_nothing() {
+                    break;
+                }
+                if old.is_negative() && other.get_or_insert(old).same_result(old) {
+                    found.other.push(old.call_digest());
+                }
+                continue;
+            }
+            // Several searches for the same term that find nothing count once, whatever their
+            // other arguments.
+            let search_term = old.search_term().filter(|_| call.found_nothing());
+            found.different.push(search_term.unwrap_or(old.call_digest()));
+            found.evidence.push(old.ended_seq());
+        }
+        found.all = found.different.len();
+        for digests in [&mut found.different, &mut found.other] {
+            digests.sort_unstable();
+            digests.dedup();
+        }
+        found
+    }
+
+    fn is_enough(&self, call: &ToolInvoked, threshold: usize) -> bool {
+        let (same, other) = (self.different.len(), self.other.len());
+        let is_page_left = call.shows_page() && self.all >= threshold;
+        same >= threshold
+            || (call.is_negative()
+                && same.min(other) * 2 >= threshold
+                && same + other >= threshold + EXTRA_CALLS_OF_TWO_RESULTS)
+            || (is_page_left && same >= MIN_DIFFERENT_ACTIONS)
+    }
+
+    fn count(&self) -> usize {
+        self.different.len().max(self.evidence.len().min(self.all))
+    }
 }
 
 /// Whether `call` is compared with the earlier call `old`: both are searches, or both use the same
@@ -94,7 +205,8 @@ fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
         || call.shown_lines().is_some() && call.result_bytes() >= MIN_SHOWN_BYTES
         || call.target().is_none() && call.result_bytes() >= MIN_RESULT_BYTES_WITHOUT_TARGET
         || call.result_bytes() >= MIN_RESULT_BYTES;
-    is_informative && old.tool() == call.tool() && !old.is_bare()
+    let is_same_tool = old.tool() == call.tool() || (old.shows_page() && call.shows_page());
+    is_informative && is_same_tool && !old.is_bare()
 }
 
 #[cfg(test)]
@@ -130,5 +242,82 @@ mod tests {
             "#,
             &[],
         );
+    }
+
+    #[test]
+    fn a_list_of_checks_that_all_pass_is_not_stagnation() {
+        let plans: String = (0..9)
+            .map(|n| {
+                format!(
+                    "bash terraform import aws_s3_bucket.b{n} b{n} -> Import successful!\n\
+                     bash terraform plan -target=aws_s3_bucket.b{n} -> No changes. Your \
+                     infrastructure matches the configuration.\n"
+                )
+            })
+            .collect();
+        check(&plans, &[]);
+    }
+
+    #[test]
+    fn a_count_of_zero_is_an_answer() {
+        let tables =
+            ["orders", "payments", "refunds", "carts", "users", "items", "coupons", "stock"];
+        let counts: String = tables
+            .iter()
+            .map(|table| {
+                format!(
+                    "query {{\"sql\": \"select count(*) from {table} where id is null\"}} -> 0\n"
+                )
+            })
+            .collect();
+        check(&counts, &[]);
+    }
+
+    #[test]
+    fn short_results_that_say_no_count() {
+        let acts = ["open", "push", "unlock", "pull", "kick", "break", "climb"];
+        let tries: String =
+            acts.iter().map(|act| format!("act {act} gate -> The gate is locked.\n")).collect();
+        check(&tries, &["call 6: stagnation of 6"]);
+        check(&format!("user: check that all gates are locked\n{tries}"), &[]);
+    }
+
+    #[test]
+    fn two_negative_results_in_turn_are_stagnation() {
+        let round = |n: u32| {
+            format!(
+                "delegate {{\"task\": \"download the plan, {n}\"}} -> I am unable to download files\n\
+                 delegate {{\"task\": \"open the plan, {n}\"}} -> No such file in /downloads\n"
+            )
+        };
+        check(&(0..4).map(round).collect::<String>(), &["call 8: stagnation of 4"]);
+    }
+
+    #[test]
+    fn searching_the_parts_of_a_place_that_was_searched_is_stagnation() {
+        let parts = ["auth", "billing", "gateway", "mailer", "search"];
+        let run = |first: &str| {
+            let rest: String = parts
+                .iter()
+                .map(|part| {
+                    format!("Grep {{\"pattern\": \"FLAG\", \"path\": \"/m/{part}\"}} -> No matches found\n")
+                })
+                .collect();
+            format!("{first}{rest}")
+        };
+        let whole = "Grep {\"pattern\": \"FLAG\", \"path\": \"/m\"} -> No matches found\n";
+        check(&run(whole), &["call 5: stagnation of 5"]);
+        check(&run(""), &[]);
+    }
+
+    #[test]
+    fn actions_that_leave_the_page_as_it_is_are_stagnation() {
+        let page = "[dialog] We value your privacy. [12] Accept [13] Settings [14] Reject";
+        let act = |call: &str, done: &str| format!("{call} -> \"{done}{page}\"\n");
+        let run: String = [14, 12, 12, 13, 12, 14]
+            .iter()
+            .map(|n| act(&format!("click {{\"index\": {n}}}"), &format!("Clicked {n}.\\n")))
+            .collect();
+        check(&(run + &act("press_key Escape", "")), &["call 6: stagnation of 6"]);
     }
 }

@@ -14,6 +14,11 @@ use crate::record::TrajectoryRecord;
 /// If this many responses in a row announce an action, and no tool call or user message comes in
 /// between, the pattern is present.
 const MIN_ANNOUNCEMENTS: u32 = 3;
+
+/// Used in place of `MIN_ANNOUNCEMENTS` if the user sends messages in between: to say what comes next
+/// is a part of a conversation.
+const MIN_ANNOUNCEMENTS_TO_THE_USER: u32 = 5;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolAvoidance;
 
@@ -23,8 +28,14 @@ impl PatternDetector for ToolAvoidance {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
-        let responses = trajectory.announcement_count();
-        if responses < MIN_ANNOUNCEMENTS || trajectory.has_pattern(&PatternType::Monologue) {
+        let (responses, since_call) =
+            (trajectory.announcement_count(), trajectory.announcements_since_call());
+        // If the user said nothing in between, waiting in words is `idle_talk`.
+        let is_to_user = since_call > trajectory.idle_response_count()
+            && since_call >= MIN_ANNOUNCEMENTS_TO_THE_USER;
+        let is_present = responses >= MIN_ANNOUNCEMENTS || is_to_user;
+        let responses = if is_to_user { since_call } else { responses };
+        if !is_present || trajectory.has_pattern(&PatternType::Monologue) {
             return Detection::Absent;
         }
         Detection::Present(TrajectoryPattern::new(
@@ -85,6 +96,48 @@ mod tests {
             assistant: Good.
             user: thanks
             assistant: You are welcome.
+            ",
+            &[],
+        );
+    }
+
+    #[test]
+    fn announcing_to_the_user_again_and_again_is_tool_avoidance() {
+        check(
+            "
+            user: please connect me with a human
+            get_booking ZFA04Y -> the name is Muler
+            assistant: I will transfer you now.
+            user: ok
+            assistant: I am transferring you to a human agent.
+            user: nothing happens
+            assistant: I am going to transfer you right away.
+            user: please!
+            assistant: I apologise for the delay. I'm now transferring you.
+            user: ???
+            assistant: You are being transferred. Please hold on.
+            user: hello?
+            ",
+            &["call 1: tool_avoidance of 5"],
+        );
+    }
+
+    #[test]
+    fn an_agent_that_needs_something_from_the_user_avoids_no_tool() {
+        check(
+            "
+            user: change my booking
+            assistant: To change it, I'll need your user id.
+            user: I have none
+            assistant: I need the reservation id to proceed. Please check your email.
+            user: later
+            assistant: Once you have it, I will change the booking.
+            user: and I want three bags
+            assistant: I will add them once you send me the reservation id.
+            user: fine
+            assistant: I'll be here whenever you have it.
+            user: thanks
+            assistant: You are welcome, I will help you then. Feel free to write again.
             ",
             &[],
         );

@@ -6,8 +6,8 @@ use crate::fault::ProviderError;
 use crate::message::{Feedback, Observation, Severity};
 use crate::prompt::{FeedbackContext, FeedbackProvider};
 
-/// Reports a run that makes no progress: the patterns `doom_loop`, `write_thrash`, `stagnation`,
-/// `progress_stall` and `churn`.
+/// Reports a run that makes no progress: the patterns `doom_loop`, `write_thrash`, `no_effect`,
+/// `stagnation`, `progress_stall` and `churn`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallDetector;
 
@@ -20,6 +20,7 @@ fn reportable_stall<'a>(context: &FeedbackContext<'a>) -> Option<&'a TrajectoryP
             pattern.detail(),
             PatternDetail::DoomLoop { .. }
                 | PatternDetail::WriteThrash { .. }
+                | PatternDetail::NoEffect { .. }
                 | PatternDetail::Stagnation { .. }
                 | PatternDetail::ProgressStall { .. }
                 | PatternDetail::Churn { .. }
@@ -51,6 +52,10 @@ impl FeedbackProvider for StallDetector {
             PatternDetail::WriteThrash { returns, .. } => {
                 ("Thrashing", format!("a file returned to an earlier state {returns} times"))
             }
+            PatternDetail::NoEffect { changes } => (
+                "Stagnation",
+                format!("the same check gave the same result after {changes} changes"),
+            ),
             PatternDetail::Stagnation { calls, .. } => {
                 ("Stagnation", format!("{calls} different calls returned the same result"))
             }

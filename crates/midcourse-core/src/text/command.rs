@@ -20,6 +20,9 @@ pub(crate) use tasks::{Task, host};
 /// How many bytes of a command are examined. What comes later is usually a script.
 const MAX_READ_BYTES: usize = 2048;
 
+/// A command with fewer bytes than this after a `sleep` does nothing but sleep.
+const MIN_OTHER_BYTES: usize = 4;
+
 /// How many programs of one command line are examined.
 const MAX_PARTS: usize = 12;
 
@@ -51,6 +54,8 @@ pub(crate) struct CommandView<'a> {
     pub(crate) runs_check: bool,
     /// Limits the time of a program with `timeout`.
     pub(crate) limits_time: bool,
+    /// Only shows where things are, as `ls` and `git status` do.
+    pub(crate) orients: bool,
     pub(crate) searches: bool,
     /// What the command searches for; `None` if it does not search or names no term.
     pub(crate) search_term: Option<&'a str>,
@@ -98,7 +103,9 @@ impl<'a> CommandView<'a> {
             // it, is left out, so that `make` and `make | tail` count as the same command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
-            if !is_filter {
+            // How long a command sleeps before it looks is not part of what it looks at.
+            let is_pause = name == "sleep" && command.len() > part.len() + MIN_OTHER_BYTES;
+            if !is_filter && !is_pause {
                 normalized = normalized.then(name.as_bytes());
                 for word in arguments.iter().filter(|word| !is_flag_or_redirection(word)) {
                     normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
@@ -137,8 +144,15 @@ impl<'a> CommandView<'a> {
         let first = operands().next();
         // One of the first three operands may be a subcommand that only reads, such as `list` in
         // `git stash list` or `get` in `kubectl -n x get pods`.
+        // In `aws ec2 describe-volumes`, the first word of the subcommand says it.
+        let is_cloud = matches!(name, "aws" | "gcloud" | "az");
+        let verb_of = |word: &'a str| match word.split_once('-') {
+            Some((verb, _)) if is_cloud => verb,
+            _ => word,
+        };
         let reads = program.is(Program::HAS_SUBCOMMANDS)
-            && operands().take(3).any(|verb| READING_SUBCOMMANDS.contains(&verb));
+            && operands().take(3).any(|word| READING_SUBCOMMANDS.contains(&verb_of(word)));
+        let reads = reads || (matches!(name, "psql" | "mysql" | "sqlite3") && queries(arguments));
         self.is_remote |= program.is(Program::REMOTE);
         let has = |flag: &str| arguments.contains(&flag);
         self.only_reads &= program.is(Program::CHANGES_NOTHING) || reads;
@@ -148,7 +162,10 @@ impl<'a> CommandView<'a> {
         // matters, unlike the ids and times in a list, so these commands do not list processes.
         self.lists_processes = (self.lists_processes || program.is(Program::LISTS_PROCESSES))
             && !(name == "wc" || arguments.iter().any(|word| is_short_flag(word, b'c')));
-        self.waits |= matches!(name, "sleep" | "wait" | "watch");
+        self.waits |= matches!(name, "sleep" | "wait" | "watch")
+            || (program.is(Program::HAS_SUBCOMMANDS)
+                && operands().take(4).any(|verb| matches!(verb, "wait" | "watch")))
+            || (name == "kubectl" && has("rollout") && has("status"));
         self.is_benchmark |= matches!(name, "hyperfine" | "perf" | "wrk" | "ab" | "k6")
             || name.contains("bench")
             || arguments.iter().any(|word| word.contains("bench"));
@@ -168,14 +185,25 @@ impl<'a> CommandView<'a> {
                     || word.starts_with("--data")
                     || ["-XPOST", "-XPUT", "-XDELETE", "-XPATCH"].contains(word)
             });
-        let is_writing_subcommand =
-            first.is_some_and(|verb| program.writing_subcommands().contains(&verb));
+        // In `kubectl -n web patch` the subcommand follows the value of a flag. The commands of cloud
+        // providers have subcommands such as `create-stack`, after the name of a service.
+        let is_writing = |verb: &str| program.writing_subcommands().contains(&verb);
+        let is_writing_subcommand = match name {
+            "kubectl" | "oc" | "helm" => operands().take(3).any(is_writing),
+            "aws" | "gcloud" | "az" | "gh" => {
+                operands().take(4).any(|word| is_writing(verb_of(word)))
+            }
+            _ => first.is_some_and(is_writing),
+        };
         self.writes |= in_place
             || reverts
             || finds_and_acts
             || sends
             || program.is(Program::WRITES)
             || (is_writing_subcommand && !reads);
+        if name == "ssh" {
+            self.add_remote_command(arguments);
+        }
         let last_file = || arguments.iter().rev().copied().map(bare).find(|word| is_file(word));
         if in_place || reverts || matches!(name, "patch" | "tee" | "touch") {
             self.file = self.file.or_else(last_file);
@@ -183,12 +211,53 @@ impl<'a> CommandView<'a> {
         if !is_first {
             return;
         }
+        self.orients = matches!(name, "ls" | "tree" | "pwd")
+            || (name == "git"
+                && matches!(first, Some("status" | "log" | "branch" | "diff" | "show")));
         (self.searches, self.search_term) = search_of(name, program, arguments);
         if program.is(Program::SHOWS_FILE) && !in_place {
             self.file = self.file.or_else(last_file);
             self.lines = shown_lines(name, arguments);
         }
     }
+}
+
+impl CommandView<'_> {
+    /// Adds what the command does that `ssh` runs on the other machine.
+    fn add_remote_command(&mut self, arguments: &[&str]) {
+        let mut words = arguments.iter().skip_while(|word| word.starts_with('-')).skip(1);
+        let Some(first) = words.next().copied() else { return };
+        let is_quoted = first.starts_with(['"', '\'']);
+        // Without quotes, the words are joined; one level of `ssh` is enough.
+        let joined;
+        let command = if is_quoted {
+            bare(first)
+        } else {
+            let rest: Vec<&str> = words.copied().collect();
+            joined = format!("{first} {}", rest.join(" "));
+            &joined
+        };
+        if command.starts_with("ssh") {
+            return;
+        }
+        let remote = CommandView::of(command);
+        self.writes |= remote.writes;
+        self.waits |= remote.waits;
+        self.only_reads |= remote.only_reads;
+        self.prints_clock |= remote.prints_clock;
+    }
+}
+
+/// Whether the arguments of a database client contain a query that only reads.
+fn queries(arguments: &[&str]) -> bool {
+    const READING: [&str; 5] = ["select", "show", "explain", "\\d", "describe"];
+    let is_query = |word: &&str| {
+        let word = bare(word).trim_start();
+        READING.iter().any(|verb| {
+            word.get(..verb.len()).is_some_and(|start| start.eq_ignore_ascii_case(verb))
+        })
+    };
+    arguments.iter().any(is_query)
 }
 
 /// Whether `find` deletes the files that it finds, or runs a program on them that is not known to
@@ -322,120 +391,4 @@ fn program_of<'w, 'a>(words: &'w [&'a str]) -> Option<(&'a str, &'w [&'a str])> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn commands_that_write_are_recognized() {
-        for command in [
-            "sed -i 's/a/b/' src/main.rs",
-            "cat > notes.txt <<'EOF'\nhello\nEOF",
-            "cd app && npm install left-pad",
-            "FOO=1 sudo mv a b",
-            "git checkout -- src/lib.rs",
-            "echo hi >> log",
-            "python gen.py > out.json 2>&1",
-            "ls | tee listing.txt",
-            "timeout 30 pip install x",
-            "cat <<'EOF' > report.py\nprint(1)\nEOF",
-            "echo it\\'s time && rm -rf build",
-            "find . -name '*.o' -delete",
-            "find . -name '*.o' -exec rm {} +",
-            "curl -X POST http://a/b -d x",
-            "sudo -u postgres createdb x",
-        ] {
-            assert!(CommandView::of(command).writes, "{command}");
-        }
-        for command in [
-            "ls -la 2>/dev/null",
-            "cargo test 2>&1 | tail -5",
-            "grep -n 'a > b' file.c",
-            "git status",
-            "git log --oneline -5",
-            "sed -n '1,20p' a.rs",
-            "test 3 -gt 2 && echo yes",
-            "awk '$1 >= 3' x",
-            "git stash list",
-            "find . -name '*.php' -exec wc -l {} +",
-            "docker compose ps",
-            "kubectl rollout status deploy/a",
-            "python - <<'EOF'\nx > y\nEOF",
-            "",
-        ] {
-            assert!(!CommandView::of(command).writes, "{command}");
-        }
-    }
-
-    #[test]
-    fn flags_and_redirections_do_not_change_the_normalized_command() {
-        let same =
-            |a: &str, b: &str| CommandView::of(a).normalized == CommandView::of(b).normalized;
-        for (a, b) in [
-            ("cargo test", "cargo test 2>&1 | tail -20"),
-            ("cd /app && make", "make"),
-            ("grep -rn \"foo\" src", "grep -n -r 'foo' ./src/"),
-            ("pytest -q", "pytest -q -x"),
-        ] {
-            assert!(same(a, b), "{a} should equal {b}");
-        }
-        for (a, b) in [
-            ("cat a.rs", "cat b.rs"),
-            ("head -n 10 a", "head -n 20 a"),
-            ("run --only=a", "run --only=b"),
-            ("grep foo src", "grep bar src"),
-            ("make a && make b", "make b && make a"),
-            ("FOO=1 make", "FOO=2 make"),
-        ] {
-            assert!(!same(a, b), "{a} should differ from {b}");
-        }
-    }
-
-    #[test]
-    fn search_terms_and_shown_lines_are_read() {
-        let search_term = |command| CommandView::of(command).search_term;
-        assert_eq!(search_term("grep -rn \"fn main\" src/"), Some("fn main"));
-        assert_eq!(search_term("find . -type f -name '*.toml'"), Some("*.toml"));
-        assert_eq!(search_term("git grep TODO"), Some("TODO"));
-        assert_eq!(search_term("git log --oneline --grep=csv"), Some("--grep=csv"));
-        assert_eq!(search_term("git log --oneline"), None);
-        assert_eq!(search_term("cat x | grep y"), None);
-        let shown = |command| {
-            let view = CommandView::of(command);
-            (view.file, view.lines)
-        };
-        assert_eq!(shown("sed -n '10,80p' src/a.rs"), (Some("src/a.rs"), Some((10, 80))));
-        assert_eq!(shown("head -n 50 a.log"), (Some("a.log"), Some((1, 50))));
-        assert_eq!(shown("head -50 a.log"), (Some("a.log"), Some((1, 50))));
-        assert_eq!(shown("cat a.rs | head"), (Some("a.rs"), Some((1, u32::MAX))));
-    }
-
-    #[test]
-    fn waiting_printing_and_other_commands_are_recognized() {
-        assert!(CommandView::of("sleep 5; curl x").waits);
-        assert!(CommandView::of("echo thinking; true").only_prints);
-        assert!(!CommandView::of("echo x > f").only_prints);
-        assert!(CommandView::of("# let me think about it").only_prints);
-        assert!(CommandView::of("").only_prints);
-        assert!(!CommandView::of("cd src").only_prints);
-        assert!(CommandView::of("date +%S").prints_clock);
-        assert!(!CommandView::of("date; make").prints_clock);
-        assert!(CommandView::of("cargo bench -- parse").is_benchmark);
-        assert!(CommandView::of("npm run gen 2>&1 | tail -5").hides_failure);
-        assert!(CommandView::of("npm run gen || true").hides_failure);
-        assert!(!CommandView::of("npm run gen && npm test").hides_failure);
-        assert!(CommandView::of("ps aux | grep node").lists_processes);
-        assert!(!CommandView::of("ps aux | grep -c node").lists_processes);
-        assert!(!CommandView::of("ps aux | wc -l").lists_processes);
-        assert!(!CommandView::of("git config user.name x").only_reads);
-        assert!(CommandView::of("git checkout -- a.rs").reverts);
-        assert!(!CommandView::of("git checkout -b topic").reverts);
-    }
-
-    proptest! {
-        #[test]
-        fn reading_never_panics(command in "[ -~é\n]{0,200}") {
-            CommandView::of(&command);
-        }
-    }
-}
+mod tests;

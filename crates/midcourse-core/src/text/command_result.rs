@@ -122,9 +122,14 @@ impl<'a> CommandResult<'a> {
 
     /// Whether the command printed nothing.
     pub(crate) fn is_silent(&self) -> bool {
-        let output = self.output.trim();
-        output.is_empty() || ["(no output)", "(empty)", "(none)"].contains(&output)
+        is_silence(&self.output)
     }
+}
+
+/// Whether a text is empty, or is what an agent program writes for a command that printed nothing.
+pub(crate) fn is_silence(output: &str) -> bool {
+    let output = output.trim();
+    output.is_empty() || ["(no output)", "(empty)", "(none)"].contains(&output)
 }
 
 /// `<returncode>1</returncode>` before or after the output, which may be in `<output>` tags.

@@ -1,9 +1,8 @@
-//! Reads chat messages: whether a message of the model repeats itself or only announces an action,
-//! and whether a message of the user asks for something to be run repeatedly.
+//! Reads the model's messages: whether a message repeats itself or only announces an action.
 //!
 //! `analysis` calls these functions once per message.
 
-use super::phrases::Phrases;
+use super::phrases::{Phrases, WHOLE};
 use crate::digest::Digest;
 
 /// How many bytes at the end of a message are examined. A model that is caught in a repetition does
@@ -38,61 +37,111 @@ const MIN_SENTENCE_REPEATS: usize = 6;
 /// will do next.
 const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
-/// How many bytes of a user's message are examined; the rest of a longer one is usually a pasted
-/// document.
-const MAX_REQUEST_BYTES: usize = 2048;
+/// Flag of a phrase that announces an action.
+const ANNOUNCES: u16 = 1;
+/// Flag of a phrase that waits, asks, thanks or says that all is done.
+const IDLES: u16 = 2;
+/// Flag of a phrase that waits.
+const WAITS: u16 = 8;
+/// Flag of a phrase with which the model needs something from the user, so that it cannot act yet.
+const ASKS: u16 = 16;
+/// Flag of "I am", which announces an action if a verb follows.
+const BEFORE_VERB: u16 = 4;
 
-/// Flag of a phrase that asks for repetition wherever it is.
-const ALONE: u16 = 1;
-/// Flag of a phrase that asks for repetition if it follows a number.
-const AFTER_NUMBER: u16 = 2;
-/// Flag of a phrase that asks for repetition if the message has a `?` or the word "whether".
-const IN_QUESTION: u16 = 4;
-static REQUESTS: Phrases<7> = Phrases::new([
-    ("repeatedly", ALONE),
-    ("flaky", IN_QUESTION),
-    ("flakiness", IN_QUESTION),
-    ("times", AFTER_NUMBER),
-    ("samples", AFTER_NUMBER),
-    ("runs", AFTER_NUMBER),
-    ("iterations", AFTER_NUMBER),
-]);
+/// An announcement that begins within this many bytes is what the message begins with.
+const MAX_LEAD_BYTES: usize = 40;
 
-/// Words before a number that make a report of it, not a request: "failed three times".
-const REPORT_VERBS: [&str; 7] =
-    ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-/// Words after "times" that make a comparison of it, not a request: "ten times faster".
-const COMPARISONS: [&str; 10] =
-    ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
-
-const NUMBER_WORDS: [&str; 14] = [
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
-    "hundred", "several", "multiple",
-];
-
-/// Phrases with which a model says what it will do next.
-static INTENTS: Phrases<21> = Phrases::new([
-    ("let me", 1),
-    ("i will", 1),
-    ("i'll", 1),
-    ("i am going to", 1),
-    ("i'm going to", 1),
-    ("i'm about to", 1),
-    ("i need to", 1),
-    ("i should", 1),
-    ("i shall", 1),
-    ("i plan to", 1),
-    ("i can now", 1),
-    ("i'm now", 1),
-    ("i am now", 1),
-    ("now i", 1),
-    ("let's", 1),
-    ("next step", 1),
-    ("going to", 1),
-    ("proceeding to", 1),
-    ("about to", 1),
-    ("time to", 1),
-    ("starting with", 1),
+/// Phrases with which a model says what it will do next, or that it does nothing.
+static INTENTS: Phrases<89> = Phrases::new([
+    ("let me", ANNOUNCES),
+    ("i will", ANNOUNCES),
+    ("i'll", ANNOUNCES),
+    ("i am going to", ANNOUNCES),
+    ("i'm going to", ANNOUNCES),
+    ("i'm about to", ANNOUNCES),
+    ("i need to", ANNOUNCES),
+    ("i should", ANNOUNCES),
+    ("i shall", ANNOUNCES),
+    ("i plan to", ANNOUNCES),
+    ("i can now", ANNOUNCES),
+    ("i'm now", ANNOUNCES),
+    ("i am now", ANNOUNCES),
+    ("now i", ANNOUNCES),
+    ("let's", ANNOUNCES),
+    ("next step", ANNOUNCES),
+    ("going to", ANNOUNCES),
+    ("proceeding", ANNOUNCES),
+    ("about to", ANNOUNCES),
+    ("time to", ANNOUNCES),
+    ("starting with", ANNOUNCES),
+    ("waiting", WAITS),
+    ("i'm waiting", WAITS),
+    ("please hold", WAITS),
+    ("hold on", WAITS),
+    ("one moment", WAITS),
+    ("still running", WAITS),
+    ("wait for", WAITS),
+    ("please confirm", IDLES),
+    ("confirm whether", IDLES),
+    ("let me know", IDLES),
+    ("shall i", IDLES),
+    ("should i", IDLES),
+    ("do you want", IDLES),
+    ("would you like", IDLES),
+    ("could you", IDLES),
+    ("which option", IDLES),
+    ("your decision", IDLES),
+    ("your confirmation", IDLES),
+    ("your answer", IDLES),
+    ("is complete", IDLES),
+    ("i have completed", IDLES),
+    ("i've completed", IDLES),
+    ("is completed", IDLES),
+    ("been completed", IDLES),
+    ("is done", IDLES | WHOLE),
+    ("all done", IDLES),
+    ("is finished", IDLES),
+    ("nothing left to do", IDLES),
+    ("no further", IDLES),
+    ("task complete", IDLES),
+    ("work is complete", IDLES),
+    ("everything is", IDLES),
+    ("as mentioned", IDLES),
+    ("already done", IDLES),
+    ("thank you", IDLES),
+    ("thanks", IDLES | WHOLE),
+    ("goodbye", IDLES),
+    ("bye", IDLES | WHOLE),
+    ("you're welcome", IDLES),
+    ("you are welcome", IDLES),
+    ("my pleasure", IDLES),
+    ("take care", IDLES),
+    ("have a nice", IDLES),
+    ("have a great", IDLES),
+    ("have a wonderful", IDLES),
+    ("have a good", IDLES),
+    ("until next time", IDLES),
+    ("look forward", IDLES),
+    ("so do i", IDLES | WHOLE),
+    ("likewise", IDLES),
+    ("happy to help", IDLES),
+    ("glad to help", IDLES),
+    ("you too", IDLES | WHOLE),
+    ("please provide", ASKS),
+    ("please check", ASKS),
+    ("once you", ASKS),
+    ("once we", ASKS),
+    ("if you", ASKS),
+    ("when you", ASKS),
+    ("i'll need", ASKS),
+    ("i will need", ASKS),
+    ("i need your", ASKS),
+    ("i need the", ASKS),
+    ("i need both", ASKS),
+    ("i'll be here", ASKS),
+    ("feel free", ASKS),
+    ("i am", BEFORE_VERB),
+    ("i'm", BEFORE_VERB),
 ]);
 
 /// Whether a message repeats one piece of text or one sentence over and over.
@@ -176,42 +225,54 @@ fn repeats_one_sentence(text: &str) -> bool {
     most >= MIN_SENTENCE_REPEATS && most * 5 >= all * 3
 }
 
-/// Whether a user asks for repeated runs: "run it ten times", "is it flaky?".
-pub(crate) fn asks_to_repeat(text: &str) -> bool {
-    let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
-    REQUESTS.find_in(text.as_bytes()).any(|(at, meaning)| {
-        let (before, from_phrase) = text.split_at_checked(at).unwrap_or_default();
-        let is_word = |word: &&str| !word.is_empty();
-        let not_word = |c: char| !c.is_alphanumeric();
-        if meaning == ALONE {
-            return true;
+/// What a message of the model does, other than to say something new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Talk {
+    /// It only says what the model will do next.
+    pub(crate) announces: bool,
+    /// It begins with the announcement, and not with a report of what was done.
+    pub(crate) begins_with_announcement: bool,
+    /// It waits, or asks the user to wait.
+    pub(crate) waits: bool,
+    /// It asks for a decision, thanks, or says that the work is done.
+    pub(crate) idles: bool,
+    /// It needs something from the user.
+    pub(crate) asks: bool,
+}
+
+impl Talk {
+    pub(crate) fn of(text: &str) -> Self {
+        let text = text.trim();
+        if text.len() > MAX_ANNOUNCEMENT_BYTES || text.contains("```") {
+            return Self::default();
         }
-        if meaning == IN_QUESTION {
-            return text.contains('?') || text.contains("whether");
+        let mut talk = Self { asks: text.contains('?'), ..Self::default() };
+        for (at, meaning) in INTENTS.find_in(text.as_bytes()) {
+            // "I am transferring you" announces something, "I am sure" does not.
+            if meaning == BEFORE_VERB && !is_followed_by_verb(text, at) {
+                continue;
+            }
+            match meaning {
+                IDLES => talk.idles = true,
+                WAITS => talk.waits = true,
+                ASKS => talk.asks = true,
+                _ => {
+                    talk.announces = true;
+                    talk.begins_with_announcement |= at <= MAX_LEAD_BYTES;
+                }
+            }
         }
-        let mut before = before.rsplit(not_word).filter(is_word);
-        let is_counted = before.next().is_some_and(is_number);
-        let is_report = before.next().is_some_and(|word| is_one_of(word, &REPORT_VERBS));
-        let next = from_phrase.split(not_word).filter(is_word).nth(1);
-        is_counted && !is_report && !next.is_some_and(|word| is_one_of(word, &COMPARISONS))
-    })
-}
-
-fn is_one_of(word: &str, list: &[&str]) -> bool {
-    list.iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
-fn is_number(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_digit()) || is_one_of(word, &NUMBER_WORDS)
-}
-
-/// Whether a message only says what the model will do next.
-pub(crate) fn is_announcement(text: &str) -> bool {
-    let text = text.trim();
-    if text.len() > MAX_ANNOUNCEMENT_BYTES || text.contains("```") {
-        return false;
+        talk
     }
-    INTENTS.find_in(text.as_bytes()).next().is_some()
+}
+
+/// Whether a word that ends in "ing" follows "I am" or "I'm", which begins at this position.
+fn is_followed_by_verb(text: &str, at: usize) -> bool {
+    let after = text.get(at..).unwrap_or_default();
+    let word = after.split_whitespace().skip_while(|word| {
+        matches!(word.to_ascii_lowercase().as_str(), "i" | "am" | "i'm" | "now" | "still")
+    });
+    word.take(1).any(|word| word.trim_matches(|c: char| !c.is_alphabetic()).ends_with("ing"))
 }
 
 #[cfg(test)]
@@ -247,31 +308,43 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_repeated_runs_are_recognized() {
-        assert!(asks_to_repeat("Run TestReconnect ten times, I want to know whether it is stable"));
-        assert!(asks_to_repeat("take 5 samples of it"));
-        assert!(asks_to_repeat("is the login test flaky?"));
-        assert!(!asks_to_repeat("it failed two days ago; keep going until the tests pass"));
-        assert!(!asks_to_repeat("sometimes it runs, sometimes not"));
-        assert!(!asks_to_repeat("make the parser 10 times faster"));
-        assert!(!asks_to_repeat("CI failed 3 times, please fix it"));
-        assert!(!asks_to_repeat("fix the flaky login test"));
+    fn announcements_are_recognized() {
+        for text in [
+            "Let me read the file now.",
+            "Next, I'll run the tests.",
+            "I am transferring you to a colleague.",
+        ] {
+            assert!(Talk::of(text).announces, "{text}");
+        }
+        let long = format!("I will now. {}", "Here is what I found: ".repeat(30));
+        for text in
+            ["The outlet metal is warm.", "Which file do you mean?", "I am sure about it.", &long]
+        {
+            assert!(!Talk::of(text).announces, "{text}");
+        }
+        let report = "The clock is converted and all of its tests pass. Next I will do the rest.";
+        assert!(Talk::of(report).announces && !Talk::of(report).begins_with_announcement);
     }
 
     #[test]
-    fn announcements_are_recognized() {
-        assert!(is_announcement("Let me read the file now."));
-        assert!(is_announcement("Next, I'll run the tests."));
-        assert!(!is_announcement("The outlet metal is warm."));
-        assert!(!is_announcement("Which file do you mean?"));
-        assert!(!is_announcement(&format!("I will now. {}", "Here is what I found: ".repeat(30))));
+    fn idle_talk_is_recognized() {
+        for text in [
+            "Please confirm whether I should go ahead.",
+            "As mentioned, the task is complete.",
+            "Thank you! Until next time!",
+        ] {
+            assert!(Talk::of(text).idles, "{text}");
+        }
+        assert!(Talk::of("Waiting for the result of the check.").waits);
+        assert!(Talk::of("I'll need your user id.").asks);
+        assert!(!Talk::of("The museum costs 20 dollars.").idles);
     }
 
     proptest! {
         #[test]
         fn reading_never_panics(text in "[ab é\n.]{0,400}") {
             repeats_itself(&text);
-            is_announcement(&text);
+            Talk::of(&text);
         }
     }
 }

@@ -207,18 +207,21 @@ fn is_position(before: &[u8], punctuation: &[u8], after: &[u8]) -> bool {
 /// Returns whether at least one line reports an error.
 pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> bool {
     let mut has_error_line = false;
-    let mut rest = text;
+    let (mut rest, mut is_detail) = (text, false);
     while !rest.is_empty() {
         let start = out.len();
         let (has_error_word, length) = normalize_line(rest, out);
         let (line, following) = rest.split_at(length.min(rest.len()));
         rest = following;
         if !(has_error_word || is_diagnostic(line)) {
-            if has_error_line {
+            // `failed with generated values:` says what failed in the next line.
+            if has_error_line && !std::mem::take(&mut is_detail) {
                 out.truncate(start);
             }
             continue;
         }
+        let line = line.trim_ascii();
+        is_detail = line.ends_with(b":") && !line.starts_with(b"Traceback");
         if !std::mem::replace(&mut has_error_line, true) {
             // This is the first error line. The lines before it are not part of the error.
             out.drain(..start);

@@ -70,6 +70,10 @@ const UNCHANGED: u16 = 1 << 4;
 const REFUSED: u16 = 1 << 5;
 /// What the agent tried is wrong, invalid or was not found.
 const NEGATIVE: u16 = 1 << 6;
+/// All is well: tests passed, nothing differs, an operation succeeded.
+const POSITIVE: u16 = 1 << 9;
+/// Something has ended, with or without success, so that looking at it again brings nothing new.
+const ENDED: u16 = 1 << 10;
 /// The phrase "0 failed". It cancels `NEGATIVE`, which the word "failed" in it would mean.
 const NONE_FAILED: u16 = 1 << 7;
 /// A status code such as 404; means that something is missing if it follows a `STATUS` word.
@@ -79,7 +83,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<96> = Phrases::new([
+static PHRASES: Phrases<156> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -171,11 +175,71 @@ static PHRASES: Phrases<96> = Phrases::new([
     ("incorrect", NEGATIVE),
     ("invalid", NEGATIVE),
     ("denied", NEGATIVE),
-    ("failed", NEGATIVE),
+    ("failed", NEGATIVE | ENDED),
     ("try again", NEGATIVE),
     ("not valid", NEGATIVE),
     ("mismatch", NEGATIVE),
+    ("nothing happens", NEGATIVE),
+    ("nothing happened", NEGATIVE),
+    ("no effect", NEGATIVE),
+    ("no data", NEGATIVE | WHOLE),
+    ("locked", NEGATIVE | WHOLE),
+    ("blocked", NEGATIVE | WHOLE),
+    ("forbidden", NEGATIVE | WHOLE),
+    ("unable", NEGATIVE | WHOLE),
+    ("cannot", NEGATIVE | WHOLE),
+    ("can't", NEGATIVE | WHOLE),
+    ("not possible", NEGATIVE),
+    ("not allowed", NEGATIVE),
+    ("no such", NEGATIVE | WHOLE),
+    ("rejected", NEGATIVE | WHOLE),
     ("0 failed", NONE_FAILED),
+    ("passed", POSITIVE | WHOLE),
+    ("passing", POSITIVE | WHOLE),
+    ("succeeded", POSITIVE | ENDED | WHOLE),
+    ("completed", ENDED | WHOLE),
+    ("complete", ENDED | WHOLE),
+    ("rollback_complete", ENDED),
+    ("create_complete", ENDED),
+    ("update_complete", ENDED),
+    ("create_failed", ENDED | NEGATIVE),
+    ("failure", ENDED | WHOLE),
+    ("cancelled", ENDED | WHOLE),
+    ("canceled", ENDED | WHOLE),
+    ("aborted", ENDED | WHOLE),
+    ("terminated", ENDED | WHOLE),
+    ("stopped", ENDED | WHOLE),
+    ("expired", ENDED | WHOLE),
+    ("exited", ENDED | WHOLE),
+    ("done", ENDED | WHOLE),
+    ("merged", ENDED | WHOLE),
+    ("finished_at", ENDED),
+    ("not complete", PENDING),
+    ("incomplete", PENDING),
+    ("success", POSITIVE | ENDED),
+    ("success\": false", NEGATIVE),
+    ("success\":false", NEGATIVE),
+    ("valid", POSITIVE | WHOLE),
+    ("ready", POSITIVE | WHOLE),
+    ("no changes", POSITIVE | WHOLE),
+    ("no errors", POSITIVE | WHOLE),
+    ("0 errors", POSITIVE | WHOLE),
+    ("no issues", POSITIVE | WHOLE),
+    ("no problems", POSITIVE | WHOLE),
+    ("all checks", POSITIVE | WHOLE),
+    ("is valid", POSITIVE | WHOLE),
+    ("healthy", POSITIVE | WHOLE),
+    ("in sync", POSITIVE | WHOLE),
+    ("0 failures", NONE_FAILED | POSITIVE),
+    ("200 ok", POSITIVE | WHOLE),
+    ("built", POSITIVE | WHOLE),
+    ("build success", POSITIVE),
+    ("finished", POSITIVE | ENDED | WHOLE),
+    ("compiled", POSITIVE | WHOLE),
+    ("no warnings", POSITIVE | WHOLE),
+    ("failures: 0", NONE_FAILED | POSITIVE),
+    ("errors: 0", NONE_FAILED | POSITIVE),
+    ("working tree clean", POSITIVE | WHOLE),
 ]);
 
 /// What a short result says. For a long result, all but `refused` are false.
@@ -193,6 +257,10 @@ pub(crate) struct ShortResult {
     pub(crate) refused: bool,
     /// What the agent tried is wrong, invalid or was not found.
     pub(crate) negative: bool,
+    /// All is well, such as that tests passed.
+    pub(crate) positive: bool,
+    /// Something has ended, with or without success.
+    pub(crate) ended: bool,
 }
 
 impl ShortResult {
@@ -212,6 +280,8 @@ impl ShortResult {
             service_down: means(DOWN),
             unchanged: is_statement && means(UNCHANGED),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
+            ended: means(ENDED) && !means(PENDING),
+            positive: means(POSITIVE) && (!means(NEGATIVE) || means(NONE_FAILED)),
             refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }
     }

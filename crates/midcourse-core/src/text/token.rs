@@ -18,6 +18,9 @@ const TEMPORARY_PREFIX: &[u8] = b"tmp";
 /// Fewest characters after the prefix in a generated temporary name.
 const MIN_TEMPORARY_SUFFIX_LEN: usize = 5;
 
+/// Length of the random word that container platforms put after an id in a generated name.
+const GENERATED_SUFFIX_LEN: usize = 5;
+
 const HEX: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::HEX_LETTER);
 
 /// The kind of text that a token is from. It determines which values are replaced by a placeholder.
@@ -168,11 +171,17 @@ fn write_part(part: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<
         return;
     }
     // A name such as `job-1a2b3c4d5e.log` may contain an id between its dashes and dots.
+    // In `worker-58c7d9b6c-x8k2p`, the word after the id was generated, too.
+    let mut follows_id = false;
     let is_joiner = |byte: &u8| ByteKinds::of(*byte) == ByteKinds::JOINER;
     for piece in part.split_inclusive(is_joiner) {
         let word = piece.strip_suffix(b"-").or_else(|| piece.strip_suffix(b"."));
         let word = word.or_else(|| piece.strip_suffix(b"_")).unwrap_or(piece);
-        if word.len() >= MIN_ID_LEN && is_generated(word, ByteKinds::of_all(word)) {
+        let is_id = word.len() >= MIN_ID_LEN && is_generated(word, ByteKinds::of_all(word));
+        let is_suffix = std::mem::replace(&mut follows_id, is_id)
+            && word.len() == GENERATED_SUFFIX_LEN
+            && word.iter().any(u8::is_ascii_digit);
+        if is_id || is_suffix {
             out.push(PLACEHOLDER);
             out.extend_from_slice(piece.get(word.len()..).unwrap_or_default());
         } else {

@@ -70,17 +70,27 @@ pub(super) fn text(detail: &PatternDetail, subject: Option<&Subject>) -> String 
             }
         }
         PatternDetail::Stagnation { calls, .. } => match subject.map(|subject| subject.activity) {
-            Some(Activity::Search) => format!("{calls} different searches gave the same result."),
+            Some(Activity::Search) => format!("{calls} different searches found nothing new."),
             Some(Activity::Read) => format!("{calls} different reads showed the same content."),
             _ => match last(subject) {
-                Some(last) => format!("{calls} different calls gave the same result, {last}."),
-                None => format!("{calls} different calls gave the same result."),
+                Some(last) => format!("{calls} different calls brought no new result, {last}."),
+                None => format!("{calls} different calls brought no new result."),
             },
         },
         PatternDetail::WriteThrash { file, returns } => {
             let file = quoted(file.as_ref())
                 .map_or("A file".to_owned(), |file| format!("The file {file}"));
             format!("{file} has gone back to an earlier state {returns} times.")
+        }
+        PatternDetail::NoEffect { changes } => {
+            let check = match subject.and_then(|subject| subject.object.as_ref()) {
+                Some(object) => format!("{object}"),
+                None => "what you check".to_owned(),
+            };
+            format!("You made {changes} changes, and {check} gave the same result after each.")
+        }
+        PatternDetail::IdleTalk { responses } => {
+            format!("Your last {responses} responses called no tool and brought nothing new.")
         }
         PatternDetail::Outage { failures } => match last(subject) {
             Some(last) => {

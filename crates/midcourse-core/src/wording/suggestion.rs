@@ -63,6 +63,14 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
         PatternDetail::WriteThrash { .. } => {
             "Note what each version breaks, and look for one that breaks neither before the next edit."
         }
+        PatternDetail::NoEffect { .. } => {
+            "What you change may not be what it depends on: make one change that has to show, and look \
+             whether it does."
+        }
+        PatternDetail::IdleTalk { .. } => {
+            "Perhaps nobody answers here: decide and make the next tool call, or end the run if the work \
+             is done."
+        }
         PatternDetail::Outage { .. } => {
             instead_of_failing(FailureKind::Outage, Activity::RunCommand)
         }
@@ -183,6 +191,9 @@ pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>)
         | PatternDetail::Sweep { .. } => {
             "Name the one thing that you still need to know, and get exactly that, or go on without it."
         }
+        PatternDetail::NoEffect { .. } => {
+            "Find out what the result depends on: what is run, with which files and which settings."
+        }
         PatternDetail::WriteThrash { .. } => {
             "If both versions fail, write a test for each problem, and change something else than these \
              lines."
@@ -193,6 +204,7 @@ pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>)
         }
         PatternDetail::Churn { .. }
         | PatternDetail::ToolAvoidance { .. }
+        | PatternDetail::IdleTalk { .. }
         | PatternDetail::Monologue { .. } => {
             "If something keeps you from acting, say what it is; if not, make one tool call now."
         }
@@ -250,6 +262,7 @@ pub(super) const fn leaving(detail: &PatternDetail) -> Option<&'static str> {
         PatternDetail::Drift { .. } => return None,
         PatternDetail::Churn { .. }
         | PatternDetail::ToolAvoidance { .. }
+        | PatternDetail::IdleTalk { .. }
         | PatternDetail::Monologue { .. } => {
             "Write down what is done and what is open, and end your turn with that."
         }

@@ -92,6 +92,8 @@ fn patterns(n: u32, file: &SafeName) -> Vec<PatternDetail> {
         PatternDetail::Stagnation { tool: file.clone(), calls: n },
         PatternDetail::WriteThrash { file: some(), returns: n },
         PatternDetail::WriteThrash { file: None, returns: n },
+        PatternDetail::NoEffect { changes: n },
+        PatternDetail::IdleTalk { responses: n },
         PatternDetail::Outage { failures: n },
         PatternDetail::Monologue { repetitions: 0 },
         PatternDetail::Monologue { repetitions: n },

@@ -36,6 +36,11 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
+    /// The length of this part in bytes.
+    pub(super) const fn len(&self) -> usize {
+        self.text.len()
+    }
+
     /// The words of this part; a quoted text is one word.
     pub(super) fn words(&self) -> Vec<&'a str> {
         let (mut words, mut start, mut quotes) = (Vec::new(), None, Quotes::default());

@@ -90,18 +90,29 @@ static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
     "env" => Program::READS.union(Program::WRAPPER),
     "curl" => Program::READS.union(Program::REMOTE),
     "wget" | "http" | "nc" | "ping" | "dig" | "nslookup" | "ssh" | "telnet" | "psql" | "mysql"
-        | "redis-cli" => Program::REMOTE,
+        => Program::REMOTE,
+    "redis-cli" => Program::REMOTE.union(Program::HAS_SUBCOMMANDS),
     "sudo" | "time" | "nohup" | "exec" | "command" | "timeout" | "xargs" | "nice"
         => Program::WRAPPER,
     "mv" | "cp" | "rm" | "mkdir" | "rmdir" | "touch" | "tee" | "chmod" | "chown" | "ln" | "patch"
         | "install" | "dd" | "truncate" | "rsync" | "unzip" | "tar" | "kill" | "pkill" | "killall"
         | "export" | "source" | "unset" | "useradd" | "createdb" | "dropdb" => Program::WRITES,
-    "helm" | "terraform" | "aws" | "gcloud" | "gh" | "az" | "oc" | "podman"
-        => Program::HAS_SUBCOMMANDS,
+    "podman" => Program::HAS_SUBCOMMANDS,
+    "helm" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "install", "upgrade", "rollback", "uninstall", "delete",
+    ]),
+    "terraform" | "tofu" | "pulumi" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "apply", "import", "destroy", "init", "taint", "untaint", "up",
+    ]),
+    "aws" | "gcloud" | "az" | "gh" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "create", "delete", "update", "put", "run", "start", "stop", "terminate", "modify",
+        "attach", "detach", "copy", "reboot", "set", "add", "remove", "merge", "close", "edit",
+        "rerun", "deploy", "restart",
+    ]),
     "git" => Program::HAS_SUBCOMMANDS.writing_with(&[
         "add", "commit", "apply", "checkout", "restore", "reset", "stash", "merge", "rebase",
         "pull", "push", "cherry-pick", "revert", "clone", "switch", "mv", "rm", "clean", "init",
-        "tag", "am",
+        "tag", "am", "bisect",
     ]),
     "npm" | "yarn" | "pnpm" | "pip" | "apt" | "brew"
         => Program::HAS_SUBCOMMANDS.writing_with(INSTALLING_SUBCOMMANDS),
@@ -113,8 +124,9 @@ static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
     "docker" => Program::HAS_SUBCOMMANDS.writing_with(&[
         "run", "rm", "rmi", "build", "pull", "start", "stop", "restart", "compose",
     ]),
-    "kubectl" => Program::HAS_SUBCOMMANDS.writing_with(&[
-        "apply", "delete", "create", "patch", "scale", "rollout", "edit",
+    "kubectl" | "oc" => Program::HAS_SUBCOMMANDS.writing_with(&[
+        "apply", "delete", "create", "patch", "scale", "rollout", "edit", "set", "annotate",
+        "label", "cordon", "uncordon", "drain", "replace", "expose",
     ]),
     "systemctl" => Program::HAS_SUBCOMMANDS.writing_with(&[
         "start", "stop", "restart", "enable", "disable", "reload",

@@ -1,0 +1,239 @@
+//! Detects changes that have no effect: the agent changes something and looks, again and again, and
+//! what it looks at stays the same.
+//!
+//! A look is a call that the agent makes again after a change and that reports a state: a test, a
+//! measurement, a query, a rendered page. Reading a file is no look, because other files change
+//! meanwhile. A result that says that all is well is no trouble either: tests that pass after every
+//! edit are the goal. The same holds if the user asked to keep the behaviour. A look that fails
+//! each time is a `repeated_error`, which another detector reports.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Detection, PatternDetector};
+use crate::analysis::{
+    PatternDetail, PatternType, ToolInvoked, TrajectoryAnalysis, TrajectoryPattern,
+};
+use crate::cause::Cause;
+use crate::confidence::Confidence;
+use crate::digest::Digest;
+use crate::record::TrajectoryRecord;
+
+/// If the result is the same in this many looks, with a change before each but the first, the
+/// pattern is present. It takes a few changes to find out what matters.
+const MIN_EQUAL_LOOKS: u32 = 5;
+
+/// Used in place of `MIN_EQUAL_LOOKS` for a measurement, whose results are never quite equal.
+const MIN_EQUAL_MEASUREMENTS: u32 = 6;
+
+/// Two measurements that differ by at most this fraction are equal.
+const MAX_NOISE: f32 = 0.03;
+
+/// If more calls than this come between two looks, the agent was doing something else meanwhile.
+const MAX_CALLS_BETWEEN_LOOKS: u64 = 7;
+
+/// How many different looks are followed at the same time.
+const MAX_LOOKS: usize = 4;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NoEffect {
+    /// The latest look is at the end.
+    looks: Vec<Look>,
+}
+
+/// A call that reports a state, and how often it reported the same.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Look {
+    call: Digest,
+    result: Digest,
+    /// The sum of the logarithms of the numbers in the result, if it is a measurement.
+    measured: Option<f32>,
+    /// Number of looks with this result that came after a change, and the first look.
+    count: u32,
+    /// Whether something was changed since the latest look.
+    is_changed: bool,
+    /// Index and seq of the latest look.
+    call_index: u64,
+    seq: u64,
+}
+
+impl PatternDetector for NoEffect {
+    fn name(&self) -> &str {
+        "no_effect"
+    }
+
+    fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
+        if trajectory.user_just_spoke() {
+            self.reset();
+            return Detection::Absent;
+        }
+        let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
+        if is_change(call) {
+            let others = self.looks.iter_mut().filter(|look| look.call != call.call_digest());
+            others.for_each(|look| look.is_changed = true);
+        }
+        if !is_look(call) {
+            return self.after_other_call(trajectory, call);
+        }
+        let Some((before, now)) = self.add(call) else { return Detection::Absent };
+        let threshold =
+            if now.measured.is_some() { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
+        let is_expected = trajectory.user_asked_to_repeat() || trajectory.user_asked_to_preserve();
+        if now.count < threshold
+            || is_expected
+            || trajectory.has_pattern(&PatternType::DoomLoop)
+            || trajectory.has_pattern(&PatternType::WriteThrash)
+        {
+            return Detection::Absent;
+        }
+        let changes = now.count.saturating_sub(1);
+        Detection::Present(TrajectoryPattern::new(
+            PatternDetail::NoEffect { changes },
+            Confidence::clamped(0.75),
+            Cause::new("no_effect", now.call.with(now.result)),
+            changes,
+            [before, now.seq],
+        ))
+    }
+
+    fn reset(&mut self) {
+        self.looks.clear();
+    }
+}
+
+impl NoEffect {
+    /// After a call that is no look: the pattern stays while the agent goes on changing.
+    fn after_other_call(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Detection {
+        let latest = self.looks.last().map_or(0, |look| look.call_index);
+        let is_old = call.call_index().saturating_sub(latest) > MAX_CALLS_BETWEEN_LOOKS;
+        if is_old && trajectory.has_pattern(&PatternType::NoEffect) {
+            return Detection::Absent;
+        }
+        Detection::Unchanged
+    }
+
+    /// Adds a look. Returns the seq of the look before it and the look, or `None` if it is the
+    /// first of its kind, or nothing was changed since the look before.
+    fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
+        let new = Look {
+            call: call.call_digest(),
+            result: call.measured().map_or(call.result_digest(), |(text, _)| text),
+            measured: call.measured().map(|(_, number)| number),
+            count: 1,
+            is_changed: false,
+            call_index: call.call_index(),
+            seq: call.ended_seq(),
+        };
+        let known = self.looks.iter().position(|look| look.call == new.call);
+        let before = known.map(|at| self.looks.remove(at));
+        let is_recent = |old: &Look| {
+            new.call_index.saturating_sub(old.call_index) <= MAX_CALLS_BETWEEN_LOOKS + 1
+        };
+        let same = before.filter(|old| is_recent(old) && old.is_same_result(&new));
+        let now = match same {
+            // The first measurement stays, so that a slow drift is noticed.
+            Some(old) => {
+                Look { count: old.count + u32::from(old.is_changed), measured: old.measured, ..new }
+            }
+            None => new,
+        };
+        if self.looks.len() == MAX_LOOKS {
+            self.looks.remove(0);
+        }
+        self.looks.push(now);
+        same.filter(|old| old.is_changed).map(|old| (old.seq, now))
+    }
+}
+
+impl Look {
+    fn is_same_result(&self, other: &Self) -> bool {
+        let is_near = match (self.measured, other.measured) {
+            (Some(a), Some(b)) => (a - b).abs() <= MAX_NOISE,
+            (None, None) => true,
+            _ => false,
+        };
+        self.result == other.result && is_near
+    }
+}
+
+/// Whether a call may have changed what a look reports.
+fn is_change(call: &ToolInvoked) -> bool {
+    let changes = call.writes() || call.may_have_changed_something();
+    changes && !call.is_error() && !call.is_idle()
+}
+
+/// Whether a call reports a state that changes should move.
+fn is_look(call: &ToolInvoked) -> bool {
+    let says_nothing = call.is_silent() || (call.is_bare() && !call.is_shell());
+    let is_well = call.is_positive() || call.found_nothing();
+    let is_wait = call.waits() || call.is_pending() || call.prints_clock();
+    !(call.is_error()
+        || call.writes()
+        || call.is_idle()
+        || says_nothing
+        || is_well
+        || is_wait
+        || call.orients()
+        || call.shown_lines().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::check;
+
+    fn rounds(change: &str, look: impl Fn(u32) -> String, count: u32) -> String {
+        (0..count)
+            .map(|n| format!("{}\n{}\n", change.replace("{n}", &n.to_string()), look(n)))
+            .collect()
+    }
+
+    const FORMULA: &str =
+        r#"sheet_update {"range":"C4","formula":"=SUM(F{n}:F9)"} -> updated 1 cell"#;
+
+    #[test]
+    fn changes_after_which_a_check_reports_the_same_have_no_effect() {
+        let look = |_| r##"sheet_get {"range":"B4:C4"} -> [["North", "#REF!"]]"##.to_owned();
+        check(&rounds(FORMULA, look, 6), &["call 10: no_effect of 4"]);
+        let df = |_| "bash ssh log-2 'df -h /var | tail -1' -> 400G 400G 0 100% /var".to_owned();
+        let rm = "bash ssh log-2 'rm -rf /var/old{n}' -> (no output)";
+        check(&rounds(rm, df, 6), &["call 10: no_effect of 4"]);
+    }
+
+    #[test]
+    fn changes_after_which_the_result_moves_have_an_effect() {
+        let look = |n| format!(r#"sheet_get {{"range":"B4:C4"}} -> [["North", {}]]"#, 4711 * n);
+        check(&rounds(FORMULA, look, 8), &[]);
+    }
+
+    #[test]
+    fn a_benchmark_that_moves_by_its_noise_only_does_not_move() {
+        let edit = r#"edit {"path":"a.js","old":"a{n}","new":"b{n}"} -> ok"#;
+        let noise = |n| format!("bash node bench.js -> big.svg: {} ms", 4110 + n % 3 * 5);
+        check(&rounds(edit, noise, 7), &["call 12: no_effect of 5"]);
+        let faster = |n| format!("bash node bench.js -> 10k lines: {} ms", 4110 - n * 400);
+        check(&rounds(edit, faster, 7), &[]);
+    }
+
+    #[test]
+    fn checks_that_stay_good_are_the_goal() {
+        let edit = r#"edit {"path":"a.js","old":"a{n}","new":"b{n}"} -> ok"#;
+        check(&rounds(edit, |_| "bash npm test -> 12 tests passed in 3 s".to_owned(), 8), &[]);
+        let lint = |_| "bash npm run lint -> 3 warnings, the same as on main".to_owned();
+        check(&format!("user: refactor a.js\n{}", rounds(edit, lint, 8)), &[]);
+    }
+
+    #[test]
+    fn a_pod_with_a_new_name_and_the_old_problem_has_not_changed() {
+        let names = ["x8k2p", "w4mz9", "q7r2d", "lh5tc", "b9n8f", "zz1kv"];
+        let run: String = names
+            .iter()
+            .zip(2..)
+            .map(|(name, age)| {
+                format!(
+                    "bash kubectl get pods -> worker-58c7d9b6c-{name} 0/1 ImagePullBackOff 0 {age}m\n\
+                     bash kubectl delete pod worker-58c7d9b6c-{name} -> pod deleted\n"
+                )
+            })
+            .collect();
+        check(&run, &["call 9: no_effect of 4"]);
+    }
+}

@@ -1,0 +1,374 @@
+//! What a message of the user asks for, as far as it changes what is normal in the run: that
+//! something is run repeatedly or watched, that failures are the wanted result, or that behaviour
+//! stays as it is. Also recognizes messages that the host writes in the user's name.
+//!
+//! `analysis` calls these functions once per message.
+
+use super::phrases::{Phrases, WHOLE};
+
+/// How many bytes of a message are examined; the rest of a longer one is usually a pasted document.
+const MAX_REQUEST_BYTES: usize = 2048;
+
+/// How a message begins that a host, a hook or a router writes in the user's name.
+const AUTOMATIC_BEGINNINGS: [&str; 22] = [
+    "no tool call",
+    "no function call",
+    "no tool was called",
+    "no action found",
+    "you did not call",
+    "you did not use a tool",
+    "you have not called",
+    "your response did not contain",
+    "your reply did not contain",
+    "your last message did not",
+    "your last response did not",
+    "your last reply did not",
+    "please continue",
+    "please proceed",
+    "continue",
+    "keep going",
+    "[context compacted",
+    "[session resumed",
+    "[system",
+    "[hook",
+    "[automatic",
+    "<system-reminder>",
+];
+
+/// A longer text that begins like that may go on with what the user really says.
+const MAX_AUTOMATIC_BYTES: usize = 400;
+
+/// A text that is the same as the message before is automatic if it has at least this many bytes.
+/// A person may say "yes, please" twice.
+const MIN_REPEATED_BYTES: usize = 16;
+
+/// Words after "continue" that make a request of it: "continue with the next chapter".
+const MAX_CONTINUE_BYTES: usize = 80;
+
+/// Whether the host wrote a message in the user's name. `is_said_before` says that the message
+/// before was the same.
+pub(crate) fn is_automatic(text: &str, is_said_before: bool) -> bool {
+    if is_said_before && text.len() >= MIN_REPEATED_BYTES {
+        return true;
+    }
+    let begins = |beginning: &str| {
+        text.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    };
+    let is_prompt = begins("continue") || begins("please continue") || begins("keep going");
+    let max_bytes = if is_prompt { MAX_CONTINUE_BYTES } else { MAX_AUTOMATIC_BYTES };
+    text.len() <= max_bytes && AUTOMATIC_BEGINNINGS.iter().any(|beginning| begins(beginning))
+}
+
+/// What the user asks for, one bit per property.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Request(u8);
+
+impl Request {
+    /// To run something repeatedly, or to look at something at an interval.
+    pub(crate) const REPEAT: Self = Self(1);
+    /// To find or provoke failures, so that failed calls are results.
+    pub(crate) const FAILURES: Self = Self(1 << 1);
+    /// To change the form of something and not its behaviour, so that an equal result after a
+    /// change is the goal.
+    pub(crate) const PRESERVE: Self = Self(1 << 2);
+
+    /// To check each object of a list, so that many different calls may get the same result.
+    pub(crate) const LIST: Self = Self(1 << 3);
+
+    /// What a message asks for.
+    pub(crate) fn of(text: &str) -> Self {
+        let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
+        let (mut request, mut words) = (Self::default(), 0);
+        for (at, meaning) in REQUESTS.find_in(text.as_bytes()) {
+            words |= meaning;
+            request.0 |= match meaning {
+                REPEAT => Self::REPEAT.0,
+                FAILURES => Self::FAILURES.0,
+                PRESERVE => Self::PRESERVE.0,
+                CHECKED_FAILURES | CHECK | REPORT | FIX | LISTS => 0,
+                _ if asks_to_repeat(text, at, meaning) => Self::REPEAT.0,
+                _ => 0,
+            };
+        }
+        if words & CHECKED_FAILURES != 0 && words & (CHECK | REPORT) != 0 && words & FIX == 0 {
+            request.0 |= Self::FAILURES.0;
+        }
+        if words & LISTS != 0 && words & CHECK != 0 && words & FIX == 0 {
+            request.0 |= Self::LIST.0;
+        }
+        request
+    }
+
+    pub(crate) const fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
+    }
+}
+
+/// Flag of a phrase that asks for repetition wherever it is.
+const REPEAT: u16 = 1;
+/// Flag of a phrase that asks for repetition if it follows a number.
+const REPEAT_AFTER_NUMBER: u16 = 2;
+/// Flag of a phrase that asks for repetition if the message has a `?` or the word "whether".
+const REPEAT_IN_QUESTION: u16 = 4;
+/// Flag of a phrase that asks for repetition if a time follows: "every five minutes".
+const REPEAT_BEFORE_TIME: u16 = 8;
+/// Flag of a phrase after which failures are what the user wants to see.
+const FAILURES: u16 = 16;
+/// Flag of a phrase about failures that may as well be in the report of a problem to solve. It counts
+/// only in a message that asks to check or report something and not to fix it.
+const CHECKED_FAILURES: u16 = 32;
+/// Flag of a word that asks to check something.
+const CHECK: u16 = 64;
+/// Flag of a word that asks to report something.
+const REPORT: u16 = 1024;
+/// Flag of a word that asks to fix something.
+const FIX: u16 = 128;
+/// Flag of a phrase that asks to keep the behaviour.
+const PRESERVE: u16 = 256;
+
+/// Flag of a word that stands for many objects.
+const LISTS: u16 = 512;
+
+static REQUESTS: Phrases<87> = Phrases::new([
+    ("repeatedly", REPEAT),
+    ("flaky", REPEAT_IN_QUESTION),
+    ("flakiness", REPEAT_IN_QUESTION),
+    ("times", REPEAT_AFTER_NUMBER),
+    ("samples", REPEAT_AFTER_NUMBER),
+    ("runs", REPEAT_AFTER_NUMBER),
+    ("iterations", REPEAT_AFTER_NUMBER),
+    ("every", REPEAT_BEFORE_TIME | WHOLE),
+    ("each", REPEAT_BEFORE_TIME | WHOLE),
+    ("error case", FAILURES),
+    ("error message", CHECKED_FAILURES),
+    ("error path", CHECKED_FAILURES),
+    ("failure case", FAILURES),
+    ("failure mode", FAILURES),
+    ("negative test", FAILURES),
+    ("negative case", FAILURES),
+    ("dead link", FAILURES),
+    ("broken link", FAILURES),
+    ("dead ones", FAILURES),
+    ("broken ones", FAILURES),
+    ("wrong password", FAILURES),
+    ("wrong pin", FAILURES | WHOLE),
+    ("wrong login", FAILURES),
+    ("lockout", CHECKED_FAILURES),
+    ("chaos", FAILURES | WHOLE),
+    ("fuzz", FAILURES),
+    ("pentest", FAILURES),
+    ("penetration test", FAILURES),
+    ("rate limiter", CHECKED_FAILURES),
+    ("reachable", CHECKED_FAILURES | WHOLE),
+    ("unreachable", CHECKED_FAILURES | WHOLE),
+    ("which ports", FAILURES),
+    ("open ports", CHECKED_FAILURES),
+    ("closed ports", CHECKED_FAILURES),
+    ("port scan", FAILURES),
+    ("expected to fail", FAILURES),
+    ("should fail", FAILURES),
+    ("must fail", FAILURES),
+    ("has to fail", FAILURES),
+    ("is what we want", FAILURES),
+    ("are what we want", FAILURES),
+    ("should be refused", FAILURES),
+    ("should be rejected", FAILURES),
+    ("should be denied", FAILURES),
+    ("should be blocked", FAILURES),
+    ("must be refused", FAILURES),
+    ("must be rejected", FAILURES),
+    ("must be denied", FAILURES),
+    ("must be blocked", FAILURES),
+    ("is refused", CHECKED_FAILURES),
+    ("is rejected", CHECKED_FAILURES),
+    ("is denied", CHECKED_FAILURES),
+    ("are rejected", CHECKED_FAILURES),
+    ("are refused", CHECKED_FAILURES),
+    ("are denied", CHECKED_FAILURES),
+    ("verify", CHECK),
+    ("check", CHECK),
+    ("confirm", CHECK),
+    ("test that", CHECK | WHOLE),
+    ("list", REPORT | WHOLE),
+    ("whether", CHECK),
+    ("which", REPORT),
+    ("which of", CHECK | WHOLE),
+    ("measure", REPORT),
+    ("tell me", REPORT),
+    ("all", LISTS | WHOLE),
+    ("every", LISTS | WHOLE),
+    ("of these", LISTS | WHOLE),
+    ("of our", LISTS | WHOLE),
+    ("one by one", LISTS),
+    ("listed", LISTS | WHOLE),
+    ("each of", LISTS | WHOLE),
+    ("for each", LISTS | WHOLE),
+    ("fix", FIX | WHOLE),
+    ("repair", FIX),
+    ("solve", FIX | WHOLE),
+    ("make", FIX | WHOLE),
+    ("get it", FIX | WHOLE),
+    ("write a function", FIX),
+    ("implement", FIX),
+    ("refactor", PRESERVE),
+    ("rename", PRESERVE),
+    ("without changing", PRESERVE),
+    ("behaviour must not change", PRESERVE),
+    ("byte-identical", PRESERVE),
+    ("must stay the same", PRESERVE),
+    ("clean up", PRESERVE | WHOLE),
+]);
+
+/// Words before a number that make a report of it, not a request: "failed three times".
+const REPORT_VERBS: [&str; 7] =
+    ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
+/// Words after "times" that make a comparison of it, not a request: "ten times faster".
+const COMPARISONS: [&str; 10] =
+    ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
+
+const NUMBER_WORDS: [&str; 16] = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty", "fifty",
+    "hundred", "several", "multiple", "few", "other",
+];
+
+const TIME_UNITS: [&str; 10] =
+    ["second", "seconds", "sec", "s", "minute", "minutes", "min", "mins", "hour", "hours"];
+
+/// Whether a phrase at this position asks for repeated runs: "run it ten times", "is it flaky?",
+/// "look every five minutes".
+fn asks_to_repeat(text: &str, at: usize, meaning: u16) -> bool {
+    let (before, from_phrase) = text.split_at_checked(at).unwrap_or_default();
+    let is_word = |word: &&str| !word.is_empty();
+    let not_word = |c: char| !c.is_alphanumeric();
+    let mut after = from_phrase.split(not_word).filter(is_word).skip(1);
+    match meaning {
+        REPEAT_IN_QUESTION => text.contains('?') || text.contains("whether"),
+        REPEAT_BEFORE_TIME => {
+            let next = after.next().unwrap_or_default();
+            // "every 5s" and "every 5 seconds".
+            let unit = next.trim_start_matches(|c: char| c.is_ascii_digit());
+            let is_counted = unit.len() < next.len() || is_number(next);
+            let unit = if is_counted && unit.is_empty() || is_number(next) {
+                after.next().unwrap_or_default()
+            } else {
+                unit
+            };
+            is_one_of(unit, &TIME_UNITS)
+        }
+        _ => {
+            let mut before = before.rsplit(not_word).filter(is_word);
+            let is_counted = before.next().is_some_and(is_number);
+            let is_report = before.next().is_some_and(|word| is_one_of(word, &REPORT_VERBS));
+            is_counted
+                && !is_report
+                && !after.next().is_some_and(|word| is_one_of(word, &COMPARISONS))
+        }
+    }
+}
+
+fn is_one_of(word: &str, list: &[&str]) -> bool {
+    list.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit()) || is_one_of(word, &NUMBER_WORDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn asks(text: &str, what: Request) -> bool {
+        Request::of(text).has(what)
+    }
+
+    #[test]
+    fn requests_for_repeated_runs_are_recognized() {
+        for text in [
+            "Run TestReconnect ten times, I want to know whether it is stable",
+            "take 5 samples of it",
+            "is the login test flaky?",
+            "Watch the price every 10 minutes for two hours",
+            "poll the endpoint every 5s until it is back",
+            "check every minute",
+            "look at it every few minutes",
+        ] {
+            assert!(asks(text, Request::REPEAT), "{text}");
+        }
+        for text in [
+            "it failed two days ago; keep going until the tests pass",
+            "sometimes it runs, sometimes not",
+            "make the parser 10 times faster",
+            "CI failed 3 times, please fix it",
+            "fix the flaky login test",
+            "rename it in every file, and run the tests after each",
+            "characters that are next to each other are different",
+            "check every export for use outside its file",
+        ] {
+            assert!(!asks(text, Request::REPEAT), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_whose_results_are_failures_are_recognized() {
+        for text in [
+            "Check the 30 links and list the dead ones.",
+            "Go through the error cases of the CLI by hand",
+            "verify that none of these hosts is reachable any more",
+            "Verify that the account locks after 10 wrong passwords",
+            "every request without a token must be rejected",
+        ] {
+            assert!(asks(text, Request::FAILURES), "{text}");
+        }
+        for text in [
+            "make the failing tests pass",
+            "the deploy is broken, fix it",
+            "my login is rejected; check the config and fix it",
+            "I get this error message when I start the app",
+        ] {
+            assert!(!asks(text, Request::FAILURES), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_to_check_a_list_are_recognized() {
+        for text in [
+            "which of these ten hosts answers on 5432?",
+            "confirm that the token gets 403 on all endpoints",
+        ] {
+            assert!(asks(text, Request::LIST), "{text}");
+        }
+        for text in
+            ["check why the build fails", "fix all warnings, check with make", "list all files"]
+        {
+            assert!(!asks(text, Request::LIST), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_that_keep_the_behaviour_are_recognized() {
+        assert!(asks("Refactor the parser without changing its output", Request::PRESERVE));
+        assert!(!asks("make the parser faster", Request::PRESERVE));
+    }
+
+    #[test]
+    fn messages_of_the_harness_are_recognized() {
+        for text in ["Continue.", "No tool call found in your reply. Please use a tool."] {
+            assert!(is_automatic(text, false), "{text}");
+        }
+        assert!(is_automatic("Is the work done? Then call submit.", true));
+        for text in ["Is the work done? Then call submit.", "yes", "You did it!"] {
+            assert!(!is_automatic(text, false), "{text}");
+        }
+        assert!(!is_automatic("yes", true));
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(text in "(every |times|5 |s |é|flaky|\\?){0,40}") {
+            Request::of(&text);
+            is_automatic(&text, false);
+        }
+    }
+}
