@@ -265,7 +265,7 @@ fn a_loop_gets_one_message_in_the_format_of_the_host() {
             }
         }
     }
-    insta::assert_snapshot!(replies.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou made the same tool call 3 times and got the same result, with no change in between. Repeating it will not help: try a different source or a smaller step."}}"#);
+    insta::assert_snapshot!(replies.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou ran \"make\" 3 times and it failed the same way each time, with nothing in between. List the place where it should be, and use a name that you have seen there."}}"#);
     assert_eq!(count(&records(&place, "s"), "guidance_delivered"), 1);
 }
 

@@ -150,6 +150,6 @@ mod tests {
             bash ./copy '' x        !! error: syntax error in SOURCE
             ";
         check(&format!("user: go through the error cases of the tool\n{cases}"), &[]);
-        check(&format!("user: copy the database\n{cases}"), &["call 6: error_cascade of 5"]);
+        check(&format!("user: copy the database\n{cases}"), &["call 5: error_cascade of 5"]);
     }
 }

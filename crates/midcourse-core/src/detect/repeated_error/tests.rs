@@ -126,7 +126,7 @@ fn failures_that_the_user_asked_for_are_not_trouble() {
     check(&format!("user: verify that none of the 12 hosts is reachable\n{probes}"), &[]);
     check(
         &format!("user: connect the app to redis\n{probes}"),
-        &["call 4: repeated_error of kind timeout, 4 times"],
+        &["call 4: repeated_error of kind other, 4 times"],
     );
 }
 
