@@ -64,8 +64,6 @@ const COUNTED: &[&str] = &[
     "errors generated",
     "error generated",
     "problem",
-    "errors, ",
-    "error, ",
     "snapshot failed",
     "snapshots failed",
     "error(s)",
@@ -91,7 +89,7 @@ const SEVERITIES: &[&str] = &[
 ];
 
 pub(super) fn evidence(line: &str) -> Evidence {
-    let line = line.trim();
+    let line = line.trim_ascii();
     let Some(first) = line.as_bytes().first() else { return Evidence::None };
     let begins = |phrases: &[&str]| {
         phrases.iter().any(|phrase| {
@@ -138,12 +136,15 @@ fn is_test_line(line: &str) -> bool {
 
 /// Whether a line counts failures: `= 1 failed, 4 passed in 0.8s =`, `Tests:  1 failed`.
 fn is_summary(line: &str) -> bool {
+    if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     let mut rest = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     for label in ["Tests:", "Test Files", "Tests", "Found", "Executed", "Failed:"] {
         rest = rest.strip_prefix(label).map_or(rest, str::trim_start);
     }
     // A summary has one or two counts: `3 examples, 1 failure`, `67% tests passed, 1 tests failed`.
-    rest.split(", ").take(2).any(|part| {
+    rest.split(',').take(2).map(str::trim_ascii_start).any(|part| {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
         let (number, counted) = part.split_at_checked(digits).unwrap_or_default();
         let counted = counted.trim_start();
@@ -170,10 +171,22 @@ fn is_summary(line: &str) -> bool {
 /// Whether a line is a compiler's message: `a.c:3:9: …`, `a.ts(12,9): error …`, `a.py:3: error: …`.
 /// A warning is weak evidence, because a build with warnings may fail for another reason.
 fn diagnostic(line: &str) -> Evidence {
+    // The position needs a colon or a parenthesis and a digit after it.
+    let has_position = line
+        .as_bytes()
+        .windows(2)
+        .any(|pair| matches!(pair, [b':' | b'(', digit] if digit.is_ascii_digit()));
+    if !has_position {
+        return Evidence::None;
+    }
     // A tool may put its name or the name of a package first: `vet: a.go:3:9: …`.
-    let prefixed = line.split_once(": ").filter(|(prefix, _)| !prefix.contains(' '));
-    let message = message_at_position(line)
-        .or_else(|| prefixed.and_then(|(_, message)| message_at_position(message)));
+    let space = memchr::memchr(b' ', line.as_bytes());
+    let prefixed = space
+        .and_then(|space| line.split_at_checked(space))
+        .filter(|(prefix, _)| prefix.ends_with(':'));
+    let message = message_at_position(line).or_else(|| {
+        prefixed.and_then(|(_, message)| message_at_position(message.trim_ascii_start()))
+    });
     let is_warning = |message: &str| {
         ["warning", "note", "remark", "info"]
             .iter()
