@@ -97,7 +97,10 @@ pub(super) fn evidence(line: &str) -> Evidence {
                 && strip_phrase(line, phrase).is_some()
         })
     };
-    let diagnostic = diagnostic(line);
+    // Most lines have no digit after a colon or a parenthesis, and so no position in a file.
+    let has_number = |pair: &[u8]| matches!(pair, [b':' | b'(', digit] if digit.is_ascii_digit());
+    let may_have_position = line.as_bytes().windows(2).any(has_number);
+    let diagnostic = if may_have_position { diagnostic(line) } else { Evidence::None };
     if diagnostic == Evidence::Strong
         || is_rust_diagnostic(line)
         || begins(BEGINNINGS)
@@ -105,7 +108,10 @@ pub(super) fn evidence(line: &str) -> Evidence {
         || is_summary(line)
     {
         Evidence::Strong
-    } else if diagnostic == Evidence::Weak || begins(WEAK_BEGINNINGS) || has_position(line) {
+    } else if diagnostic == Evidence::Weak
+        || (may_have_position && has_position(line))
+        || begins(WEAK_BEGINNINGS)
+    {
         Evidence::Weak
     } else {
         Evidence::None
@@ -121,9 +127,12 @@ fn is_rust_diagnostic(line: &str) -> bool {
 
 /// Whether a line names a test that failed: `FAILED tests/test_a.py::test_b`, `FAIL  src/a.test.ts`.
 fn is_test_line(line: &str) -> bool {
+    if !line.starts_with(['F', 'E', 'A']) && !line.ends_with(['D', '*', ']']) {
+        return false;
+    }
     let Some((word, rest)) = line.split_once(' ') else { return false };
     let rest = rest.trim_start();
-    let name = rest.split_whitespace().next().unwrap_or_default();
+    let name = rest.split_ascii_whitespace().next().unwrap_or_default();
     match word {
         "FAILED" | "ERROR" => name.contains("::") || (word == "ERROR" && name.ends_with(".py")),
         "FAIL" => name.contains(".test.") || name.contains(".spec.") || name.contains("_test."),
@@ -171,14 +180,6 @@ fn is_summary(line: &str) -> bool {
 /// Whether a line is a compiler's message: `a.c:3:9: …`, `a.ts(12,9): error …`, `a.py:3: error: …`.
 /// A warning is weak evidence, because a build with warnings may fail for another reason.
 fn diagnostic(line: &str) -> Evidence {
-    // The position needs a colon or a parenthesis and a digit after it.
-    let has_position = line
-        .as_bytes()
-        .windows(2)
-        .any(|pair| matches!(pair, [b':' | b'(', digit] if digit.is_ascii_digit()));
-    if !has_position {
-        return Evidence::None;
-    }
     // A tool may put its name or the name of a package first: `vet: a.go:3:9: …`.
     let space = memchr::memchr(b' ', line.as_bytes());
     let prefixed = space
@@ -227,7 +228,7 @@ fn file_part(path: &str) -> &str {
 
 /// Whether the first word is a position in a file, such as `Dockerfile:3`.
 fn has_position(line: &str) -> bool {
-    let word = line.split_whitespace().next().unwrap_or_default();
+    let word = line.split_ascii_whitespace().next().unwrap_or_default();
     let mut parts = word.split(':');
     parts.next().is_some_and(|name| !name.is_empty())
         && parts

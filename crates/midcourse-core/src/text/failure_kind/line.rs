@@ -212,9 +212,10 @@ fn introduction(line: &str) -> Option<Form> {
     }
     let bytes = line.as_bytes();
     let first = bytes.first().map_or(0, u8::to_ascii_lowercase);
-    if b"cefrua".contains(&first)
-        && SENTENCES.iter().any(|start| strip_phrase(line, start).is_some())
-    {
+    let begins_sentence = |start: &&str| {
+        start.as_bytes().first() == Some(&first) && strip_phrase(line, start).is_some()
+    };
+    if SENTENCES.iter().any(begins_sentence) {
         return Some(Form::Severity);
     }
     for colon in memchr::memchr_iter(b':', bytes) {
@@ -238,9 +239,10 @@ fn introduction(line: &str) -> Option<Form> {
         return None;
     }
     let begins_with = |severity: &&str| {
-        strip_phrase(before, severity).is_some_and(|rest| {
-            !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/'))
-        })
+        severity.as_bytes().first() == Some(&first)
+            && strip_phrase(before, severity).is_some_and(|rest| {
+                !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/'))
+            })
     };
     let is_status = before.len() > 3 && is_http_error(before);
     if SEVERITIES.iter().any(begins_with) || is_status {
