@@ -53,12 +53,19 @@ impl<const N: usize> Phrases<N> {
                         return Some((at, meaning));
                     }
                 }
-                at = next;
-                let begins = !std::mem::replace(&mut is_in_word, is_word_byte(*text.get(at)?));
-                next += 1;
-                if begins {
-                    candidates = self.candidates(text.get(at..)?).iter();
-                }
+                // Skip to the next word with which a phrase may begin.
+                candidates = loop {
+                    let begins =
+                        !std::mem::replace(&mut is_in_word, is_word_byte(*text.get(next)?));
+                    at = next;
+                    next += 1;
+                    if begins {
+                        let found = self.candidates(text.get(at..)?);
+                        if !found.is_empty() {
+                            break found.iter();
+                        }
+                    }
+                };
             }
         })
     }
