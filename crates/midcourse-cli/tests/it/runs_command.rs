@@ -117,7 +117,7 @@ fn list_prints_a_table_or_json_lines() {
 fn show_prints_a_run_record_by_record() {
     let user = User::new();
     everything(&mut user.place.open());
-    insta::assert_snapshot!(without_hashes(&user.output(&["show", "r"])), @r"
+    insta::assert_snapshot!(without_hashes(&user.output(&["show", "r"])), @r#"
     run      r
     child    r.worker (0 calls)
     host     test
@@ -134,10 +134,10 @@ fn show_prints_a_run_record_by_record() {
          6          0 ms  failed     bash: error: no rule
          7          0 ms  failed     bash: error: no rule
          8          0 ms  failed     bash: error: no rule
-         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) You made the same tool call 3 times and got the same result, with …
+         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) You called "bash" 3 times and it failed the same way each time, wi…
         10          0 ms  failed     bash: error: no rule
         11     1 min 0 s  ended      failed
-    ");
+    "#);
     let lines = user.lines(&["show", "r", "--json"]);
     assert_eq!(lines[0]["run_id"], "r");
     assert_eq!(lines.len(), 13);

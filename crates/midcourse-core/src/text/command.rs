@@ -83,10 +83,10 @@ impl<'a> CommandView<'a> {
             view.writes |= part.writes_a_file();
             let words = part.words();
             let Some((name, arguments)) = program_of(&words) else { continue };
-            let is_first_check = !view.runs_check && runs_check(name, arguments);
-            view.runs_check |= is_first_check;
-            view.limits_time |= words.contains(&"timeout");
             let program = Program::named(name);
+            let is_first_check = !view.runs_check && runs_check(name, program, arguments);
+            view.runs_check |= is_first_check;
+            view.limits_time |= words.first() == Some(&"timeout");
             let is_aside = programs > 0 && program.is(Program::NEUTRAL);
             if name == "cd" || is_aside || name.starts_with('#') {
                 view.hides_failure |= is_aside;

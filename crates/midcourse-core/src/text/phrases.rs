@@ -1,76 +1,107 @@
 //! Searches a text for many phrases in one pass, ignoring ASCII case.
 //!
 //! A phrase matches only at the start of a word, so most bytes of the text are skipped. The phrases
-//! are sorted by their first byte at compile time. An Aho-Corasick automaton would be an
+//! are sorted by their first two bytes at compile time. An Aho-Corasick automaton would be an
 //! alternative, but it has to be built at run time, which costs too much in the short processes
 //! that an agent's hooks start, one for every event.
 
 /// Flag of a phrase that matches only whole words: in the text, a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;
 
+/// The number of buckets, by the first two bytes, into which the phrases are sorted.
+const BUCKETS: usize = 512;
+
 /// A list of phrases to search for, each with bits that say what it means.
 pub(super) struct Phrases<const N: usize> {
-    /// Sorted by first byte.
+    /// Sorted by bucket.
     list: [(&'static str, u16); N],
-    /// For each byte, the index in `list` of the first phrase that begins with this byte or a
-    /// higher one. The phrases that begin with `b` are `list[starts[b]..starts[b + 1]]`.
-    starts: [u16; 257],
+    /// The phrases of bucket `b` are `list[starts[b]..starts[b + 1]]`.
+    starts: [u16; BUCKETS + 1],
 }
 
 impl<const N: usize> Phrases<N> {
-    /// Prepares the search. ASCII letters of the phrases must be lowercase; the order of the phrases
-    /// does not matter.
+    /// Prepares the search. The phrases must have at least two bytes, and no uppercase ASCII
+    /// letters; their order does not matter.
     pub(super) const fn new(list: [(&'static str, u16); N]) -> Self {
         let list = sorted(list);
-        let mut starts = [0_u16; 257];
-        let (mut byte, mut at) = (0, 0);
-        while byte < starts.len() {
+        let mut starts = [0_u16; BUCKETS + 1];
+        let (mut bucket, mut at) = (0, 0);
+        while bucket < starts.len() {
             #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
             {
-                while at < N && (list[at].0.as_bytes()[0] as usize) < byte {
+                while at < N && bucket_of(list[at].0.as_bytes()) < bucket {
                     at += 1;
                 }
                 #[expect(clippy::cast_possible_truncation, reason = "lists are far below 65536")]
                 {
-                    starts[byte] = at as u16;
+                    starts[bucket] = at as u16;
                 }
             }
-            byte += 1;
+            bucket += 1;
         }
         Self { list, starts }
     }
 
     /// Finds all phrases in a text: the byte offset and the bits of each match, without [`WHOLE`].
     pub(super) fn find_in<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, u16)> + 'a {
-        let mut is_in_word = false;
-        text.iter().enumerate().flat_map(move |(at, byte)| {
-            let begins = !std::mem::replace(&mut is_in_word, byte.is_ascii_alphanumeric());
-            let candidates = if begins { self.beginning_with(*byte) } else { &[] };
-            let here = text.get(at..).unwrap_or_default();
-            candidates.iter().filter_map(move |candidate| Some((at, match_at(here, candidate)?)))
+        let (mut at, mut next, mut is_in_word) = (0, 0, false);
+        let mut candidates = [].iter();
+        std::iter::from_fn(move || {
+            loop {
+                for candidate in candidates.by_ref() {
+                    if let Some(meaning) = match_at(text.get(at..)?, candidate) {
+                        return Some((at, meaning));
+                    }
+                }
+                // Skip to the next word with which a phrase may begin.
+                candidates = loop {
+                    let begins =
+                        !std::mem::replace(&mut is_in_word, is_word_byte(*text.get(next)?));
+                    at = next;
+                    next += 1;
+                    if begins {
+                        let found = self.candidates(text.get(at..)?);
+                        if !found.is_empty() {
+                            break found.iter();
+                        }
+                    }
+                };
+            }
         })
     }
 
     /// The bits of all phrases with which a text begins, without [`WHOLE`].
     pub(super) fn at_start_of<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = u16> + 'a {
-        let candidates = text.first().map_or(&[][..], |byte| self.beginning_with(*byte));
-        candidates.iter().filter_map(move |candidate| match_at(text, candidate))
+        self.candidates(text).iter().filter_map(move |candidate| match_at(text, candidate))
     }
 
-    fn beginning_with(&self, byte: u8) -> &[(&'static str, u16)] {
-        let byte = usize::from(byte.to_ascii_lowercase());
-        let from = self.starts.get(byte).copied().map(usize::from);
-        let to = self.starts.get(byte + 1).copied().map(usize::from);
+    /// The phrases that a text may begin with.
+    fn candidates(&self, text: &[u8]) -> &[(&'static str, u16)] {
+        let bucket = bucket_of(text);
+        let from = self.starts.get(bucket).copied().map(usize::from);
+        let to = self.starts.get(bucket + 1).copied().map(usize::from);
         from.zip(to).and_then(|(from, to)| self.list.get(from..to)).unwrap_or_default()
     }
 }
 
+/// The bucket of the phrases with which a text may begin. Ignores ASCII case.
+const fn bucket_of(text: &[u8]) -> usize {
+    match text {
+        [first, second, ..] => {
+            let pair =
+                first.to_ascii_lowercase() as usize * 37 + second.to_ascii_lowercase() as usize;
+            pair % BUCKETS
+        }
+        _ => 0,
+    }
+}
+
+const fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
 /// The bits of a phrase, without [`WHOLE`], if the text begins with it.
 fn match_at(text: &[u8], (phrase, meaning): &(&'static str, u16)) -> Option<u16> {
-    // The second byte rules out most phrases cheaply.
-    if phrase.as_bytes().get(1).copied() != text.get(1).map(u8::to_ascii_lowercase) {
-        return None;
-    }
     let (found, after) = text.split_at_checked(phrase.len())?;
     // A phrase that ends in a digit must end the number: `429` does not match in `4290`.
     let next = after.first();
@@ -82,13 +113,13 @@ fn match_at(text: &[u8], (phrase, meaning): &(&'static str, u16)) -> Option<u16>
     is_match.then_some(*meaning & !WHOLE)
 }
 
-/// Sorts by first byte. An insertion sort, because a `const fn` cannot call `sort`.
+/// Sorts by bucket. An insertion sort, because a `const fn` cannot call `sort`.
 const fn sorted<const N: usize>(mut list: [(&'static str, u16); N]) -> [(&'static str, u16); N] {
     let mut at = 1;
     while at < N {
         let mut to = at;
         #[expect(clippy::indexing_slicing, reason = "every index is below the length")]
-        while to > 0 && list[to].0.as_bytes()[0] < list[to - 1].0.as_bytes()[0] {
+        while to > 0 && bucket_of(list[to].0.as_bytes()) < bucket_of(list[to - 1].0.as_bytes()) {
             let moved = list[to];
             list[to] = list[to - 1];
             list[to - 1] = moved;

@@ -13,6 +13,7 @@ mod conformance;
 mod construction;
 mod custom;
 mod deadline;
+mod failure_kinds;
 mod faults;
 mod feedback;
 mod feedback_context;

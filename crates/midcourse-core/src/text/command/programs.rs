@@ -37,6 +37,11 @@ impl Program {
     /// Runs the program that follows it, as `sudo` does.
     pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
 
+    /// Checks something, whatever its arguments: runs tests, compiles or lints.
+    pub(super) const CHECKS: Self = Self::with_traits(1 << 11);
+    /// May check something; its arguments decide.
+    pub(super) const MAY_CHECK: Self = Self::with_traits(1 << 12);
+
     /// A program that has at least one of these traits leaves files as they are.
     pub(super) const CHANGES_NOTHING: Self = Self::READS
         .union(Self::SEARCHES)
@@ -97,11 +102,29 @@ static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
     "mv" | "cp" | "rm" | "mkdir" | "rmdir" | "touch" | "tee" | "chmod" | "chown" | "ln" | "patch"
         | "install" | "dd" | "truncate" | "rsync" | "unzip" | "tar" | "kill" | "pkill" | "killall"
         | "export" | "source" | "unset" | "useradd" | "createdb" | "dropdb" => Program::WRITES,
+    "pytest" | "py.test" | "tox" | "nox" | "jest" | "vitest" | "mocha" | "ava" | "cypress"
+        | "karma" | "tsc" | "vue-tsc" | "eslint" | "stylelint" | "standard" | "xo" | "biome"
+        | "oxlint" | "ruff" | "flake8" | "pylint" | "mypy" | "pyright" | "basedpyright"
+        | "bandit" | "pydocstyle" | "pycodestyle" | "rspec" | "rubocop" | "standardrb"
+        | "phpunit" | "pest" | "phpstan" | "psalm" | "phpcs" | "prove" | "ctest" | "gcc" | "g++"
+        | "cc" | "c++" | "clang" | "clang++" | "clang-tidy" | "cppcheck" | "rustc" | "javac"
+        | "scalac" | "kotlinc" | "ghc" | "swiftc" | "ktlint" | "detekt" | "checkstyle"
+        | "shellcheck" | "hadolint" | "yamllint" | "markdownlint" | "golangci-lint"
+        | "staticcheck" | "gofmt" | "actionlint" | "tflint" | "sqlfluff" | "buf" | "protolint"
+        | "ansible-lint" | "busted" | "luacheck" | "bats" | "cargo-clippy" | "cargo-nextest"
+        | "isort" | "black" | "prettier" | "credo" | "dialyzer" | "make" | "gmake" | "ninja"
+        | "gradle" | "gradlew" | "mvn" | "mvnw" | "sbt" | "xcodebuild" | "msbuild" | "turbo"
+        | "nx" | "pre-commit"
+        => Program::CHECKS,
+    "dotnet" | "swift" | "zig" | "mix" | "deno" | "bun" | "bazel" | "stack" | "cabal"
+        | "flutter" | "dart" | "playwright" | "rails" | "rake" | "cmake" | "npx" | "bunx"
+        | "bundle" | "poetry" | "python" | "python3" | "uvx"
+        => Program::MAY_CHECK,
     "podman" => Program::HAS_SUBCOMMANDS,
     "helm" => Program::HAS_SUBCOMMANDS.writing_with(&[
         "install", "upgrade", "rollback", "uninstall", "delete",
     ]),
-    "terraform" | "tofu" | "pulumi" => Program::HAS_SUBCOMMANDS.writing_with(&[
+    "terraform" | "tofu" | "pulumi" => Program::HAS_SUBCOMMANDS.union(Program::MAY_CHECK).writing_with(&[
         "apply", "import", "destroy", "init", "taint", "untaint", "up",
     ]),
     "aws" | "gcloud" | "az" | "gh" => Program::HAS_SUBCOMMANDS.writing_with(&[
@@ -114,13 +137,17 @@ static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
         "pull", "push", "cherry-pick", "revert", "clone", "switch", "mv", "rm", "clean", "init",
         "tag", "am", "bisect",
     ]),
-    "npm" | "yarn" | "pnpm" | "pip" | "apt" | "brew"
+    "npm" | "yarn" | "pnpm" => Program::HAS_SUBCOMMANDS
+        .union(Program::MAY_CHECK)
+        .writing_with(INSTALLING_SUBCOMMANDS),
+    "pip" | "apt" | "brew"
         => Program::HAS_SUBCOMMANDS.writing_with(INSTALLING_SUBCOMMANDS),
-    "pip3" | "uv" | "apt-get" | "apk" => UNKNOWN.writing_with(INSTALLING_SUBCOMMANDS),
-    "cargo" => Program::HAS_SUBCOMMANDS.writing_with(&[
+    "uv" => Program::MAY_CHECK.writing_with(INSTALLING_SUBCOMMANDS),
+    "pip3" | "apt-get" | "apk" => UNKNOWN.writing_with(INSTALLING_SUBCOMMANDS),
+    "cargo" => Program::HAS_SUBCOMMANDS.union(Program::MAY_CHECK).writing_with(&[
         "add", "install", "new", "init", "fix", "fmt", "update", "remove",
     ]),
-    "go" => Program::HAS_SUBCOMMANDS.writing_with(&["get", "install", "mod"]),
+    "go" => Program::HAS_SUBCOMMANDS.union(Program::MAY_CHECK).writing_with(&["get", "install", "mod"]),
     "docker" => Program::HAS_SUBCOMMANDS.writing_with(&[
         "run", "rm", "rmi", "build", "pull", "start", "stop", "restart", "compose",
     ]),

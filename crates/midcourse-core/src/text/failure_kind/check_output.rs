@@ -64,8 +64,6 @@ const COUNTED: &[&str] = &[
     "errors generated",
     "error generated",
     "problem",
-    "errors, ",
-    "error, ",
     "snapshot failed",
     "snapshots failed",
     "error(s)",
@@ -91,7 +89,7 @@ const SEVERITIES: &[&str] = &[
 ];
 
 pub(super) fn evidence(line: &str) -> Evidence {
-    let line = line.trim();
+    let line = line.trim_ascii();
     let Some(first) = line.as_bytes().first() else { return Evidence::None };
     let begins = |phrases: &[&str]| {
         phrases.iter().any(|phrase| {
@@ -99,7 +97,10 @@ pub(super) fn evidence(line: &str) -> Evidence {
                 && strip_phrase(line, phrase).is_some()
         })
     };
-    let diagnostic = diagnostic(line);
+    // Most lines have no digit after a colon or a parenthesis, and so no position in a file.
+    let has_number = |pair: &[u8]| matches!(pair, [b':' | b'(', digit] if digit.is_ascii_digit());
+    let may_have_position = line.as_bytes().windows(2).any(has_number);
+    let diagnostic = if may_have_position { diagnostic(line) } else { Evidence::None };
     if diagnostic == Evidence::Strong
         || is_rust_diagnostic(line)
         || begins(BEGINNINGS)
@@ -107,7 +108,10 @@ pub(super) fn evidence(line: &str) -> Evidence {
         || is_summary(line)
     {
         Evidence::Strong
-    } else if diagnostic == Evidence::Weak || begins(WEAK_BEGINNINGS) || has_position(line) {
+    } else if diagnostic == Evidence::Weak
+        || (may_have_position && has_position(line))
+        || begins(WEAK_BEGINNINGS)
+    {
         Evidence::Weak
     } else {
         Evidence::None
@@ -123,9 +127,12 @@ fn is_rust_diagnostic(line: &str) -> bool {
 
 /// Whether a line names a test that failed: `FAILED tests/test_a.py::test_b`, `FAIL  src/a.test.ts`.
 fn is_test_line(line: &str) -> bool {
+    if !line.starts_with(['F', 'E', 'A']) && !line.ends_with(['D', '*', ']']) {
+        return false;
+    }
     let Some((word, rest)) = line.split_once(' ') else { return false };
     let rest = rest.trim_start();
-    let name = rest.split_whitespace().next().unwrap_or_default();
+    let name = rest.split_ascii_whitespace().next().unwrap_or_default();
     match word {
         "FAILED" | "ERROR" => name.contains("::") || (word == "ERROR" && name.ends_with(".py")),
         "FAIL" => name.contains(".test.") || name.contains(".spec.") || name.contains("_test."),
@@ -138,12 +145,15 @@ fn is_test_line(line: &str) -> bool {
 
 /// Whether a line counts failures: `= 1 failed, 4 passed in 0.8s =`, `Tests:  1 failed`.
 fn is_summary(line: &str) -> bool {
+    if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     let mut rest = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     for label in ["Tests:", "Test Files", "Tests", "Found", "Executed", "Failed:"] {
         rest = rest.strip_prefix(label).map_or(rest, str::trim_start);
     }
     // A summary has one or two counts: `3 examples, 1 failure`, `67% tests passed, 1 tests failed`.
-    rest.split(", ").take(2).any(|part| {
+    rest.split(',').take(2).map(str::trim_ascii_start).any(|part| {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
         let (number, counted) = part.split_at_checked(digits).unwrap_or_default();
         let counted = counted.trim_start();
@@ -171,9 +181,13 @@ fn is_summary(line: &str) -> bool {
 /// A warning is weak evidence, because a build with warnings may fail for another reason.
 fn diagnostic(line: &str) -> Evidence {
     // A tool may put its name or the name of a package first: `vet: a.go:3:9: …`.
-    let prefixed = line.split_once(": ").filter(|(prefix, _)| !prefix.contains(' '));
-    let message = message_at_position(line)
-        .or_else(|| prefixed.and_then(|(_, message)| message_at_position(message)));
+    let space = memchr::memchr(b' ', line.as_bytes());
+    let prefixed = space
+        .and_then(|space| line.split_at_checked(space))
+        .filter(|(prefix, _)| prefix.ends_with(':'));
+    let message = message_at_position(line).or_else(|| {
+        prefixed.and_then(|(_, message)| message_at_position(message.trim_ascii_start()))
+    });
     let is_warning = |message: &str| {
         ["warning", "note", "remark", "info"]
             .iter()
@@ -214,7 +228,7 @@ fn file_part(path: &str) -> &str {
 
 /// Whether the first word is a position in a file, such as `Dockerfile:3`.
 fn has_position(line: &str) -> bool {
-    let word = line.split_whitespace().next().unwrap_or_default();
+    let word = line.split_ascii_whitespace().next().unwrap_or_default();
     let mut parts = word.split(':');
     parts.next().is_some_and(|name| !name.is_empty())
         && parts

@@ -68,9 +68,8 @@ const SENTENCES: &[&str] = &[
     "an error occurred",
 ];
 
-/// Texts inside a line that reports an error.
-const REPORTS: &[&str] =
-    &[": *** ", " failed: ", " fehlgeschlagen: ", " falló: ", " failed with: ", "failed due to: "];
+/// Words before a colon, anywhere in a line that reports an error.
+const REPORTS: &[&str] = &[" failed", " fehlgeschlagen", " falló", " failed with", "failed due to"];
 
 /// The longest text before the first colon of a line that reports an error.
 const MAX_INTRODUCTION_BYTES: usize = 100;
@@ -105,6 +104,12 @@ impl TellingLine {
     /// Reads a line; `None` if it does not report a failure.
     /// `is_alone` says that the line is the whole result, so that it must be the report.
     pub(super) fn of(line: &str, is_alone: bool) -> Option<Self> {
+        let text = line.trim_ascii_start();
+        let may_be_wrapped =
+            text.starts_with(['<', 'n', '[', '#', '>', '-', '+']) || !text.is_ascii();
+        if text.is_empty() || (line.len() - text.len() > MAX_SENTENCE_INDENT && !may_be_wrapped) {
+            return None;
+        }
         let Unwrapped { line, indent, is_error } = Unwrapped::of(line);
         if let Some(name) = powershell_type(line) {
             return Some(Self { form: Form::Exception, kind: kind_of_name(name) });
@@ -123,8 +128,8 @@ impl TellingLine {
             return Some(Self { form, kind: Some(FailureKind::MissingProgram) });
         }
         let kind = name_in(line, form).or_else(|| phrase_in(line)).or_else(|| {
-            let json = line.find("{\"").and_then(|at| line.get(at..));
-            json.and_then(kind_of_json)
+            let json = memchr::memchr(b'{', line.as_bytes()).and_then(|at| line.get(at..));
+            json.filter(|json| json.starts_with("{\"")).and_then(kind_of_json)
         });
         Some(Self { form, kind })
     }
@@ -146,10 +151,15 @@ struct Unwrapped<'a> {
 
 impl<'a> Unwrapped<'a> {
     fn of(line: &'a str) -> Self {
-        let mut rest = line.trim().trim_end_matches("</tool_use_error>");
-        let mut indent = line.len() - line.trim_start().len();
+        let mut rest = line.trim_ascii();
+        rest = rest.strip_suffix("</tool_use_error>").unwrap_or(rest);
+        let mut indent = line.len() - line.trim_ascii_start().len();
         let mut is_error = false;
         let inner = |text: &'a str| {
+            let first = text.as_bytes().first()?;
+            if !(b"[<n#>-".contains(first) || *first >= 0x80) {
+                return None;
+            }
             WRAPPERS.iter().find_map(|(wrapper, is_error)| {
                 Some((text.strip_prefix(wrapper)?.trim_start(), *is_error))
             })
@@ -196,31 +206,43 @@ fn is_log_entry(line: &str) -> bool {
 /// What introduces the reason, if the line has the form `INTRODUCTION: REASON` or is a sentence that
 /// reports an error.
 fn introduction(line: &str) -> Option<Form> {
-    if SENTENCES.iter().any(|start| strip_phrase(line, start).is_some())
-        || REPORTS.iter().any(|report| line.contains(report))
-    {
-        return Some(Form::Severity);
-    }
-    let is_ruby = line.contains(":in `") || line.contains(":in '");
     // `** (SyntaxError) …` is Elixir's form.
-    if (is_ruby && line.ends_with(')')) || line.starts_with("** (") || kind_of_name(line).is_some()
-    {
+    if line.starts_with("** (") || kind_of_name(line).is_some() {
         return Some(Form::Exception);
     }
-    let colon = line.find(':').filter(|colon| *colon <= MAX_INTRODUCTION_BYTES)?;
+    let bytes = line.as_bytes();
+    let first = bytes.first().map_or(0, u8::to_ascii_lowercase);
+    let begins_sentence = |start: &&str| {
+        start.as_bytes().first() == Some(&first) && strip_phrase(line, start).is_some()
+    };
+    if SENTENCES.iter().any(begins_sentence) {
+        return Some(Form::Severity);
+    }
+    for colon in memchr::memchr_iter(b':', bytes) {
+        let (before, after) = (line.get(..colon)?, line.get(colon + 1..)?);
+        let is_report = after.starts_with(' ') && REPORTS.iter().any(|end| before.ends_with(end));
+        if is_report || after.starts_with(" *** ") {
+            return Some(Form::Severity);
+        }
+        // Ruby: `a.rb:3:in 'f': undefined method (NoMethodError)`.
+        if (after.starts_with("in `") || after.starts_with("in '")) && line.ends_with(')') {
+            return Some(Form::Exception);
+        }
+    }
+    let colon = memchr::memchr(b':', bytes).filter(|colon| *colon <= MAX_INTRODUCTION_BYTES)?;
     let before = line.get(..colon)?.trim_end();
     let is_word = |words: &[&str]| words.iter().any(|word| before.eq_ignore_ascii_case(word));
-    let mut parts = line.split(": ").take(3);
-    if parts.any(is_type) && line.contains(": ") {
+    if parts(line).take(3).any(is_type) && parts(line).nth(1).is_some() {
         return Some(Form::Exception);
     }
     if is_word(NOTES) {
         return None;
     }
     let begins_with = |severity: &&str| {
-        strip_phrase(before, severity).is_some_and(|rest| {
-            !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/'))
-        })
+        severity.as_bytes().first() == Some(&first)
+            && strip_phrase(before, severity).is_some_and(|rest| {
+                !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/'))
+            })
     };
     let is_status = before.len() > 3 && is_http_error(before);
     if SEVERITIES.iter().any(begins_with) || is_status {
@@ -234,8 +256,10 @@ fn introduction(line: &str) -> Option<Form> {
 
 /// Whether the last word of a text is an exception type: `KeyError`, `AssertionError [CODE]`.
 fn is_type(part: &str) -> bool {
-    let part = part.split_once(" [").map_or(part, |(name, _)| name);
-    let name = part.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let bracket = memchr::memchr(b'[', part.as_bytes());
+    let part = part.get(..bracket.unwrap_or(part.len())).unwrap_or(part).trim_ascii_end();
+    let name = memchr::memrchr(b' ', part.as_bytes()).and_then(|space| part.get(space + 1..));
+    let name = name.unwrap_or(part);
     let ends = ["Error", "Exception", "Expired", "Timeout", "Interrupt"];
     let is_type = name.len() > 5 && ends.iter().any(|end| name.ends_with(end));
     (is_type || kind_of_name(name).is_some())
@@ -260,6 +284,18 @@ fn is_program(text: &str) -> bool {
         })
 }
 
+/// The parts of a line, separated by a colon and a space.
+fn parts(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut colons = memchr::memchr_iter(b':', text.as_bytes());
+        let end = colons.find(|colon| text.as_bytes().get(colon + 1) == Some(&b' '));
+        rest = end.and_then(|end| text.get(end + 2..));
+        text.get(..end.unwrap_or(text.len()))
+    })
+}
+
 /// How many parts of a line, separated by colons, are searched for names.
 const MAX_PARTS: usize = 6;
 
@@ -267,24 +303,26 @@ const MAX_PARTS: usize = 6;
 /// the last word before a colon.
 fn name_in(line: &str, form: Form) -> Option<FailureKind> {
     let mut found = None;
-    let mut parts = line.split(": ").take(MAX_PARTS).peekable();
+    let mut parts = parts(line).take(MAX_PARTS).peekable();
     while let Some(part) = parts.next() {
-        let mut words = part.split_whitespace();
+        let mut words = part.split_ascii_whitespace();
         let (first, second) = (words.next().unwrap_or_default(), words.next());
         let is_alone = second.is_none_or(|second| second.starts_with('['));
         let name = if is_alone { Some(first.trim_end_matches(':')) } else { None };
-        let in_brackets = part
-            .split_once(['(', '['])
-            .and_then(|(_, rest)| rest.split_once([')', ']']))
-            .map(|(name, _)| name);
+        let in_brackets = memchr::memchr2(b'(', b'[', part.as_bytes()).and_then(|open| {
+            let rest = part.get(open + 1..)?;
+            rest.get(..memchr::memchr2(b')', b']', rest.as_bytes())?)
+        });
         let is_introduction = form == Form::Severity && parts.peek().is_some();
-        let last_word =
-            part.split_whitespace().next_back().filter(|_| is_introduction && found.is_none());
+        let last_word = part
+            .split_ascii_whitespace()
+            .next_back()
+            .filter(|_| is_introduction && found.is_none());
         let mut kinds =
             [name, in_brackets, last_word].into_iter().flatten().filter_map(kind_of_name);
         found = kinds.next_back().or(found);
         // `connect ECONNREFUSED 127.0.0.1:27017`
-        let errno = part.split_whitespace().find(|word| is_errno(word));
+        let errno = part.split(' ').find(|word| is_errno(word));
         found = found.or_else(|| errno.and_then(kind_of_name));
     }
     // Ruby writes the exception type last: `a.rb:3:in 'f': undefined method (NoMethodError)`.
@@ -388,6 +426,12 @@ const STATUS_LABELS: &[&str] = &[
 
 /// The kind of the HTTP status code that a line names after a label such as `status code`.
 fn status_in(line: &str) -> Option<FailureKind> {
+    let has_number = line.as_bytes().windows(3).any(
+        |digits| matches!(digits, [b'4' | b'5', a, b] if a.is_ascii_digit() && b.is_ascii_digit()),
+    );
+    if !has_number {
+        return None;
+    }
     let lower = line.to_ascii_lowercase();
     STATUS_LABELS.iter().find_map(|label| {
         let (before, after) = lower.split_once(label)?;
@@ -409,6 +453,9 @@ const STATUS_LINES: &[&str] = &[
 
 /// The kind of a line that is the first line of an HTTP response, or names its status.
 fn status_line(line: &str) -> Option<FailureKind> {
+    if !line.starts_with(['H', 'R']) {
+        return None;
+    }
     STATUS_LINES.iter().find_map(|start| status_at(line.strip_prefix(start)?))
 }
 

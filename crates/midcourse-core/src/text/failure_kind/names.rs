@@ -88,8 +88,13 @@ static API_CODES: phf::Map<&'static str, FailureKind> = phf_map! {
 
 /// The kind of an exception type or errno name, with or without its package: `json.JSONDecodeError`.
 pub(super) fn kind_of_name(name: &str) -> Option<FailureKind> {
-    let name = name.rsplit(['.', ':', '\\']).next().unwrap_or(name);
-    NAMES.get(name).copied()
+    let start = name.bytes().rposition(|byte| matches!(byte, b'.' | b':' | b'\\'));
+    let name = name.get(start.map_or(0, |at| at + 1)..)?;
+    // Most words are no names; looking them up would take longer than this test.
+    let may_be_name = (4..=32).contains(&name.len())
+        && (name.starts_with(|c: char| c.is_ascii_uppercase()) || name == "gaierror")
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if may_be_name { NAMES.get(name).copied() } else { None }
 }
 
 /// The kind of a web API's error code, such as `rate_limit_exceeded`.
