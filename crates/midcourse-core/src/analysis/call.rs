@@ -389,6 +389,11 @@ impl ToolInvoked {
         self.flags.any(CallFlags::LANDED)
     }
 
+    /// Whether the call is a shell command that only reads.
+    pub(crate) const fn only_reads(&self) -> bool {
+        self.flags.any(CallFlags::ONLY_READS)
+    }
+
     /// Whether the call is a successful shell command that may do more than read, and that does not
     /// repeat an earlier call with the same result.
     pub const fn may_have_changed_something(&self) -> bool {

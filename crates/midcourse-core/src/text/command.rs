@@ -156,6 +156,7 @@ impl<'a> CommandView<'a> {
             ("git", Some("checkout")) => has("--") || arguments.iter().any(|word| is_file(word)),
             ("git", Some("restore" | "revert" | "stash")) => !reads,
             ("git", Some("reset")) => has("--hard"),
+            ("git", Some("rebase" | "merge" | "cherry-pick")) => has("--abort"),
             _ => false,
         };
         self.reverts |= reverts;

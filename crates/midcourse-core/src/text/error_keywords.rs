@@ -61,6 +61,7 @@ const KEYWORDS: &[(&str, Keywords)] = &[
     ("property", Keywords::ARGUMENT),
     ("timeout", Keywords::TIMEOUT),
     ("timed", Keywords::TIMEOUT),
+    ("deadline", Keywords::TIMEOUT),
     ("etimedout", Keywords::OUTAGE),
     ("space", Keywords::SPACE),
     ("memory", Keywords::SPACE),
@@ -239,6 +240,8 @@ impl Keywords {
             Self::default()
         } else if token.ends_with(b"NotFoundError") || token.ends_with(b"NotFoundException") {
             Self(Self::ERROR.0 | Self::NO_SUCH.0)
+        } else if token.ends_with(b"TimeoutError") || token.ends_with(b"TimeoutException") {
+            Self(Self::ERROR.0 | Self::TIMEOUT.0)
         } else if token.ends_with(b"RefusedError") || token.ends_with(b"ConnectionError") {
             Self(Self::ERROR.0 | Self::NETWORK.0 | Self::DOWN.0)
         } else {
