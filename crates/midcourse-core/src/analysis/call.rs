@@ -164,6 +164,9 @@ pub struct ToolInvoked {
     /// logarithms of its numbers. Known only right after the call; the detector that needs it keeps its own copy.
     #[serde(skip)]
     pub(super) measured: Option<(Digest, f32)>,
+    /// Digest of what the arguments say the call is about. Known only right after the call.
+    #[serde(skip)]
+    pub(super) subject: Option<Digest>,
 }
 
 impl ToolInvoked {
@@ -439,6 +442,11 @@ impl ToolInvoked {
     pub(crate) fn in_prompt(mut self, prompt: u8) -> Self {
         self.prompt = prompt;
         self
+    }
+
+    /// For the latest call: the digest of the object that it is about, if the arguments name one.
+    pub(crate) const fn subject(&self) -> Option<Digest> {
+        self.subject
     }
 
     /// For the latest call, if it is a benchmark: the digest of its result without numbers, and the

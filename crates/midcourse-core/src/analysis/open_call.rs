@@ -60,6 +60,7 @@ pub(crate) struct OpenCall {
     target: Option<Digest>,
     target_name: Option<SafeName>,
     act: Option<Act>,
+    subject: Option<Digest>,
     excerpt: Excerpt,
     flags: CallFlags,
     started_at: Timestamp,
@@ -121,7 +122,9 @@ impl OpenCall {
                 write_without_layout(&scratch.text, &mut scratch.plain);
                 scratch.stripped.clear();
                 let is_stripped = strip_volatile(&scratch.plain, false, &mut scratch.stripped);
-                name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
+                let text = if is_stripped { &scratch.stripped } else { &scratch.plain };
+                // An id may be noise, or it may say which object the call is about.
+                name.then(text).with(view.identity)
             }
         };
         let act = act_of(name_traits, &view, command, flags, call_digest);
@@ -136,6 +139,7 @@ impl OpenCall {
             target: target.map(|target| Digest::of(target.as_bytes())),
             target_name: target.map(SafeName::of),
             act,
+            subject: view.target.map(|target| Digest::of(target.as_bytes())).or(view.subject),
             excerpt: excerpt_of(&scratch.text),
             flags,
             started_at: at,
@@ -254,6 +258,7 @@ impl OpenCall {
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
             measured,
+            subject: self.subject,
             tool: self.tool,
         }
     }

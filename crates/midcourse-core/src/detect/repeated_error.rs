@@ -24,6 +24,10 @@ use crate::text::{ErrorSignature, FailureKind};
 /// on the error, and the error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: u32 = 2;
 
+/// If an error comes back this often after another error of the same call, changes in between do not
+/// delay the report.
+const MIN_RETURNS_OF_AN_ERROR: u32 = 2;
+
 /// The error is reported after this many failures of the same call if they are refusals, or
 /// timeouts of at least `LONG_TIMEOUT`: such calls are the most expensive to repeat.
 const MIN_COSTLY_FAILURES: u32 = 2;
@@ -197,10 +201,14 @@ fn same_error(
     let (mut recent, mut of_this_call, mut costly) = (0, 0, 0);
     let (mut turns, mut changes, mut since_failure) = (TurnCounter::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
+    let (mut returns, mut is_other_error) = (0, false);
     for (back, old) in trajectory.calls_since_user_message().enumerate() {
         match old.status().error() {
             Some(found) if found.is_same_as(&error) => {}
-            Some(_) => continue,
+            Some(_) => {
+                is_other_error |= old.call_digest() == call.call_digest();
+                continue;
+            }
             None => {
                 solved.add(old);
                 since_failure |= u32::from(old.landed() || old.reverts());
@@ -214,14 +222,17 @@ fn same_error(
         }
         evidence.push(old.ended_seq());
         changes += std::mem::take(&mut since_failure);
+        returns += u32::from(std::mem::take(&mut is_other_error));
         if turns.add(old) {
             recent += u32::from(is_recent);
             of_this_call += u32::from(is_this_call);
             costly += u32::from(is_this_call && is_costly(trajectory, old, error.kind));
         }
     }
-    let extra = u32::from(changes >= MIN_CHANGES_OF_AN_ATTEMPT)
-        + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
+    // An error that comes back again and again after other errors of the same call was not solved
+    // but traded: what fixes the one breaks the other.
+    let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
+    let extra = u32::from(is_attempt) + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let count = recent.max(of_this_call);
     let is_repeated =
         count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;

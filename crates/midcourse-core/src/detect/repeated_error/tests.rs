@@ -245,3 +245,17 @@ fn the_number_of_an_object_does_not_make_an_error_new() {
         .collect();
     check(&run, &["call 7: repeated_error of kind other, 4 times"]);
 }
+
+#[test]
+fn two_errors_that_replace_each_other_are_reported_without_delay() {
+    let round = |error: &str, n: u32| {
+        format!(
+            "edit {{\"path\":\"a.py\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n\
+             bash pytest -q !! FAILED {error}\n"
+        )
+    };
+    let run: String = (0..6)
+        .map(|n| round(if n % 2 == 0 { "test_add: 3 is not 4" } else { "test_sub: is 1" }, n))
+        .collect();
+    check(&run, &["call 10: repeated_error of kind other, 3 times"]);
+}
