@@ -11,6 +11,7 @@
 mod activity;
 mod call;
 mod call_failure;
+mod call_flags;
 mod config;
 mod conversation;
 mod detected;

@@ -1,6 +1,7 @@
 //! Finds out what a call does, in the words of its agent, and what it is about.
 
-use super::call::{Act, CallFlags};
+use super::call::Act;
+use super::call_flags::CallFlags;
 use super::tools::NameTraits;
 use crate::subject::Activity;
 use crate::text::{ArgsView, CommandView, ObjectName, SafeName, Task, host};

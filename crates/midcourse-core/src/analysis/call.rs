@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::activity::object_of;
+use super::call_flags::CallFlags;
 use super::config::TrajectoryAnalysisConfig;
 use super::{OpenCall, Scratch};
 use crate::digest::Digest;
@@ -38,83 +39,6 @@ impl CallStatus {
         match self {
             Self::Ok => None,
             Self::Error(signature) | Self::Denied(signature) => Some(signature),
-        }
-    }
-}
-
-/// Properties of a call that are either true or false, one bit each. Most are explained at the
-/// method of `ToolInvoked` that returns them, or at the field of `CommandView` with a similar name.
-/// `NEW_TARGET` and `NEW_RESULT` are kinds of progress, which `is_progress` returns. Bits take
-/// little space in the checkpoint (the saved session), which contains all kept calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CallFlags(u64);
-
-impl CallFlags {
-    pub(super) const WRITES: Self = Self(1);
-    pub(super) const WAITS: Self = Self(1 << 1);
-    pub(super) const SHELL: Self = Self(1 << 2);
-    pub(super) const DUPLICATE: Self = Self(1 << 3);
-    pub(super) const REPEATS: Self = Self(1 << 4);
-    pub(super) const BARE: Self = Self(1 << 5);
-    pub(super) const NEW_TARGET: Self = Self(1 << 6);
-    pub(super) const NEW_RESULT: Self = Self(1 << 7);
-    pub(super) const LANDED: Self = Self(1 << 8);
-    pub(super) const NEW_ERROR: Self = Self(1 << 9);
-    pub(super) const IDLE: Self = Self(1 << 10);
-    pub(super) const FOUND_NOTHING: Self = Self(1 << 11);
-    pub(super) const PENDING: Self = Self(1 << 12);
-    pub(super) const SERVICE_DOWN: Self = Self(1 << 13);
-    pub(super) const REVERTS: Self = Self(1 << 14);
-    pub(super) const PRINTS_CLOCK: Self = Self(1 << 15);
-    pub(super) const IS_BENCHMARK: Self = Self(1 << 16);
-    pub(super) const POLLS: Self = Self(1 << 17);
-    pub(super) const NEGATIVE: Self = Self(1 << 18);
-    pub(super) const LISTS_PROCESSES: Self = Self(1 << 19);
-    pub(super) const HIDES_FAILURE: Self = Self(1 << 20);
-    pub(super) const ONLY_READS: Self = Self(1 << 21);
-    pub(super) const REMOTE: Self = Self(1 << 22);
-    pub(super) const UI: Self = Self(1 << 23);
-
-    // The following flags are read only until the call has been examined, and are not saved with
-    // it: a checkpoint stores a small number in fewer bytes.
-    /// The call reads a file or searches, so that its result may contain any words.
-    pub(super) const SHOWS_CONTENT: Self = Self(1 << 24);
-    pub(super) const SEARCHES: Self = Self(1 << 25);
-    /// The call is a query that counts, so that a result of 0 is an answer.
-    pub(super) const COUNTS: Self = Self(1 << 26);
-    pub(super) const POSITIVE: Self = Self(1 << 27);
-    pub(super) const SILENT: Self = Self(1 << 28);
-    pub(super) const ORIENTS: Self = Self(1 << 29);
-    pub(super) const ENDED: Self = Self(1 << 30);
-    pub(super) const RUNS_CHECK: Self = Self(1 << 31);
-    pub(super) const LIMITS_TIME: Self = Self(1 << 32);
-    const SAVED: Self = Self((1 << 24) - 1);
-
-    const PROGRESS: Self =
-        Self(Self::NEW_TARGET.0 | Self::NEW_RESULT.0 | Self::LANDED.0 | Self::NEW_ERROR.0);
-
-    pub(super) const fn any(self, of: Self) -> bool {
-        self.0 & of.0 != 0
-    }
-
-    pub(super) const fn clear(&mut self, flag: Self) {
-        self.0 &= !flag.0;
-    }
-
-    /// Saves the flags that are read later.
-    fn save<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self(self.0 & Self::SAVED.0).serialize(serializer)
-    }
-
-    /// Clears the flags that are read only until the call has been examined.
-    pub(super) const fn clear_temporary(&mut self) {
-        self.0 &= Self::SAVED.0;
-    }
-
-    /// Sets the flag if `on` is true; otherwise leaves it as it is.
-    pub(super) fn set(&mut self, flag: Self, on: bool) {
-        if on {
-            self.0 |= flag.0;
         }
     }
 }
@@ -170,6 +94,9 @@ pub struct ToolInvoked {
     /// logarithms of its numbers. Known only right after the call; the detector that needs it keeps its own copy.
     #[serde(skip)]
     pub(super) measured: Option<(Digest, f32)>,
+    /// Digest of what the arguments say the call is about. Known only right after the call.
+    #[serde(skip)]
+    pub(super) subject: Option<Digest>,
 }
 
 impl ToolInvoked {
@@ -407,6 +334,11 @@ impl ToolInvoked {
         self.flags.any(CallFlags::LANDED)
     }
 
+    /// Whether the call is a shell command that only reads.
+    pub(crate) const fn only_reads(&self) -> bool {
+        self.flags.any(CallFlags::ONLY_READS)
+    }
+
     /// Whether the call is a successful shell command that may do more than read, and that does not
     /// repeat an earlier call with the same result.
     pub const fn may_have_changed_something(&self) -> bool {
@@ -452,6 +384,11 @@ impl ToolInvoked {
     pub(crate) fn in_prompt(mut self, prompt: u8) -> Self {
         self.prompt = prompt;
         self
+    }
+
+    /// For the latest call: the digest of the object that it is about, if the arguments name one.
+    pub(crate) const fn subject(&self) -> Option<Digest> {
+        self.subject
     }
 
     /// For the latest call, if it is a benchmark: the digest of its result without numbers, and the

@@ -11,7 +11,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::call::{Act, CallFlags};
+use super::call::Act;
+use super::call_flags::CallFlags;
 use super::open_call::{is_bare_exit, read_or_search};
 use super::tools::{NameTraits, ToolSettings};
 use crate::digest::Digest;

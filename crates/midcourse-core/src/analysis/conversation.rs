@@ -22,6 +22,11 @@ impl TrajectoryAnalysis {
         self.turns.request.has(Request::LIST)
     }
 
+    /// Whether the latest user message says that something takes long.
+    pub(crate) const fn user_asked_for_patience(&self) -> bool {
+        self.turns.request.has(Request::PATIENCE)
+    }
+
     /// Whether the latest user message asks to keep the behaviour, as a refactoring does.
     pub(crate) const fn user_asked_to_preserve(&self) -> bool {
         self.turns.request.has(Request::PRESERVE)

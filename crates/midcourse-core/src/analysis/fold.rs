@@ -195,7 +195,7 @@ impl TrajectoryAnalysis {
                 self.totals.errors += 1;
                 self.totals.denied += u64::from(call.is_denied());
                 self.totals.consecutive_errors += 1;
-                if call.flags.any(super::call::CallFlags::NEW_ERROR) && call.is_shell() {
+                if call.flags.any(super::call_flags::CallFlags::NEW_ERROR) && call.is_shell() {
                     self.totals.consecutive_failures = 0;
                 } else {
                     self.totals.consecutive_failures += 1;

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::Scratch;
 use super::activity::{activity_of, named_object};
-use super::call::{Act, CallFlags, CallStatus, Edit, ToolInvoked};
+use super::call::{Act, CallStatus, Edit, ToolInvoked};
 use super::call_failure::{CallEnd, add_result_flags};
+use super::call_flags::CallFlags;
 use super::config::TrajectoryAnalysisConfig;
 use super::tools::NameTraits;
 use crate::digest::Digest;
@@ -65,6 +66,7 @@ pub(crate) struct OpenCall {
     act: Option<Act>,
     activity: Activity,
     object: Option<ObjectName>,
+    subject: Option<Digest>,
     excerpt: Excerpt,
     flags: CallFlags,
     started_at: Timestamp,
@@ -126,7 +128,9 @@ impl OpenCall {
                 write_without_layout(&scratch.text, &mut scratch.plain);
                 scratch.stripped.clear();
                 let is_stripped = strip_volatile(&scratch.plain, false, &mut scratch.stripped);
-                name.then(if is_stripped { &scratch.stripped } else { &scratch.plain })
+                let text = if is_stripped { &scratch.stripped } else { &scratch.plain };
+                // An id may be noise, or it may say which object the call is about.
+                name.then(text).with(view.identity)
             }
         };
         let act = act_of(name_traits, &view, command, flags, call_digest);
@@ -144,6 +148,7 @@ impl OpenCall {
             act,
             activity,
             object: named_object(activity, &view, command),
+            subject: view.target.map(|target| Digest::of(target.as_bytes())).or(view.subject),
             excerpt: excerpt_of(&scratch.text),
             flags,
             started_at: at,
@@ -278,6 +283,7 @@ impl OpenCall {
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
             measured,
+            subject: self.subject,
             tool: self.tool,
         }
     }

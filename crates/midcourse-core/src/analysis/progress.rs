@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::TrajectoryAnalysis;
-use super::call::{Act, CallFlags, ToolInvoked};
+use super::call::{Act, ToolInvoked};
+use super::call_flags::CallFlags;
 
 /// A call is a poll if it repeats an earlier call after at least this pause and its result says
 /// that something is still running.

@@ -44,13 +44,19 @@ const DELEGATING_WORDS: [&str; 7] =
     ["task", "agent", "subagent", "delegate", "handoff", "dispatch", "spawn"];
 
 /// If the name of a tool contains one of these words, the tool acts on a page or a screen and
-/// usually returns what the page looks like afterwards.
-const UI_WORDS: [&str; 9] =
-    ["click", "press", "tap", "type", "hover", "scroll", "browser", "fill", "swipe"];
+/// usually returns what the page looks like afterwards. Typing is left out: it often does not show.
+const UI_WORDS: [&str; 6] = ["click", "press", "tap", "hover", "scroll", "swipe"];
 
 /// Arguments that are ignored when calls are compared: they explain the call, limit its time or
 /// output, or ask for permissions.
-const IRRELEVANT_ARGUMENTS: [&str; 11] = [
+const IRRELEVANT_ARGUMENTS: [&str; 18] = [
+    "request_id",
+    "trace_id",
+    "correlation_id",
+    "idempotency_key",
+    "nonce",
+    "timestamp",
+    "attempt",
     "explanation",
     "reasoning",
     "rationale",

@@ -20,7 +20,7 @@ use crate::text::FailureKind;
 /// The number of latest calls that are examined. If they include failures in at least
 /// `MIN_FAILED_TURNS` turns, the pattern is present even if calls in between succeeded.
 const EXAMINED_CALLS: usize = 14;
-const MIN_FAILED_TURNS: u32 = 10;
+const MIN_FAILED_TURNS: u32 = 7;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ErrorCascade;
 
@@ -151,5 +151,26 @@ mod tests {
             ";
         check(&format!("user: go through the error cases of the tool\n{cases}"), &[]);
         check(&format!("user: copy the database\n{cases}"), &["call 5: error_cascade of 5"]);
+    }
+
+    #[test]
+    fn many_failures_with_successes_in_between_are_a_cascade() {
+        check(
+            "
+            bash npm ci !! npm ERR! permission denied in node_modules
+            bash ls -> package.json and more
+            read cfg.json -> port 8080, host x
+            bash systemctl restart svc !! Failed: Unit svc.service not found.
+            deploy {\"env\": 1} !! invalid argument: env requires a name
+            read deploy.md -> how to deploy the thing
+            bash docker run svc !! docker: permission denied
+            bash id -> uid=1000(agent) and groups
+            write {\"path\":\"/etc/svc\",\"content\":\"x\"} !! EACCES: read-only
+            bash frobnicate !! sh: frobnicate: not found
+            bash printenv -> PATH=/usr/bin and more
+            bash python3 run.py !! FileNotFoundError: no such file: x.yml
+            ",
+            &["call 12: error_cascade of 7"],
+        );
     }
 }

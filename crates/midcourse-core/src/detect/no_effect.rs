@@ -34,10 +34,15 @@ const MAX_CALLS_BETWEEN_LOOKS: u64 = 7;
 /// How many different looks are followed at the same time.
 const MAX_LOOKS: usize = 4;
 
+/// How many objects are remembered that were changed.
+const MAX_CHANGED_OBJECTS: usize = 6;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NoEffect {
     /// The latest look is at the end.
     looks: Vec<Look>,
+    /// The objects of the latest changes, the latest one at the end.
+    changed: Vec<Digest>,
 }
 
 /// A call that reports a state, and how often it reported the same.
@@ -51,6 +56,9 @@ struct Look {
     count: u32,
     /// Whether something was changed since the latest look.
     is_changed: bool,
+    /// Whether one of the changes was made to an object that had been changed before, or to no known
+    /// one. If not, the agent is working through a list.
+    is_rework: bool,
     /// Index and seq of the latest look.
     call_index: u64,
     seq: u64,
@@ -68,8 +76,11 @@ impl PatternDetector for NoEffect {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if is_change(call) {
-            let others = self.looks.iter_mut().filter(|look| look.call != call.call_digest());
-            others.for_each(|look| look.is_changed = true);
+            let is_rework = self.is_rework(call);
+            for look in self.looks.iter_mut().filter(|look| look.call != call.call_digest()) {
+                look.is_changed = true;
+                look.is_rework |= is_rework;
+            }
         }
         if !is_look(call) {
             return self.after_other_call(trajectory, call);
@@ -79,6 +90,7 @@ impl PatternDetector for NoEffect {
             if now.measured.is_some() { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
         let is_expected = trajectory.user_asked_to_repeat() || trajectory.user_asked_to_preserve();
         if now.count < threshold
+            || !now.is_rework
             || is_expected
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::WriteThrash)
@@ -96,11 +108,23 @@ impl PatternDetector for NoEffect {
     }
 
     fn reset(&mut self) {
-        self.looks.clear();
+        *self = Self::default();
     }
 }
 
 impl NoEffect {
+    /// Whether a change is made to an object that had been changed before, or to no known one.
+    fn is_rework(&mut self, call: &ToolInvoked) -> bool {
+        let Some(object) = call.subject().filter(|_| !call.is_shell()) else { return true };
+        let is_known = self.changed.contains(&object);
+        self.changed.retain(|known| *known != object);
+        if self.changed.len() == MAX_CHANGED_OBJECTS {
+            self.changed.remove(0);
+        }
+        self.changed.push(object);
+        is_known
+    }
+
     /// After a call that is no look: the pattern stays while the agent goes on changing.
     fn after_other_call(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Detection {
         let latest = self.looks.last().map_or(0, |look| look.call_index);
@@ -120,6 +144,7 @@ impl NoEffect {
             measured: call.measured().map(|(_, number)| number),
             count: 1,
             is_changed: false,
+            is_rework: false,
             call_index: call.call_index(),
             seq: call.ended_seq(),
         };
@@ -131,9 +156,12 @@ impl NoEffect {
         let same = before.filter(|old| is_recent(old) && old.is_same_result(&new));
         let now = match same {
             // The first measurement stays, so that a slow drift is noticed.
-            Some(old) => {
-                Look { count: old.count + u32::from(old.is_changed), measured: old.measured, ..new }
-            }
+            Some(old) => Look {
+                count: old.count + u32::from(old.is_changed),
+                measured: old.measured,
+                is_rework: old.is_rework,
+                ..new
+            },
             None => new,
         };
         if self.looks.len() == MAX_LOOKS {
@@ -219,6 +247,15 @@ mod tests {
         check(&rounds(edit, |_| "bash npm test -> 12 tests passed in 3 s".to_owned(), 8), &[]);
         let lint = |_| "bash npm run lint -> 3 warnings, the same as on main".to_owned();
         check(&format!("user: refactor a.js\n{}", rounds(edit, lint, 8)), &[]);
+    }
+
+    #[test]
+    fn working_through_a_list_with_the_same_look_in_between_is_no_trouble() {
+        let page = r#"write {"path":"de/page{n}.md","content":"Seite {n}"} -> ok"#;
+        check(&rounds(page, |_| "bash wc -l glossary.txt -> 88 glossary.txt".to_owned(), 9), &[]);
+        let file = r#"mcp_move {"from":"in/{n}.jpg","to":"out/{n}.jpg"} -> moved"#;
+        let look = |_| r#"mcp_stat {"folder":"out"} -> folder, writable, owner jo"#.to_owned();
+        check(&rounds(file, look, 9), &[]);
     }
 
     #[test]

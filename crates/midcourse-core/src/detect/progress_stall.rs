@@ -20,6 +20,9 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
+/// If the user says that something takes long, a stall takes this many times as long.
+const PATIENT_FACTOR: u32 = 4;
+
 /// While the agent waits for something, more calls without progress are normal: it stalls only
 /// after this many, or after the configured number if that is higher. The limit on the time alone
 /// is not enough to find a stalled wait, because not every host reports times.
@@ -43,7 +46,9 @@ impl PatternDetector for ProgressStall {
         // If the user asked to look at something again and again, equal results are expected, and
         // the user has said how long to wait.
         let is_asked = trajectory.user_asked_to_repeat();
-        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && time >= config.stall_after && !is_asked;
+        let patience = if trajectory.user_asked_for_patience() { PATIENT_FACTOR } else { 1 };
+        let is_long = time >= config.stall_after.saturating_mul(patience);
+        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && is_long && !is_asked;
         let is_waiting = is_asked || trajectory.has_pattern(&PatternType::Waiting);
         let threshold = u64::from(config.stall_threshold.get());
         let min_calls = if is_waiting { threshold.max(MIN_CALLS_WHEN_WAITING) } else { threshold };
@@ -153,6 +158,15 @@ mod tests {
         check(
             &format!("user: book the train when it is cheaper\n{looks}"),
             &["call 3: waiting for 2 polls", "call 4: progress_stall of 3 calls"],
+        );
+    }
+
+    #[test]
+    fn waiting_for_what_takes_long_as_the_user_says_is_not_a_stall() {
+        let looks = "7x +10m bash ./status.sh -> state: restoring the archive\n";
+        check(
+            &format!("user: restore it and tell me, it takes two hours\n{looks}"),
+            &["call 3: waiting for 2 polls"],
         );
     }
 }

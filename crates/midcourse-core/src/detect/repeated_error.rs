@@ -22,7 +22,11 @@ use crate::text::{ErrorSignature, FailureKind};
 
 /// If the agent changed something in this many of the intervals between the failures, it is working
 /// on the error, and the error is reported one failure later.
-const MIN_CHANGES_OF_AN_ATTEMPT: usize = 2;
+const MIN_CHANGES_OF_AN_ATTEMPT: u32 = 2;
+
+/// If an error comes back this often after another error of the same call, changes in between do not
+/// delay the report.
+const MIN_RETURNS_OF_AN_ERROR: u32 = 2;
 
 /// The error is reported after this many failures of the same call if they are refusals, or
 /// timeouts of at least `LONG_TIMEOUT`: such calls are the most expensive to repeat.
@@ -36,9 +40,16 @@ const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
 /// latest calls.
 const CLASS_WINDOW_CALLS: usize = 10;
 
+/// Timeouts of different calls are counted among this many of the latest calls.
+const TIMEOUT_WINDOW_CALLS: usize = 14;
+
 /// If the errors differ only in the name of an object, they are reported this many failures later:
 /// guessing a name a few times is normal.
 const EXTRA_FAILURES_OF_TEMPLATE: u32 = 1;
+
+/// If one call fails at the same line with another name each time, this is reported this many
+/// failures later than errors of different calls: the next name may be the right one.
+const EXTRA_FAILURES_OF_GUESSES: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RepeatedError {
@@ -60,6 +71,8 @@ struct Failures {
     count: u32,
     /// Number of failures of the call that failed last.
     of_this_call: u32,
+    /// In how many of the intervals between the failures something was changed.
+    changes: u32,
     evidence: Vec<u64>,
 }
 
@@ -188,13 +201,17 @@ fn same_error(
     let (mut recent, mut of_this_call, mut costly) = (0, 0, 0);
     let (mut turns, mut changes, mut since_failure) = (TurnCounter::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
+    let (mut returns, mut is_other_error) = (0, false);
     for (back, old) in trajectory.calls_since_user_message().enumerate() {
         match old.status().error() {
             Some(found) if found.is_same_as(&error) => {}
-            Some(_) => continue,
+            Some(_) => {
+                is_other_error |= old.call_digest() == call.call_digest();
+                continue;
+            }
             None => {
                 solved.add(old);
-                since_failure |= usize::from(old.landed());
+                since_failure |= u32::from(old.landed() || old.reverts());
                 continue;
             }
         }
@@ -205,18 +222,21 @@ fn same_error(
         }
         evidence.push(old.ended_seq());
         changes += std::mem::take(&mut since_failure);
+        returns += u32::from(std::mem::take(&mut is_other_error));
         if turns.add(old) {
             recent += u32::from(is_recent);
             of_this_call += u32::from(is_this_call);
             costly += u32::from(is_this_call && is_costly(trajectory, old, error.kind));
         }
     }
-    let extra = u32::from(changes >= MIN_CHANGES_OF_AN_ATTEMPT)
-        + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
+    // An error that comes back again and again after other errors of the same call was not solved
+    // but traded: what fixes the one breaks the other.
+    let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
+    let extra = u32::from(is_attempt) + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let count = recent.max(of_this_call);
     let is_repeated =
         count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;
-    is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, evidence })
+    is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, changes, evidence })
 }
 
 /// Whether a failure is expensive to repeat: a refusal, or a long timeout.
@@ -242,7 +262,7 @@ fn same_template(
     let has_template =
         |old: &ToolInvoked| old.status().error().is_some_and(|old| old.template == error.template);
     let cause = Cause::new("repeated_error", error.template);
-    let found = since_success(trajectory, call, has_template, cause);
+    let found = since_success(trajectory, call, has_template, cause.clone());
     // The failed calls must be different calls. If one call fails with a different text each time,
     // its error changes, which is progress.
     let failed = trajectory
@@ -253,6 +273,17 @@ fn same_template(
     different.sort_unstable();
     different.dedup();
     let threshold = trajectory.config().error_threshold.get() + EXTRA_FAILURES_OF_TEMPLATE;
+    // If one call fails at the same place each time, only with another name in the text, the agent
+    // guesses names.
+    let is_same_place = |old: &ToolInvoked| {
+        let line = old.status().error().and_then(|old| old.line);
+        line.is_some() && line == error.line && old.call_digest() == call.call_digest()
+    };
+    let guesses =
+        since_success(trajectory, call, |old| has_template(old) && is_same_place(old), cause);
+    if guesses.count >= threshold + EXTRA_FAILURES_OF_GUESSES {
+        return Some(guesses);
+    }
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
@@ -264,7 +295,7 @@ fn same_kind(
 ) -> Option<Failures> {
     let extra = match kind {
         FailureKind::UnknownTool | FailureKind::BadArguments | FailureKind::Resource => 0,
-        FailureKind::Permission | FailureKind::EditMismatch => 1,
+        FailureKind::Permission | FailureKind::EditMismatch | FailureKind::Timeout => 1,
         // Looking for a file in a few places, or fixing a few typos, is normal: more failures are
         // needed.
         FailureKind::NotFound
@@ -272,14 +303,40 @@ fn same_kind(
         | FailureKind::MissingPackage
         | FailureKind::UnknownName
         | FailureKind::Conflict
-        | FailureKind::Syntax
-        | FailureKind::Timeout => 2,
+        | FailureKind::Syntax => 2,
         FailureKind::Outage | FailureKind::Check | FailureKind::Other => return None,
     };
     let threshold = trajectory.config().error_threshold.get() + extra;
     let cause = Cause::new("repeated_error", Digest::of(kind.as_str().as_bytes()));
-    let found = since_success(trajectory, call, |old| old.failure_kind() == Some(kind), cause);
-    (found.count >= threshold).then_some(found)
+    let matches = |old: &ToolInvoked| old.failure_kind() == Some(kind);
+    let found = if kind == FailureKind::Timeout {
+        timeouts(trajectory, call, cause)
+    } else {
+        since_success(trajectory, call, matches, cause)
+    };
+    let extra = u32::from(found.changes >= MIN_CHANGES_OF_AN_ATTEMPT);
+    (found.count >= threshold + extra).then_some(found)
+}
+
+/// The timeouts among the latest calls. That another call is fast enough does not show that these
+/// are, so successes in between do not matter unless the call itself succeeded later.
+fn timeouts(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, cause: Cause) -> Failures {
+    let (mut turns, mut evidence, mut solved) =
+        (TurnCounter::default(), Vec::new(), Solved::default());
+    let mut of_this_call = 0;
+    for old in trajectory.calls_since_user_message().take(TIMEOUT_WINDOW_CALLS) {
+        if !old.is_error() {
+            solved.add(old);
+        } else if old.failure_kind() == Some(FailureKind::Timeout)
+            && !old.waits()
+            && !solved.has(old)
+        {
+            evidence.push(old.ended_seq());
+            turns.add(old);
+            of_this_call += u32::from(old.call_digest() == call.call_digest());
+        }
+    }
+    Failures { cause, count: turns.count(), of_this_call, changes: 0, evidence }
 }
 
 /// The failures that match, of any tool, since the tool of `call` last succeeded. Successes of
@@ -291,17 +348,21 @@ fn since_success(
     cause: Cause,
 ) -> Failures {
     let (mut turns, mut evidence) = (TurnCounter::default(), Vec::new());
-    let mut of_this_call = 0;
+    let (mut of_this_call, mut changes, mut since_failure) = (0, 0, 0);
     for old in trajectory.calls_since_user_message().take(CLASS_WINDOW_CALLS) {
         if matches(old) {
             evidence.push(old.ended_seq());
             of_this_call += u32::from(old.call_digest() == call.call_digest());
+            changes += std::mem::take(&mut since_failure);
             turns.add(old);
-        } else if !old.is_error() && old.tool() == call.tool() {
+        } else if !old.is_error() && old.tool() == call.tool() && !old.only_reads() {
+            // A command that only looks at a log does not show that the problem is solved.
             break;
+        } else {
+            since_failure |= u32::from(old.landed());
         }
     }
-    Failures { cause, count: turns.count(), of_this_call, evidence }
+    Failures { cause, count: turns.count(), of_this_call, changes, evidence }
 }
 
 #[cfg(test)]

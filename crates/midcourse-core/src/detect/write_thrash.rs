@@ -1,7 +1,7 @@
 //! Detects a file that keeps returning to an earlier state: edited, reverted, edited again.
 //!
-//! One return to an earlier state is an ordinary undo. If the same file returns a second time, the
-//! agent is going back and forth.
+//! One return to an earlier state is an ordinary undo, and a second one may be a last check. If the
+//! same file returns a third time, the agent is going back and forth.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
 /// If one file returns to an earlier state this often, the pattern is present.
-const MIN_RETURNS: u32 = 2;
+const MIN_RETURNS: u32 = 3;
 
 /// Returns are counted for at most this many files. If there are more, the file that returned
 /// longest ago is dropped.
@@ -118,8 +118,9 @@ mod tests {
             edit {"path":"a.rs","old":"x","new":"y"} -> ok
             edit {"path":"a.rs","old":"y","new":"x"} -> ok
             edit {"path":"a.rs","old":"x","new":"y"} -> ok
+            edit {"path":"a.rs","old":"y","new":"x"} -> ok
             "#,
-            &["call 3: write_thrash of a.rs"],
+            &["call 4: write_thrash of a.rs"],
         );
     }
 

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::digest::Digest;
+
 /// In a patch, a line that names a changed file begins with one of these.
 const PATCH_HEADERS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
@@ -146,6 +148,11 @@ pub(crate) struct ArgsView<'a> {
     pub(crate) search_term: Option<&'a str>,
     /// Input for a process that is already running.
     pub(crate) input: Option<&'a str>,
+    /// Digest of the arguments that say by an id which object the call is about; a digest of nothing
+    /// if there are none.
+    pub(crate) identity: Digest,
+    /// Digest of the arguments that say what a change is about, such as `range` or `panel`.
+    pub(crate) subject: Option<Digest>,
     first_line: Option<u32>,
     last_line: Option<u32>,
     line_count: Option<u32>,
@@ -182,6 +189,12 @@ impl<'a> ArgsView<'a> {
     }
 
     fn read_text(&mut self, key: &str, text: &'a str) {
+        if names_object(key) || SUBJECTS.contains(&key) {
+            self.subject = Some(self.subject.unwrap_or_default().then(text.as_bytes()));
+        }
+        if names_object(key) {
+            self.identity = self.identity.then(text.as_bytes());
+        }
         match key {
             "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
             "file_path" | "path" | "notebook_path" | "target_file" | "filename" | "file"
@@ -205,6 +218,10 @@ impl<'a> ArgsView<'a> {
     }
 
     fn read_number(&mut self, key: &str, number: Option<u64>) {
+        if names_object(key) || SUBJECTS.contains(&key) {
+            let bytes = number.unwrap_or_default().to_le_bytes();
+            self.subject = Some(self.subject.unwrap_or_default().then(&bytes));
+        }
         let number = number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         match key {
             "offset" | "start_line" | "line_start" | "start" | "from_line" | "line_number" => {
@@ -236,6 +253,40 @@ impl<'a> ArgsView<'a> {
             _ => {}
         }
     }
+}
+
+/// Names of arguments that say what a change is about.
+const SUBJECTS: [&str; 20] = [
+    "range",
+    "cell",
+    "panel",
+    "selector",
+    "element",
+    "index",
+    "field",
+    "name",
+    "title",
+    "uid",
+    "resource",
+    "table",
+    "column",
+    "issue",
+    "ticket",
+    "page",
+    "to",
+    "from",
+    "source",
+    "destination",
+];
+
+/// Whether an argument of this name says by an id which object the call is about: `order_id`, `sha`.
+/// The id of a request or a trace is new in each call, whatever the call is about.
+fn names_object(key: &str) -> bool {
+    const NOISE: [&str; 7] =
+        ["request", "trace", "span", "correlation", "session", "idempotency", "call"];
+    let is_id = matches!(key, "id" | "uuid" | "sha" | "commit" | "hash" | "ref" | "key")
+        || ["_id", "Id", "_uuid", "_sha", "_hash", "_key"].iter().any(|end| key.ends_with(end));
+    is_id && !NOISE.iter().any(|noise| key.contains(noise))
 }
 
 /// The first file that a patch in the `*** Begin Patch` format changes.

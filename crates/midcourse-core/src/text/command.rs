@@ -175,6 +175,7 @@ impl<'a> CommandView<'a> {
             ("git", Some("checkout")) => has("--") || arguments.iter().any(|word| is_file(word)),
             ("git", Some("restore" | "revert" | "stash")) => !reads,
             ("git", Some("reset")) => has("--hard"),
+            ("git", Some("rebase" | "merge" | "cherry-pick")) => has("--abort"),
             _ => false,
         };
         self.reverts |= reverts;
@@ -358,8 +359,14 @@ fn bare(word: &str) -> &str {
     }
 }
 
-/// A word without the generated ids and clock times in it.
+/// A word without the generated ids and clock times in it. An id that is a word of its own, or part
+/// of a URL, says which object the command is about, and stays.
 fn without_ids<'b>(word: &'b [u8], scratch: &'b mut Vec<u8>) -> &'b [u8] {
+    let is_id = word.iter().any(u8::is_ascii_alphabetic)
+        && word.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
+    if is_id || word.windows(3).any(|three| three == b"://") {
+        return word;
+    }
     scratch.clear();
     if strip_volatile(word, false, scratch) { scratch } else { word }
 }

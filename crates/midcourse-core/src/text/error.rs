@@ -25,6 +25,26 @@ const MAX_POSITION_BYTES: usize = 1024;
 /// How many words of an error's longest line go into `ErrorSignature::template`.
 const MAX_TEMPLATE_WORDS: usize = 32;
 
+/// Words after which a number says which object of many it is.
+const NUMBERED_OBJECTS: [&[u8]; 16] = [
+    b"executor",
+    b"task",
+    b"job",
+    b"worker",
+    b"thread",
+    b"process",
+    b"container",
+    b"attempt",
+    b"node",
+    b"shard",
+    b"partition",
+    b"port",
+    b"id",
+    b"request",
+    b"session",
+    b"connection",
+];
+
 /// Words of an error with fewer bytes than this are not looked up in the call's arguments, because
 /// they may occur there by chance.
 const MIN_ARGUMENT_WORD_BYTES: usize = 3;
@@ -74,21 +94,40 @@ impl ErrorSignature {
     }
 }
 
-/// The digest of the longest line, without the words that are also in the call's arguments. The
+/// The digest of the longest line, without quoted names, numbers of objects and the words that are also
+/// in the call's arguments. The
 /// longest line is used because wrappers such as `make` add short lines of their own.
 fn template_of(normalized: &[u8], args: &str) -> Digest {
     let lines = normalized.split(|byte| *byte == b'\n');
     let longest =
         lines.reduce(|longest, line| if line.len() > longest.len() { line } else { longest });
-    let words = longest
-        .unwrap_or_default()
-        .split(|byte| !is_in_word(*byte))
-        .filter(|word| !word.is_empty());
-    let mut template = Digest::default();
-    for word in words.take(MAX_TEMPLATE_WORDS) {
-        let is_argument = word.len() >= MIN_ARGUMENT_WORD_BYTES
-            && std::str::from_utf8(word).is_ok_and(|word| args.contains(word));
-        template = template.then(if is_argument { b"@" } else { word });
+    let (mut template, mut words) = (Digest::default(), 0);
+    let mut rest = longest.unwrap_or_default();
+    let (mut before, mut names_object) = (None, false);
+    while let Some((first, following)) = rest.split_first() {
+        let length = rest.iter().take_while(|byte| is_in_word(**byte)).count();
+        if length == 0 {
+            before = Some(*first);
+            rest = following;
+            continue;
+        }
+        let (word, after) = rest.split_at(length);
+        rest = after;
+        // A quoted name, and a number after a word such as "task", say which object the error is
+        // about, not which error it is. Another number may be a count, which matters.
+        let is_quoted =
+            matches!(before, Some(b'\'' | b'"' | b'`')) && after.first() == before.as_ref();
+        let is_object = is_quoted
+            || (names_object && word.iter().all(u8::is_ascii_digit))
+            || (word.len() >= MIN_ARGUMENT_WORD_BYTES
+                && std::str::from_utf8(word).is_ok_and(|word| args.contains(word)));
+        template = template.then(if is_object { b"@" } else { word });
+        names_object = NUMBERED_OBJECTS.iter().any(|noun| word.eq_ignore_ascii_case(noun));
+        before = None;
+        words += 1;
+        if words == MAX_TEMPLATE_WORDS {
+            break;
+        }
     }
     template
 }

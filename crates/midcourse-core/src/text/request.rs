@@ -75,6 +75,9 @@ impl Request {
     /// To check each object of a list, so that many different calls may get the same result.
     pub(crate) const LIST: Self = Self(1 << 3);
 
+    /// To wait for something that takes long, as the user says.
+    pub(crate) const PATIENCE: Self = Self(1 << 4);
+
     /// What a message asks for.
     pub(crate) fn of(text: &str) -> Self {
         let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
@@ -86,6 +89,8 @@ impl Request {
                 FAILURES => Self::FAILURES.0,
                 PRESERVE => Self::PRESERVE.0,
                 CHECKED_FAILURES | CHECK | REPORT | FIX | LISTS => 0,
+                TAKES if names_time(text, at) => Self::PATIENCE.0,
+                TAKES => 0,
                 _ if asks_to_repeat(text, at, meaning) => Self::REPEAT.0,
                 _ => 0,
             };
@@ -126,10 +131,12 @@ const FIX: u16 = 128;
 /// Flag of a phrase that asks to keep the behaviour.
 const PRESERVE: u16 = 256;
 
+/// Flag of a word that says how long something takes if a time follows.
+const TAKES: u16 = 2048;
 /// Flag of a word that stands for many objects.
 const LISTS: u16 = 512;
 
-static REQUESTS: Phrases<87> = Phrases::new([
+static REQUESTS: Phrases<90> = Phrases::new([
     ("repeatedly", REPEAT),
     ("flaky", REPEAT_IN_QUESTION),
     ("flakiness", REPEAT_IN_QUESTION),
@@ -210,6 +217,9 @@ static REQUESTS: Phrases<87> = Phrases::new([
     ("get it", FIX | WHOLE),
     ("write a function", FIX),
     ("implement", FIX),
+    ("takes", TAKES | WHOLE),
+    ("take", TAKES | WHOLE),
+    ("needs", TAKES | WHOLE),
     ("refactor", PRESERVE),
     ("rename", PRESERVE),
     ("without changing", PRESERVE),
@@ -264,6 +274,14 @@ fn asks_to_repeat(text: &str, at: usize, meaning: u16) -> bool {
                 && !after.next().is_some_and(|word| is_one_of(word, &COMPARISONS))
         }
     }
+}
+
+/// Whether one of the words after the one at this position is a time in minutes or hours.
+fn names_time(text: &str, at: usize) -> bool {
+    let after = text.get(at..).unwrap_or_default();
+    let mut words = after.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let is_time = |word: &str| is_one_of(word, &["minutes", "min", "hour", "hours", "h"]);
+    words.by_ref().skip(1).take(5).any(is_time)
 }
 
 fn is_one_of(word: &str, list: &[&str]) -> bool {
@@ -344,6 +362,12 @@ mod tests {
         {
             assert!(!asks(text, Request::LIST), "{text}");
         }
+    }
+
+    #[test]
+    fn a_user_who_says_how_long_it_takes_asks_for_patience() {
+        assert!(asks("Tell me when it is done. It takes about two hours.", Request::PATIENCE));
+        assert!(!asks("It takes too long, make it faster.", Request::PATIENCE));
     }
 
     #[test]

@@ -172,3 +172,27 @@ fn looking_again_at_what_has_ended_between_sleeps_is_a_loop() {
         &["call 3: waiting for 2 polls", "call 3: doom_loop of 1, 3 times"],
     );
 }
+
+#[test]
+fn calls_about_objects_with_different_ids_are_not_a_loop() {
+    let ids = ["550e8400-e29b-41d4-a716-446655440000", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"];
+    let ids = ids.into_iter().chain(["6ba7b811-9dad-11d1-80b4-00c04fd430c8", "77aa31e9"]);
+    let look = |id: &str| {
+        format!(
+            "get_user {{\"user_id\": \"{id}\"}} -> status active, plan basic, country DE\n\
+             bash curl -s https://ci/builds/{id} -> state kept, with three artifacts\n"
+        )
+    };
+    check(&ids.map(look).collect::<String>(), &[]);
+}
+
+#[test]
+fn the_id_of_a_request_does_not_make_a_call_another_one() {
+    let call = |n: u32| {
+        format!(
+            "get_user {{\"name\": \"jo\", \"request_id\": \"r-{n}\", \"attempt\": {n}}} \
+             -> status active, plan basic\n"
+        )
+    };
+    check(&(1..4).map(call).collect::<String>(), &["call 3: doom_loop of 1, 3 times"]);
+}

@@ -185,3 +185,77 @@ fn equal_failures_of_the_objects_of_a_list_are_results() {
         .collect();
     check(&format!("user: check which of these hosts answer\n{probes}"), &[]);
 }
+
+#[test]
+fn timeouts_of_different_commands_are_one_problem() {
+    check(
+        "
+        ~2m bash pytest tests/api !! command timed out after 120 s
+        bash ls tests -> api db web and more
+        ~2m bash pytest tests/db !! Error: request timed out while copying
+        bash grep -rn slow tests -> tests/db/test_copy.py:3: # slow
+        ~2m bash python load.py !! TimeoutError: no answer from the worker
+        bash wc -l load.py -> 88 load.py
+        ~2m bash make bench-all !! Error: operation timed out
+        ",
+        &["call 7: repeated_error of kind timeout, 4 times"],
+    );
+}
+
+#[test]
+fn aborting_a_failed_merge_is_an_attempt_at_it() {
+    check(
+        "
+        bash git rebase main !! error: could not apply 1e8bf20
+        bash git rebase --abort -> (no output)
+        bash git rebase main !! error: could not apply 1e8bf20
+        bash git diff -> ++<<<<<<< HEAD and more
+        bash git rebase --abort -> (no output)
+        bash git rebase -Xpatience main !! error: could not apply 1e8bf20
+        bash git rebase --abort -> (no output)
+        bash git rebase main !! error: could not apply 1e8bf20
+        ",
+        &["call 8: repeated_error of kind other, 4 times"],
+    );
+}
+
+#[test]
+fn guessing_one_name_after_the_other_at_one_line_is_one_error() {
+    let round = |name: &str| {
+        format!(
+            "bash zig build !! src/tar.zig:40:22: error: struct 'fs' has no member named '{name}'\n\
+             edit {{\"path\":\"src/tar.zig\",\"old\":\"{name}\",\"new\":\"other\"}} -> ok\n"
+        )
+    };
+    let names = ["walkPath", "walk", "openWalker", "walkDir", "dirWalker", "listDir"];
+    let run: String = names.iter().map(|name| round(name)).collect();
+    check(&run, &["call 9: repeated_error of kind check, 5 times"]);
+}
+
+#[test]
+fn the_number_of_an_object_does_not_make_an_error_new() {
+    let run: String = (1..6)
+        .map(|n| {
+            format!(
+                "bash MEM={n}g ./submit.sh !! Job aborted: task 117 failed, executor {} was lost\n\
+                 bash tail -1 executor.log -> out of memory, attempt {n}\n",
+                n * 7
+            )
+        })
+        .collect();
+    check(&run, &["call 7: repeated_error of kind other, 4 times"]);
+}
+
+#[test]
+fn two_errors_that_replace_each_other_are_reported_without_delay() {
+    let round = |error: &str, n: u32| {
+        format!(
+            "edit {{\"path\":\"a.py\",\"old\":\"{n}\",\"new\":\"x{n}\"}} -> ok\n\
+             bash pytest -q !! FAILED {error}\n"
+        )
+    };
+    let run: String = (0..6)
+        .map(|n| round(if n % 2 == 0 { "test_add: 3 is not 4" } else { "test_sub: is 1" }, n))
+        .collect();
+    check(&run, &["call 10: repeated_error of kind other, 3 times"]);
+}
