@@ -114,6 +114,8 @@ impl<'a> CommandView<'a> {
             // If one of several programs is a check, the command is run for its sake.
             if programs == 1 || is_first_check {
                 (view.words, view.task) = tasks::describe(name, program, arguments);
+            } else if part.is_piped && !is_filter && !view.runs_check {
+                view.words = [view.words.first().copied().flatten(), Some("|"), Some(name)];
             }
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }

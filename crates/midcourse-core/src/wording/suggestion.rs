@@ -177,9 +177,14 @@ const fn instead_of_repeating(activity: Activity) -> &'static str {
 pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>) -> &'static str {
     match detail {
         PatternDetail::DoomLoop { .. } | PatternDetail::RepeatedError { .. } => match subject {
+            Some(Subject {
+                failure: Some(FailureKind::Outage | FailureKind::Other),
+                changes_between: 0,
+                ..
+            }) => "Leave out parts of it until it works; what you left out last is the cause.",
             Some(Subject { failure: Some(kind), .. }) => untested(*kind),
             _ => {
-                "Write down what each attempt showed, and which assumption you have not tested yet."
+                "Say what you expected to see instead, and look at the place where that would come from."
             }
         },
         PatternDetail::ErrorCascade { .. } => {
