@@ -100,6 +100,10 @@ impl<'a> CallEnd<'a> {
                 || (flag.is_none() && is_command && !flags.any(CallFlags::ONLY_READS));
             let looks_failed = match shows_content {
                 true => flag.is_none() && is_error_line(text),
+                // A command such as `kubectl logs | tail` prints content, which may mention errors.
+                false if flags.any(CallFlags::ONLY_READS) && may_hide_failure => {
+                    is_error_line(text)
+                }
                 false if may_hide_failure => output_looks_failed(text),
                 // Many tools report their failures as a text only. The host's flag says no more than
                 // that the tool could be called.
@@ -272,6 +276,8 @@ mod tests {
             assert!(!command_failed(command, r#"{"exit_code":1,"stdout":"x"}"#), "{command}");
         }
         assert!(!command_failed("git log --oneline", "1a2b3c fix: command not found\n4d5e6f x"));
+        let logs = "ERROR Executor: self-exiting due to: OutOfMemory in task 117.0";
+        assert!(!command_failed("kubectl logs worker-1 | tail -2", logs));
         assert!(!failed("read_file", &json!({"path": "build.log"}), log));
         assert!(!failed("read_file", &json!({"path": "a.txt"}), TRACEBACK));
         assert!(!failed("search", &json!({"query": "errors"}), "a.rs:3: Error: no such file"));

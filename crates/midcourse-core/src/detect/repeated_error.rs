@@ -71,7 +71,8 @@ struct Failures {
     count: u32,
     /// Number of failures of the call that failed last.
     of_this_call: u32,
-    /// In how many of the intervals between the failures something was changed.
+    /// In how many of the intervals between the failures something was changed, or looked at with a
+    /// command.
     changes: u32,
     evidence: Vec<u64>,
 }
@@ -279,11 +280,14 @@ fn same_template(
         let line = old.status().error().and_then(|old| old.line);
         line.is_some() && line == error.line && old.call_digest() == call.call_digest()
     };
-    let guesses =
-        since_success(trajectory, call, |old| has_template(old) && is_same_place(old), cause);
-    if guesses.count >= threshold + EXTRA_FAILURES_OF_GUESSES {
-        return Some(guesses);
+    if error.line.is_some() {
+        let is_guess = |old: &ToolInvoked| has_template(old) && is_same_place(old);
+        let guesses = since_success(trajectory, call, is_guess, cause);
+        if guesses.count >= threshold + EXTRA_FAILURES_OF_GUESSES {
+            return Some(guesses);
+        }
     }
+    let threshold = threshold + u32::from(found.changes >= MIN_CHANGES_OF_AN_ATTEMPT);
     (found.count >= threshold && different.len() >= threshold as usize).then_some(found)
 }
 
@@ -359,7 +363,7 @@ fn since_success(
             // A command that only looks at a log does not show that the problem is solved.
             break;
         } else {
-            since_failure |= u32::from(old.landed());
+            since_failure |= u32::from(old.landed() || (old.only_reads() && !old.is_error()));
         }
     }
     Failures { cause, count: turns.count(), of_this_call, changes, evidence }

@@ -189,10 +189,11 @@ impl<'a> ArgsView<'a> {
     }
 
     fn read_text(&mut self, key: &str, text: &'a str) {
-        if names_object(key) || SUBJECTS.contains(&key) {
+        let is_id = names_object(key);
+        if is_id || is_subject(key) {
             self.subject = Some(self.subject.unwrap_or_default().then(text.as_bytes()));
         }
-        if names_object(key) {
+        if is_id {
             self.identity = self.identity.then(text.as_bytes());
         }
         match key {
@@ -218,7 +219,7 @@ impl<'a> ArgsView<'a> {
     }
 
     fn read_number(&mut self, key: &str, number: Option<u64>) {
-        if names_object(key) || SUBJECTS.contains(&key) {
+        if names_object(key) || is_subject(key) {
             let bytes = number.unwrap_or_default().to_le_bytes();
             self.subject = Some(self.subject.unwrap_or_default().then(&bytes));
         }
@@ -255,35 +256,42 @@ impl<'a> ArgsView<'a> {
     }
 }
 
-/// Names of arguments that say what a change is about.
-const SUBJECTS: [&str; 20] = [
-    "range",
-    "cell",
-    "panel",
-    "selector",
-    "element",
-    "index",
-    "field",
-    "name",
-    "title",
-    "uid",
-    "resource",
-    "table",
-    "column",
-    "issue",
-    "ticket",
-    "page",
-    "to",
-    "from",
-    "source",
-    "destination",
-];
+/// Whether an argument of this name says what a change is about.
+fn is_subject(key: &str) -> bool {
+    matches!(
+        key,
+        "range"
+            | "cell"
+            | "panel"
+            | "selector"
+            | "element"
+            | "index"
+            | "field"
+            | "name"
+            | "title"
+            | "uid"
+            | "resource"
+            | "table"
+            | "column"
+            | "issue"
+            | "ticket"
+            | "page"
+            | "to"
+            | "from"
+            | "source"
+            | "destination"
+    )
+}
 
 /// Whether an argument of this name says by an id which object the call is about: `order_id`, `sha`.
 /// The id of a request or a trace is new in each call, whatever the call is about.
 fn names_object(key: &str) -> bool {
     const NOISE: [&str; 7] =
         ["request", "trace", "span", "correlation", "session", "idempotency", "call"];
+    // The last letter rules out most names.
+    if !matches!(key.as_bytes().last(), Some(b'd' | b'a' | b'h' | b'y' | b't' | b'f')) {
+        return false;
+    }
     let is_id = matches!(key, "id" | "uuid" | "sha" | "commit" | "hash" | "ref" | "key")
         || ["_id", "Id", "_uuid", "_sha", "_hash", "_key"].iter().any(|end| key.ends_with(end));
     is_id && !NOISE.iter().any(|noise| key.contains(noise))

@@ -94,6 +94,11 @@ impl ErrorSignature {
     }
 }
 
+/// Whether a number after this word says which object of many it is.
+fn is_numbered(word: &[u8]) -> bool {
+    NUMBERED_OBJECTS.iter().any(|noun| word.eq_ignore_ascii_case(noun))
+}
+
 /// The digest of the longest line, without quoted names, numbers of objects and the words that are also
 /// in the call's arguments. The
 /// longest line is used because wrappers such as `make` add short lines of their own.
@@ -103,7 +108,7 @@ fn template_of(normalized: &[u8], args: &str) -> Digest {
         lines.reduce(|longest, line| if line.len() > longest.len() { line } else { longest });
     let (mut template, mut words) = (Digest::default(), 0);
     let mut rest = longest.unwrap_or_default();
-    let (mut before, mut names_object) = (None, false);
+    let (mut before, mut word_before) = (None, &[] as &[u8]);
     while let Some((first, following)) = rest.split_first() {
         let length = rest.iter().take_while(|byte| is_in_word(**byte)).count();
         if length == 0 {
@@ -118,11 +123,11 @@ fn template_of(normalized: &[u8], args: &str) -> Digest {
         let is_quoted =
             matches!(before, Some(b'\'' | b'"' | b'`')) && after.first() == before.as_ref();
         let is_object = is_quoted
-            || (names_object && word.iter().all(u8::is_ascii_digit))
+            || (word.iter().all(u8::is_ascii_digit) && is_numbered(word_before))
             || (word.len() >= MIN_ARGUMENT_WORD_BYTES
                 && std::str::from_utf8(word).is_ok_and(|word| args.contains(word)));
         template = template.then(if is_object { b"@" } else { word });
-        names_object = NUMBERED_OBJECTS.iter().any(|noun| word.eq_ignore_ascii_case(noun));
+        word_before = word;
         before = None;
         words += 1;
         if words == MAX_TEMPLATE_WORDS {

@@ -243,7 +243,7 @@ fn the_number_of_an_object_does_not_make_an_error_new() {
             )
         })
         .collect();
-    check(&run, &["call 7: repeated_error of kind other, 4 times"]);
+    check(&run, &["call 9: repeated_error of kind other, 5 times"]);
 }
 
 #[test]
