@@ -47,8 +47,8 @@ pub(super) fn message_text(detail: &PatternDetail, rung: Rung) -> Option<String>
     let PatternDetail::IdleTalk { responses } = detail else { return None };
     match rung.0 {
         1 => Some(format!(
-            "Your last {responses} responses called no tool and brought nothing new. Nobody answers \
-             here: decide yourself and make the next tool call, or end the run if the work is done."
+            "Your last {responses} responses called no tool and brought nothing new, and no answer \
+             came. Decide yourself and make the next tool call, or end if the work is done."
         )),
         2 => Some(
             "You are still only talking. If you wait for something, look at it with a tool; if you \
