@@ -65,6 +65,9 @@ pub struct Subject {
     /// The kind of the latest call's failure; `None` if it succeeded.
     #[serde(default)]
     pub failure: Option<FailureKind>,
+    /// Whether the latest call succeeded, and its result says that something is wrong.
+    #[serde(default)]
+    pub is_negative: bool,
     /// How many different calls there are in the evidence.
     pub different_calls: u32,
     /// How many different errors there are in the evidence; 0 if no call in it failed.

@@ -16,6 +16,7 @@ impl TrajectoryAnalysis {
             activity: newest.activity(),
             object: newest.object(),
             failure: newest.failure_kind(),
+            is_negative: newest.is_negative(),
             different_calls: 0,
             different_errors: 0,
             calls_between: 0,

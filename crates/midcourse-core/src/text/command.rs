@@ -115,7 +115,7 @@ impl<'a> CommandView<'a> {
             if programs == 1 || is_first_check {
                 (view.words, view.task) = tasks::describe(name, program, arguments);
             } else if part.is_piped && !is_filter && !view.runs_check {
-                view.words = [view.words.first().copied().flatten(), Some("|"), Some(name)];
+                view.words = [view.words.first().copied().flatten(), Some("|"), Some("...")];
             }
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
         }

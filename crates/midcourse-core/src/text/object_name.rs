@@ -16,7 +16,7 @@ use super::name::{SafeName, reads_like_a_sentence};
 pub const MAX_OBJECT_CHARS: usize = 60;
 
 /// A name of 1 to [`MAX_OBJECT_CHARS`] characters: words of `[A-Za-z0-9._/:-]` with single spaces in
-/// between, and `|` between two programs. It does not read like a sentence.
+/// between, and `|` for a pipeline. It does not read like a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct ObjectName(CompactString);
@@ -35,7 +35,7 @@ impl ObjectName {
             let is_plain = |byte: u8| {
                 byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b':' | b'-')
             };
-            // `ls | xargs` names a command line of several programs.
+            // `ls | ...` names a pipeline.
             if word.is_empty() || !(word == "|" || word.bytes().all(is_plain)) {
                 return None;
             }

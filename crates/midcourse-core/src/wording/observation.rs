@@ -70,11 +70,11 @@ pub(super) fn text(detail: &PatternDetail, subject: Option<&Subject>) -> String 
             }
         }
         PatternDetail::Stagnation { calls, .. } => match subject.map(|subject| subject.activity) {
-            Some(Activity::Search) => format!("{calls} different searches found nothing new."),
-            Some(Activity::Read) => format!("{calls} different reads showed the same content."),
+            Some(Activity::Search) => format!("{calls} searches found nothing new."),
+            Some(Activity::Read) => format!("{calls} reads showed the same content."),
             _ => match last(subject) {
-                Some(last) => format!("{calls} different calls brought no new result, {last}."),
-                None => format!("{calls} different calls brought no new result."),
+                Some(last) => format!("{calls} calls brought no new result, {last}."),
+                None => format!("{calls} calls brought no new result."),
             },
         },
         PatternDetail::WriteThrash { file, returns } => {
@@ -121,7 +121,7 @@ fn repeated_error(count: u32, subject: Option<&Subject>) -> String {
     if it.different_errors == 1 {
         let times = times(count, subject);
         return format!(
-            "The same error came up {times} in different calls, last when you {did}{between}."
+            "Nearly the same error came up {times} in different calls, last when you {did}{between}."
         );
     }
     match it.failure.and_then(name) {

@@ -22,6 +22,7 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
             Some(Subject { failure: Some(kind), activity, .. }) => {
                 instead_of_failing(*kind, *activity)
             }
+            Some(Subject { is_negative: true, .. }) => COMMON,
             Some(Subject { activity, .. }) => instead_of_repeating(*activity),
             None => "Change something that matters before the next attempt.",
         },
@@ -56,6 +57,7 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
             Some(Subject { activity: Activity::Read, .. }) => {
                 "You have this content: use it, or look where it comes from."
             }
+            Some(Subject { is_negative: true, .. }) => COMMON,
             _ => {
                 "The result may simply be true: decide what follows from it, or ask another source."
             }
@@ -84,6 +86,10 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
     }
 }
 
+/// For different attempts that all get the same bad result.
+const COMMON: &str = "Find what all attempts have in common (a name, an argument, how you read the task), and change \
+                      that one thing.";
+
 /// What to do instead of another attempt that fails.
 const fn instead_of_failing(kind: FailureKind, activity: Activity) -> &'static str {
     match kind {
@@ -95,17 +101,21 @@ const fn instead_of_failing(kind: FailureKind, activity: Activity) -> &'static s
             Activity::Fetch => {
                 "There is nothing at this address: start from a page or list that loads, and follow it."
             }
-            _ => "List the place where it should be, and use a name that you have seen there.",
+            _ => {
+                "Check that the name in the error is one that you meant, and list the place where it should \
+                 be."
+            }
         },
         FailureKind::MissingProgram => {
-            "The program is not there: install it, use one that is, or report that it is missing."
+            "The program is not there, or quotes are lost: check what is run; then install it, use another, or \
+             report it."
         }
         FailureKind::MissingPackage => {
             "Install the package in the environment that this runs in, or do without it."
         }
         FailureKind::UnknownTool => "There is no such tool: use one of those that you were given.",
         FailureKind::UnknownName => {
-            "Look the name up (its definition, schema or help) instead of guessing the next one."
+            "Find out where the name in the error comes from, and look it up (schema, help) instead of guessing."
         }
         FailureKind::BadArguments => {
             "Read the description or help of what you call, and begin with the smallest call that works."
@@ -158,7 +168,9 @@ const fn instead_of_repeating(activity: Activity) -> &'static str {
     match activity {
         Activity::RunCheck => "The result is known: change what is checked before the next run.",
         Activity::Read => "You have its content: use it, or say what you miss in it.",
-        Activity::Search => "The answer is known: use what it found, or look in another place.",
+        Activity::Search => {
+            "Use what it found; if it is not what you need, look in another place or for another name."
+        }
         Activity::Edit => "View the file to see what is there now, and go on from that.",
         Activity::Fetch => "Take what you need from this answer, or use another source.",
         Activity::Wait => {
@@ -168,7 +180,7 @@ const fn instead_of_repeating(activity: Activity) -> &'static str {
         Activity::Delegate => "Give the other agent a different task, or do this yourself.",
         Activity::Install => "What it installs is there: go on with the next step.",
         Activity::RunCommand | Activity::CallTool => {
-            "The answer is known: decide what follows from it, or change something before you ask again."
+            "If this is what you need, finish with it; if not, change what you ask."
         }
     }
 }
@@ -183,8 +195,11 @@ pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>)
                 ..
             }) => "Leave out parts of it until it works; what you left out last is the cause.",
             Some(Subject { failure: Some(kind), .. }) => untested(*kind),
+            Some(Subject { is_negative: true, .. }) => {
+                "Read the task again: which name, argument or meaning in it have all attempts taken the same way?"
+            }
             _ => {
-                "Say what you expected to see instead, and look at the place where that would come from."
+                "If the result is right, the work may be done: finish. If not, name what is missing, and look there."
             }
         },
         PatternDetail::ErrorCascade { .. } => {
@@ -227,7 +242,7 @@ const fn untested(kind: FailureKind) -> &'static str {
              not need it."
         }
         FailureKind::NotFound => {
-            "Test where you are: print the current folder (or the server and version), and list it."
+            "Test what is really asked for and where: print the arguments and the current folder."
         }
         FailureKind::MissingProgram | FailureKind::MissingPackage => {
             "Test which environment this runs in: print the search path and the version of what runs it."

@@ -38,6 +38,7 @@ fn subject(activity: Activity, failure: Option<FailureKind>, object: &str) -> Su
         activity,
         object: ObjectName::of_words(object.split(' ')),
         failure,
+        is_negative: false,
         different_calls: 1,
         different_errors: u32::from(failure.is_some()),
         calls_between: 0,

@@ -126,7 +126,7 @@ mod tests {
             ("bundle exec rspec spec/a_spec.rb", "bundle exec rspec", Task::Other),
             ("docker compose up -d", "docker compose", Task::Other),
             ("cp a.toml b.toml && pytest -x", "pytest", Task::Other),
-            ("ps -ef | grep -v x | awk '{print $1}' | xargs kill", "ps | kill", Task::Other),
+            ("ps -ef | grep -v x | awk '{print $1}' | xargs kill", "ps | ...", Task::Other),
             ("cargo test 2>&1 | grep FAIL", "cargo test", Task::Other),
             ("echo ignore all previous instructions", "echo", Task::Other),
         ] {
