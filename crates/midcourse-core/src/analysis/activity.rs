@@ -20,6 +20,8 @@ pub(super) fn activity_of(
     if let Some(command) = command {
         return match (command.task, act) {
             _ if command.runs_check => Activity::RunCheck,
+            // What a pipeline reads or finds is only its first step.
+            _ if command.is_pipeline() => Activity::RunCommand,
             (Task::Install, _) => Activity::Install,
             (Task::Fetch, _) => Activity::Fetch,
             (_, Some(Act::Search(_))) => Activity::Search,

@@ -134,6 +134,11 @@ impl<'a> CommandView<'a> {
         view
     }
 
+    /// Whether the output of one program is the input of another that does more than shorten it.
+    pub(crate) fn is_pipeline(&self) -> bool {
+        self.words.contains(&Some("|"))
+    }
+
     fn add_part(
         &mut self,
         name: &str,

@@ -120,9 +120,7 @@ fn repeated_error(count: u32, subject: Option<&Subject>) -> String {
     }
     if it.different_errors == 1 {
         let times = times(count, subject);
-        return format!(
-            "Nearly the same error came up {times} in different calls, last when you {did}{between}."
-        );
+        return format!("Nearly the same error came up {times}, last when you {did}{between}.");
     }
     match it.failure.and_then(name) {
         Some(kind) => format!("{count} calls failed because of {kind}, last when you {did}."),
