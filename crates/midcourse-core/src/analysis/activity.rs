@@ -1,10 +1,12 @@
 //! Finds out what a call does, in the words of its agent, and what it is about.
 
+use compact_str::CompactString;
+
 use super::call::Act;
 use super::call_flags::CallFlags;
 use super::tools::NameTraits;
 use crate::subject::Activity;
-use crate::text::{ArgsView, CommandView, ObjectName, SafeName, Task, host};
+use crate::text::{ArgsView, CommandView, MAX_OBJECT_CHARS, ObjectName, SafeName, Task, host};
 
 /// What a call does, as far as its tool and arguments show.
 pub(super) fn activity_of(
@@ -41,37 +43,51 @@ pub(super) fn activity_of(
     }
 }
 
-/// The command, search term or host that the call is about. `None` if it has no such name, or
-/// none that may be in a message; see `object_of`.
+/// The command, search term or host that the call is about; `None` if it has no such name, or one
+/// that is too long for a message. Whether it may be in a message is decided by [`object_of`], because
+/// few calls are ever mentioned.
 pub(super) fn named_object(
     activity: Activity,
     view: &ArgsView<'_>,
     command: Option<&CommandView<'_>>,
-) -> Option<ObjectName> {
-    match (activity, command) {
-        (Activity::Read | Activity::Edit, _) => None,
+) -> Option<CompactString> {
+    let is_short = |name: &&str| name.len() <= MAX_OBJECT_CHARS;
+    let name = match (activity, command) {
+        (Activity::Read | Activity::Edit, _) => return None,
         (Activity::Search, _) => {
-            let term = command.map_or(view.search_term, |command| command.search_term)?;
-            ObjectName::of_words([term])
+            command.map_or(view.search_term, |it| it.search_term).filter(is_short)?.into()
         }
-        (_, Some(command)) => ObjectName::of_words(command.words.iter().flatten().copied()),
-        (Activity::Fetch, None) => ObjectName::of_words([view.target.and_then(host)?]),
-        (_, None) => None,
-    }
+        (_, Some(command)) => {
+            let mut words = command.words.iter().flatten();
+            let mut name = CompactString::from(*words.next()?);
+            for word in words {
+                name.push(' ');
+                name.push_str(word);
+            }
+            name
+        }
+        (Activity::Fetch, None) => view.target.and_then(host).filter(is_short)?.into(),
+        (_, None) => return None,
+    };
+    Some(name).filter(|name: &CompactString| name.len() <= MAX_OBJECT_CHARS)
 }
 
 /// What a call of this tool is about: the object that `named_object` found, or else the file,
 /// or else the tool. A shell and a search tool are known to the agent; their names say nothing.
 pub(super) fn object_of(
     activity: Activity,
-    named: Option<&ObjectName>,
+    named: Option<&str>,
     file: Option<&SafeName>,
     tool: &str,
     is_shell: bool,
 ) -> Option<ObjectName> {
     match activity {
         Activity::Read | Activity::Edit => file.and_then(ObjectName::of_file),
-        Activity::Search => named.cloned(),
-        _ => named.cloned().or_else(|| ObjectName::of_words([tool]).filter(|_| !is_shell)),
+        // A term of several words is not taken apart: it may be anything.
+        Activity::Search => ObjectName::of_words([named?]),
+        _ => {
+            let named = named.and_then(|named| ObjectName::of_words(named.split(' ')));
+            named.or_else(|| ObjectName::of_words([tool]).filter(|_| !is_shell))
+        }
     }
 }

@@ -85,7 +85,7 @@ pub struct ToolInvoked {
     pub(super) target: Option<Digest>,
     pub(super) act: Option<Act>,
     pub(super) activity: Activity,
-    pub(super) object: Option<ObjectName>,
+    pub(super) object: Option<CompactString>,
     pub(super) result_bytes: u64,
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
@@ -273,7 +273,7 @@ impl ToolInvoked {
     /// What the call is about, such as its command or file; `None` if it has no name that may be in
     /// a message. Older calls have at most the name of their tool.
     pub fn object(&self) -> Option<ObjectName> {
-        let (named, file) = (self.object.as_ref(), self.target_name.as_ref());
+        let (named, file) = (self.object.as_deref(), self.target_name.as_ref());
         object_of(self.activity, named, file, &self.tool, self.is_shell())
     }
 

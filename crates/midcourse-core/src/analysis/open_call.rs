@@ -19,7 +19,7 @@ use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
-    ObjectName, ResultOf, SafeName, ShortResult, is_silence, strip_volatile, write_canonical,
+    ResultOf, SafeName, ShortResult, is_silence, strip_volatile, write_canonical,
     write_without_layout,
 };
 use crate::time::Timestamp;
@@ -65,7 +65,7 @@ pub(crate) struct OpenCall {
     target_name: Option<SafeName>,
     act: Option<Act>,
     activity: Activity,
-    object: Option<ObjectName>,
+    object: Option<CompactString>,
     subject: Option<Digest>,
     excerpt: Excerpt,
     flags: CallFlags,
