@@ -67,7 +67,7 @@ fn the_docs_show_every_key_with_its_default() {
 #[test]
 fn a_muted_pattern_gets_no_message_and_no_other_pattern_takes_its_place() {
     let messages = |config: &str| {
-        let run = "user: go\n6x bash ls -> a.txt and b.txt and c.txt";
+        let run = "user: go\n5x bash ls -> a.txt and b.txt and c.txt";
         let mut engine = Config::parse(config).unwrap().engine();
         let records = parse_notation(run).unwrap();
         let point = Some(DecisionPoint::PreToolSelection);
