@@ -77,7 +77,7 @@ fn a_muted_pattern_gets_no_message_and_no_other_pattern_takes_its_place() {
     assert_eq!(messages("[patterns.doom_loop]\nenabled = false"), 0);
     assert_eq!(messages("[patterns.sweep]\nenabled = false"), 1);
     let error = Config::parse("[patterns.loops]\nenabled = false").unwrap_err().problem;
-    assert!(error.contains("unknown field `loops`, expected one of `doom_loop`"), "{error}");
+    assert!(error.contains("unknown key `loops`, expected one of `doom_loop`"), "{error}");
 }
 
 #[test]

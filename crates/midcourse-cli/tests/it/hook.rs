@@ -265,7 +265,7 @@ fn a_loop_gets_one_message_in_the_format_of_the_host() {
             }
         }
     }
-    insta::assert_snapshot!(replies.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou ran \"make\" 3 times and it failed the same way each time, with nothing in between. List the place where it should be, and use a name that you have seen there."}}"#);
+    insta::assert_snapshot!(replies.join("\n"), @r#"call 2: {"hookSpecificOutput":{"hookEventName":"PostToolUseFailure","additionalContext":"[midcourse run monitor]\n[Guidance]\n\nYou ran \"make\" 3 times and it failed the same way each time, with nothing in between. Check that the name in the error is one that you meant, and list the place where it should be."}}"#);
     assert_eq!(count(&records(&place, "s"), "guidance_delivered"), 1);
 }
 

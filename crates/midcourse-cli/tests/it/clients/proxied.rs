@@ -17,7 +17,7 @@ use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, insertions, times};
 
 /// The beginning of midcourse's message to an agent that repeats the same call.
-const LOOP_MESSAGE: &str = " 3 times and it failed the same way each time";
+const LOOP_MESSAGE: &str = " times and it failed the same way each time";
 
 /// The text that Claude Code puts before a hook's message in a model request.
 const HOOK_MARK: &str = "hook additional context";
@@ -76,7 +76,12 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
         assert_eq!(calls(run).join("\n"), outcomes(expected));
     }
     let loops = with(session, Requester::Main, LOOP_MESSAGE);
-    assert_eq!(loops, [with(session, Requester::Main, "loop-3")[0]], "only after the third call");
+    let third = with(session, Requester::Main, "loop-3")[0];
+    // Without hooks, refused calls are failed calls. A message about all these failures may then come
+    // just before the loop, which delays the message about the loop by one call.
+    let delay = usize::from(!is_hooked);
+    let [told] = loops[..] else { panic!("{:?}", messages(&main)) };
+    assert!((third..=third + delay).contains(&told), "request {told}: {:?}", messages(&main));
     session.assert_replay_is_equal();
     [main, subagent]
 }
