@@ -14,6 +14,7 @@ mod formats;
 mod hosts;
 mod properties;
 mod shell;
+mod size;
 
 use apis::Api;
 use hosts::Host;
