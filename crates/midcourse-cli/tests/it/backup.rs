@@ -182,6 +182,44 @@ fn a_store_that_another_process_has_open_is_not_replaced() {
     check(&midcourse(&home, &["restore", name]), 0, "Restored");
 }
 
+/// `restore` and `repair` hold a lock on the whole file while they replace the store; so does this test.
+#[cfg(unix)]
+#[test]
+fn a_hook_spills_its_event_while_the_store_is_replaced() {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+
+    let place = TempStore::new();
+    place.open().append(user_message("r", "one")).unwrap();
+    let home = place.data_dir().path().to_owned();
+    let hook = |prompt: &str| {
+        let payload = serde_json::json!({"session_id": "s", "cwd": "/", "prompt": prompt,
+                                         "hook_event_name": "UserPromptSubmit"});
+        let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
+            .args(["hook", "claude-code"])
+            .env("MIDCOURSE_HOME", &home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let payload = payload.to_string();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), payload.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    };
+    let spilled = || fs::read_dir(home.join("spill")).map_or(0, Iterator::count);
+    let file = fs::File::options().read(true).write(true).open(home.join("store.db")).unwrap();
+    fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    hook("while it is replaced");
+    assert_eq!(spilled(), 1);
+    drop(file);
+    hook("afterwards");
+    assert_eq!(spilled(), 0);
+    let stored = place.open().trajectory("s").unwrap();
+    let text = serde_json::to_string(&stored).unwrap();
+    assert!(text.contains("while it is replaced") && text.contains("afterwards"), "{text}");
+    assert!(place.findings().is_empty());
+}
+
 /// A process died after it had stored the replacement and overwritten a part of the database.
 #[test]
 fn an_interrupted_restore_is_finished_by_the_next_process() {
