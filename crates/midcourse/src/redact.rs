@@ -168,8 +168,8 @@ impl Redaction {
     /// has no secrets.
     pub fn redact_part(&self, text: &str, part: Range<usize>) -> Option<Redacted> {
         let mut redacted = self.redact_once(text, part)?;
-        // A marker may separate a label from its value, or end a text that hid one. So the result is
-        // searched again, until nothing more is found.
+        // A marker changes the text around it: a label may now stand before another value, which is a
+        // secret too. So the result is searched again, until nothing more is found.
         for _ in 1..MAX_PASSES {
             let Some(again) = self.redact_once(&redacted.text, 0..redacted.text.len()) else {
                 break;

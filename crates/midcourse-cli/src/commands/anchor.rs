@@ -3,13 +3,13 @@
 //!
 //! One JSON object per line; a place may have any number of heads of a run, from different times.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _, stdin, stdout};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use midcourse::{Finding, Head, Store};
+use midcourse::{Finding, Head, RunId, Store};
 
 use super::open;
 
@@ -46,8 +46,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Reads heads from a file, a URL or, if `place` is `-`, from standard input.
-pub(super) fn read(place: &str) -> Result<Vec<Head>> {
+/// Reads heads from a file, a URL or, if `place` is `-`, from standard input, and sorts them by run.
+pub(super) fn read(place: &str) -> Result<HashMap<RunId, Vec<Head>>> {
     let text = match place {
         "-" => {
             let mut text = String::new();
@@ -63,22 +63,30 @@ pub(super) fn read(place: &str) -> Result<Vec<Head>> {
         let head = serde_json::from_str(line);
         head.with_context(|| format!("line {number} of {place} is no line of `midcourse anchor`"))
     };
-    let heads: Vec<Head> = lines.map(head).collect::<Result<_>>()?;
+    let mut heads: HashMap<RunId, Vec<Head>> = HashMap::new();
+    for head in lines.map(head) {
+        let head: Head = head?;
+        heads.entry(head.run_id.clone()).or_default().push(head);
+    }
     ensure!(!heads.is_empty(), "{place} has no heads; `midcourse anchor` writes them");
     Ok(heads)
 }
 
-/// Heads of runs that the store does not have any more.
-pub(super) fn missing_runs(store: &Store, heads: &[Head]) -> Result<Vec<Finding>> {
-    let (mut seen, mut findings) = (HashSet::new(), Vec::new());
-    // The latest head of a run is the one with the most records.
-    for head in heads.iter().rev() {
-        if seen.insert(&head.run_id) && store.head(&head.run_id)?.is_none() {
+/// The runs of these heads that the store does not have any more.
+pub(super) fn missing_runs(
+    store: &Store,
+    heads: &HashMap<RunId, Vec<Head>>,
+) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (run_id, heads) in heads {
+        if store.head(run_id)?.is_none() {
+            let records = heads.iter().map(|head| head.records).max().unwrap_or_default();
             let description =
-                format!("the run is not in the store any more; it had {} records", head.records);
-            findings.push(Finding { run_id: Some(head.run_id.clone()), description });
+                format!("the run is not in the store any more; it had {records} records");
+            findings.push(Finding { run_id: Some(run_id.clone()), description });
         }
     }
+    findings.sort_unstable_by(|a, b| a.run_id.cmp(&b.run_id));
     Ok(findings)
 }
 

@@ -47,7 +47,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let without_end = runs.iter().filter(|run| run.ended.is_none()).count();
     let bar = open::progress(records, "verifying");
     for run in &runs {
-        findings.extend(store.verify_run_against(&run.run_id, &heads)?);
+        findings.extend(
+            store.verify_run_against(
+                &run.run_id,
+                heads.get(&run.run_id).map_or(&[], Vec::as_slice),
+            )?,
+        );
         bar.inc(run.records);
     }
     bar.finish_and_clear();

@@ -20,7 +20,8 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// If the user says that something takes long, a stall takes this many times as long.
+/// If the user said that something takes long, the agent may be without progress for this many times
+/// as long before that is a stall.
 const PATIENT_FACTOR: u32 = 4;
 
 /// While the agent waits for something, more calls without progress are normal: it stalls only

@@ -35,7 +35,8 @@ const AUTOMATIC_BEGINNINGS: [&str; 22] = [
     "<system-reminder>",
 ];
 
-/// A longer text that begins like that may go on with what the user really says.
+/// A text that begins like that and is longer than this counts as the user's: after the automatic
+/// beginning, the user may say something.
 const MAX_AUTOMATIC_BYTES: usize = 400;
 
 /// A text that is the same as the message before is automatic if it has at least this many bytes.

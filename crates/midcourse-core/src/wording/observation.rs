@@ -2,7 +2,7 @@
 
 use crate::analysis::PatternDetail;
 use crate::subject::{Activity, Subject};
-use crate::text::{FailureKind, SafeName};
+use crate::text::{FailureKind, ObjectName, SafeName};
 
 /// Durations below this many minutes are not worth mentioning.
 const MIN_MINUTES: u64 = 5;
@@ -183,5 +183,5 @@ const fn name(kind: FailureKind) -> Option<&'static str> {
 }
 
 fn quoted(file: Option<&SafeName>) -> Option<String> {
-    file.and_then(SafeName::quoted_file)
+    file.and_then(ObjectName::of_file).map(|name| name.to_string())
 }

@@ -43,7 +43,8 @@ pub(super) struct LogFrames {
     is_header_whole: bool,
 }
 
-/// What is behind the place at which SQLite stops to read a log.
+/// How many frames and commits follow the damage in a log. SQLite stops reading at the damage and
+/// ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Behind {
     /// The number of the damaged frame, from 1; 0 for the header of the log.

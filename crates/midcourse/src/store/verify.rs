@@ -120,15 +120,14 @@ impl Store {
         self.verify_run_against(run_id, &[])
     }
 
-    /// Verifies one run, and that its hash chain still contains these heads, which were taken
-    /// earlier. Heads of other runs are ignored.
+    /// Verifies one run, and that its hash chain still contains these heads of the run, which were
+    /// taken earlier.
     pub fn verify_run_against(
         &self,
         run_id: &RunId,
         heads: &[Head],
     ) -> Result<Vec<Finding>, StoreError> {
-        let heads = heads.iter().filter(|head| head.run_id == *run_id);
-        let mut walk = Walk::new(run_id, heads.cloned().collect());
+        let mut walk = Walk::new(run_id, heads.to_vec());
         match self.walk(run_id, &mut walk) {
             // An unreadable record is a finding about this run; the next run may be intact.
             Err(StoreError::Damaged(what)) => walk.find(what),

@@ -102,7 +102,7 @@ impl Redo {
         if !(is_in(older) || is_in(newer)) {
             return None;
         }
-        // The distance of the call that is made now would be 1 if it equalled the latest one.
+        // Numbers the remembered calls by how many calls ago they were made; the latest has number 1.
         let mut earlier = (1..).zip(self.calls.iter().rev());
         if self.repeated.is_empty() {
             let found = earlier.filter(|(distance, _)| *distance >= MIN_DISTANCE);

@@ -11,8 +11,8 @@ use super::json::kind_of_json;
 use super::names::{kind_of_name, kind_of_status};
 use super::phrases::{Place, kind_at_line_start, kind_of_absent, phrases_in};
 
-/// What agents and package managers put before a line, and whether it says that the line reports an
-/// error.
+/// Prefixes that agents and package managers put before every line of an output. The flag says
+/// whether the prefix alone means that the line reports an error.
 const WRAPPERS: &[(&str, bool)] = &[
     ("[ERROR] ", true),
     ("[error] ", true),
