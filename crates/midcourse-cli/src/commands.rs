@@ -92,31 +92,33 @@ enum Command {
     Verify(verify::Arguments),
     /// Write the heads of runs to a place of your choice, for `verify --against`.
     ///
-    /// The head of a run is the last hash of its chain. Somebody who can write to the store could
-    /// rewrite, shorten or delete a run; heads in a place where they cannot write show it.
+    /// The head of a run is the last hash of its chain. Somebody who can write to the store can
+    /// rewrite, shorten or delete a run. `verify --against` finds such a change if the heads are in
+    /// a place where that person cannot write.
     Anchor(anchor::Arguments),
     /// Copy the store to one file, while agents write to it.
     ///
-    /// The copy contains all runs and nothing else: no configuration, and not the key for the hashes
-    /// of redacted secrets. midcourse checks the hash chains of the copy. `midcourse restore` reads it.
+    /// The copy contains all runs and nothing else: no configuration, and not the key for the
+    /// hashes of redacted secrets. The command checks the hash chains of the copy. Read the copy
+    /// back with `midcourse restore`.
     Backup(backup::Arguments),
     /// Replace a missing or damaged store by a backup.
     ///
-    /// midcourse checks the backup first, and keeps what was there in a folder of the data directory.
-    /// While another process has the store open, the command is refused.
+    /// The command checks the backup first, and keeps the old files in a folder of the data
+    /// directory. It fails if another process has the store open.
     Restore(restore::Arguments),
     /// Save what can be saved of a damaged store.
     ///
-    /// Whole records go into a new store, which replaces the damaged one; the old files are kept in a
-    /// folder of the data directory. A record that is lost is named, and a gap marker is put in its
-    /// place. While another process has the store open, the command is refused. The exit code is 1 if
-    /// records were lost.
+    /// The command copies undamaged records to a new store, which replaces the damaged one. It
+    /// keeps the old files in a folder of the data directory. It names each lost record and puts a
+    /// gap marker in its place. It fails if another process has the store open. The exit code is 1
+    /// if records were lost.
     Repair(repair::Arguments),
     /// Remove secrets from a stored run.
     ///
-    /// Applies the redaction rules of this release and of your configuration to a run that was stored
-    /// earlier, and removes the old text from the files of the store. Meanwhile no other process can
-    /// write; hooks write their events to the spill folder.
+    /// Applies the redaction rules of this release and of your configuration to a run that was
+    /// stored earlier, and removes the old text from the files of the store. While the command
+    /// runs, no other process can write to the store; hooks write their events to the spill folder.
     Redact(redact::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),

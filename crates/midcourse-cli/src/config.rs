@@ -53,7 +53,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
 }
 
-/// How long runs are kept. Only the user's own file may set it.
+/// Limits on the age and total size of stored runs. Only the user's own file may set them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Retention {
     pub(crate) max_age: Option<Duration>,

@@ -132,7 +132,8 @@ struct Turns {
     has_response: bool,
     /// What the latest user message asks for.
     request: Request,
-    /// Digest of the latest message in the user's name, if it is a plain text.
+    /// Digest of the latest message with the user's role, if it is plain text. The host may have
+    /// written it.
     user_text: Option<Digest>,
     /// Number of calls that had ended when the user sent the latest message.
     calls_at_user_message: u64,

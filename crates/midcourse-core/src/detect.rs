@@ -190,19 +190,19 @@ impl BuiltIn {
     }
 }
 
-/// If the user asked for failures, such as which links are dead, fewer failures than this are results
-/// and not trouble.
+/// If the user asked to find failures, such as dead links, detectors report failures only if there
+/// are at least this many.
 const MIN_FAILURES_WHEN_ASKED_FOR: u32 = 16;
 
-/// The number of failures that a detector needs to report them: `threshold`, or more if the user
-/// asked for failures.
+/// How many failures a detector needs before it reports them: `threshold`, or more if the user
+/// asked to find failures.
 fn min_failures(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
     let is_asked_for = trajectory.user_asked_for_failures();
     if is_asked_for { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }
 }
 
-/// The number of different calls with one result that a detector needs to report them: `threshold`,
-/// or more if the user asked for failures or to check each object of a list.
+/// How many different calls with the same result a detector needs before it reports them:
+/// `threshold`, or more if the user asked to find failures or to check each object of a list.
 fn min_different_calls(trajectory: &TrajectoryAnalysis, threshold: u32) -> u32 {
     let is_list = trajectory.user_asked_for_list() || trajectory.user_asked_for_failures();
     if is_list { threshold.max(MIN_FAILURES_WHEN_ASKED_FOR) } else { threshold }

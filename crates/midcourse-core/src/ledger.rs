@@ -3,9 +3,9 @@
 //!
 //! The ledger decides whether another message about a cause may be delivered now. After each
 //! message about a problem, the wait for the next message about it is twice as long as the wait
-//! before. While the problem is gone, the series comes down again, step by step. A text that was
-//! delivered about a cause is not delivered again. Feedback and guidance share one ledger. It
-//! remembers a bounded number of causes and texts.
+//! before. While the problem is absent, the rung (the number of the message in its series)
+//! decreases step by step. A text that was delivered about a cause is not delivered again. Feedback
+//! and guidance share one ledger. It remembers a bounded number of causes and texts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -34,12 +34,12 @@ const MIN_CALLS_BEFORE_FIRST_MESSAGE: u64 = 3;
 /// each of them at once.
 const MIN_CALLS_BETWEEN_PROBLEMS: u64 = 3;
 
-/// While a problem is gone for this many calls (or responses), its series of messages comes down by
-/// one: the next message is one step milder, and the wait before it is half as long. When it is all
-/// the way down, the problem is forgotten.
+/// Each time a problem has been absent for this many calls (or responses), its rung decreases by
+/// one: the next message is one step milder, and the wait before it is half as long. When the rung
+/// is 0, the ledger forgets the problem.
 const CALLS_PER_STEP_DOWN: u64 = 20;
 
-/// The kind of the causes of guidance whose provider names no cause.
+/// The kind of cause that the ledger uses for guidance whose provider names no cause.
 const UNNAMED_KIND: &str = "guidance";
 
 /// Kinds of causes that are limits of the run, not problems. The ledger does not delay messages
@@ -77,12 +77,12 @@ pub struct Ledger {
 struct Entry {
     cause: Digest,
     rung: u8,
-    /// Number of tool calls (or of responses, if `is_about_responses`) that the run had made at the
-    /// latest delivery.
+    /// Number of tool calls (or of responses, if `kind` is `ProblemInResponses`) that the run had
+    /// made at the latest delivery.
     delivered_at_count: u64,
     delivered_at_seq: u64,
     delivered_at: Timestamp,
-    /// The count at which the problem was last present.
+    /// The same count when the problem was last present.
     present_at_count: u64,
     /// Whether the host has compacted the conversation since the latest delivery, so that the agent
     /// does not see the messages about this cause any more.
@@ -94,13 +94,14 @@ struct Entry {
 /// What an entry is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum EntryKind {
-    /// A problem that shows in calls.
+    /// A problem that is detected in tool calls.
     Problem,
-    /// A problem that shows in responses, so that counts are of responses.
+    /// A problem that is detected in model responses. The counts of its entry are numbers of
+    /// responses.
     ProblemInResponses,
     /// A deadline or a budget.
     Limit,
-    /// A text of a provider that names no cause.
+    /// Guidance whose provider names no cause.
     Unnamed,
 }
 
@@ -131,7 +132,8 @@ impl Cause {
     }
 }
 
-/// The cause of guidance whose provider names none: the provider and the text.
+/// The cause that the ledger uses if the provider of guidance names none. It is different for each
+/// provider and text.
 pub(crate) fn unnamed_cause(provider: &str, text: &str) -> Cause {
     Cause::new(UNNAMED_KIND, Digest::of(provider.as_bytes()).then(text.as_bytes()))
 }
@@ -168,7 +170,8 @@ impl Ledger {
         entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
     }
 
-    /// Notes that a problem is present now, after it may have been gone for a while.
+    /// Records that a problem is present now. If it was absent for a while before, its rung
+    /// decreases.
     pub(crate) fn record_presence(&mut self, cause: &Cause, count: u64) {
         let Some(at) = self.entries.iter().position(|entry| entry.cause == cause.id()) else {
             return;
@@ -342,16 +345,17 @@ mod tests {
             let text = format!("text {rung}");
             ledger.record_delivery(&why(cause.clone(), Rung(rung), call), &text, call, NOW, call);
         }
-        // The problem goes on until call 40, so nothing changes about the wait of 24 calls.
+        // The problem is present until call 40, so the wait of 24 calls stays the same.
         for call in 32..=40 {
             ledger.record_presence(&cause, call);
             assert!(!ledger.may_deliver(&cause, call, policy));
         }
-        // It is gone for 40 calls, which is two steps down: from the fourth message to the second.
+        // The problem is absent for 40 calls, so the rung decreases by two, from 4 to 2.
         ledger.record_presence(&cause, 80);
         assert!(ledger.may_deliver(&cause, 80, policy));
         assert_eq!(ledger.next_rung(&cause), Rung(3));
-        // Long after that, it is a new problem, and may be told in the same words.
+        // After a long absence, it counts as a new problem, and the first text may be delivered
+        // again.
         ledger.record_presence(&cause, 450);
         assert_eq!(ledger.next_rung(&cause), Rung(1));
         assert!(ledger.is_new_text(&why(cause, Rung(1), 450), "text 1"));

@@ -357,9 +357,9 @@ impl Session {
         Why { cause, rung, evidence, subject }
     }
 
-    /// Whether a message about a cause may be delivered now. If not, it has to wait, because the
-    /// agent has just received another message or the run has made too few calls, or the user does
-    /// not want messages about it.
+    /// Whether a message about a cause may be delivered now. It may not if the agent has just
+    /// received another message, if the run has made too few calls, or if the configuration mutes
+    /// the cause.
     pub fn may_deliver(&self, cause: &Cause, policy: LedgerPolicy) -> bool {
         let is_muted = self.trajectory().config().muted.contains(cause.kind());
         !is_muted && self.state.ledger.may_deliver(cause, self.count_for(cause), policy)

@@ -1,5 +1,6 @@
-//! What the calls that show a pattern did, and what happened between them. Messages say it, and a
-//! delivery's record has it as data, so that nobody has to read it out of the message.
+//! The subject of a message: what the calls that show a pattern did, and what happened between
+//! them. The text of the message is made from the subject. The record of the delivery contains the
+//! subject as data, so nobody has to parse the text.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub enum Activity {
     Install,
     /// Gets a page or file from another machine.
     Fetch,
-    /// Waits, or looks whether something is done.
+    /// Waits, or checks whether something is done.
     Wait,
     /// Gives work to another agent.
     Delegate,
@@ -32,7 +33,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// What the agent did, as in "you ran "cargo test"".
+    /// What the agent did, such as `ran "cargo test"`. A message puts "you" before it.
     pub(crate) fn did(self, object: Option<&ObjectName>) -> String {
         let of = |verb: &str, otherwise: &str| match object {
             Some(object) => format!("{verb} {object}"),
@@ -53,8 +54,9 @@ impl Activity {
     }
 }
 
-/// What the calls in the evidence of a message did, as far as the kept calls show it. Calls between
-/// the first and the last of them that are not evidence themselves are called the calls between.
+/// What the calls in the evidence of a message did, as far as the kept calls show it. The *calls
+/// between* are the calls between the first and the last call of the evidence that are not evidence
+/// themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// What the latest of the calls did.
@@ -65,14 +67,14 @@ pub struct Subject {
     /// The kind of the latest call's failure; `None` if it succeeded.
     #[serde(default)]
     pub failure: Option<FailureKind>,
-    /// Whether the latest call succeeded, and its result says that something is wrong.
+    /// Whether the latest call succeeded but its result says that something is wrong.
     #[serde(default)]
     pub is_negative: bool,
     /// How many different calls there are in the evidence.
     pub different_calls: u32,
     /// How many different errors there are in the evidence; 0 if no call in it failed.
     pub different_errors: u32,
-    /// How many calls are between.
+    /// Number of calls between.
     pub calls_between: u32,
     /// How many of the calls between made a change that took effect.
     pub changes_between: u32,

@@ -1,4 +1,4 @@
-//! Why a message is delivered. Its record has this as data.
+//! Why a message is delivered. The record of the delivery contains this as data.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

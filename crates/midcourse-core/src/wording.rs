@@ -1,15 +1,16 @@
 //! The texts of messages about patterns.
 //!
-//! A message has two parts. The first says what was observed: what the agent did, to what, how often,
-//! and what changed in between, each only as far as the evidence shows it. The second suggests what
-//! fits the failure and the activity. The number of the message in its series (the rung) decides how
-//! far the suggestion goes: first what to do instead, then how to narrow it down, then to write down
-//! what is known and to go on with something else.
+//! A message has two parts. The first says what was observed: what the agent did, to what, how
+//! often, and what changed in between, each only as far as the evidence shows it. The second part
+//! is a suggestion that fits the failure and the activity. The suggestion depends on the number of
+//! the message in its series (the rung). The first message says what to do instead, and the second
+//! how to narrow down the problem. The third says to write down what is known and go on with
+//! something else.
 //!
-//! A message contains no byte of tool output. Names in it come from the agent's own calls, and only
-//! as an [`ObjectName`](crate::ObjectName) in quotes. It never refers to an earlier message, which the
-//! agent may not have got. It has at most [`MAX_MESSAGE_CHARS`] characters. `docs/messages.md` shows
-//! all of them, and a test compares that page with this code.
+//! A message contains no tool output. Names in a message come from the agent's own calls, and only
+//! as an [`ObjectName`](crate::ObjectName) in quotes. A message never refers to an earlier message,
+//! because the agent may not have received that one. It has at most [`MAX_MESSAGE_CHARS`]
+//! characters. `docs/messages.md` shows the messages, and a test compares that page with this code.
 
 mod observation;
 mod suggestion;
@@ -24,8 +25,8 @@ use crate::why::Why;
 #[cfg(test)]
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// The text of a message about a pattern. `None` if there is none for so high a rung, and for patterns
-/// without texts: waiting, which is not a problem, and the patterns of custom detectors.
+/// The text of a message about a pattern. `None` if the pattern has no text for this rung, or no
+/// texts at all: waiting, which is not a problem, and the patterns of custom detectors.
 pub(crate) fn text(pattern: &TrajectoryPattern, why: &Why) -> Option<String> {
     let detail = pattern.detail();
     if matches!(detail, PatternDetail::Waiting { .. } | PatternDetail::Custom { .. }) {

@@ -65,8 +65,8 @@ pub use key::MarkerKey;
 pub use kind::{SecretKind, SecretKinds};
 pub use pattern::InvalidPattern;
 
-/// How often a text is searched at most. Almost every text needs one search, and one more if the
-/// first one found something.
+/// The maximum number of times that a text is searched. A text without secrets is searched once,
+/// and almost every text with secrets is searched twice.
 const MAX_PASSES: usize = 6;
 
 const MIN_CUSTOM_PREFIX_LEN: usize = 4;
@@ -168,8 +168,9 @@ impl Redaction {
     /// has no secrets.
     pub fn redact_part(&self, text: &str, part: Range<usize>) -> Option<Redacted> {
         let mut redacted = self.redact_once(text, part)?;
-        // A marker changes the text around it: a label may now stand before another value, which is a
-        // secret too. So the result is searched again, until nothing more is found.
+        // A marker changes the context of the text around it. For example, a label may now come
+        // before another value, which is then a secret too. So search the result again until a
+        // search finds nothing.
         for _ in 1..MAX_PASSES {
             let Some(again) = self.redact_once(&redacted.text, 0..redacted.text.len()) else {
                 break;

@@ -173,7 +173,8 @@ impl Store {
             && let Some(what) = RecordCount::in_database(&transaction)?.missing(&self.data_dir)
         {
             is_noted = head::note(&self.data_dir, &what).is_ok();
-            // This commit overwrites what is behind the damage.
+            // The commit below overwrites the part of the log after the damage, so copy the log
+            // first.
             self.log.keep_damaged();
         }
         let done = work(&transaction)?;

@@ -1,7 +1,8 @@
 //! `midcourse anchor`: writes the heads of runs to a file, a command, a URL or standard output, and
 //! reads them again for `verify --against`.
 //!
-//! One JSON object per line; a place may have any number of heads of a run, from different times.
+//! Each line is a JSON object with one head. A file or URL may contain several heads of the same
+//! run, from different times.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Reads heads from a file, a URL or, if `place` is `-`, from standard input, and sorts them by run.
+/// Reads heads from a file, a URL or, if `place` is `-`, standard input. Groups them by run.
 pub(super) fn read(place: &str) -> Result<HashMap<RunId, Vec<Head>>> {
     let text = match place {
         "-" => {
@@ -72,7 +73,7 @@ pub(super) fn read(place: &str) -> Result<HashMap<RunId, Vec<Head>>> {
     Ok(heads)
 }
 
-/// The runs of these heads that the store does not have any more.
+/// Returns a finding for each run that has a head but is no longer in the store.
 pub(super) fn missing_runs(
     store: &Store,
     heads: &HashMap<RunId, Vec<Head>>,
@@ -103,7 +104,8 @@ fn append(file: &str, lines: &str) -> std::io::Result<()> {
 fn pipe(command: &str, lines: &str) -> Result<()> {
     let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        // A command that reads nothing closes the pipe; its exit code decides.
+        // The write fails if the command does not read its input. Ignore that: only the exit code
+        // says whether the command succeeded.
         let _ = input.write_all(lines.as_bytes());
     }
     let status = child.wait()?;

@@ -64,7 +64,7 @@ pub(super) fn to_write() -> Result<Store> {
     to_write_in(&data_dir()?, StoreSettings::default())
 }
 
-/// Opens the store for writing, with this redaction.
+/// Opens the store for writing, with these redaction rules.
 pub(super) fn to_redact(data_dir: &DataDir, redaction: Redaction) -> Result<Store> {
     to_write_in(data_dir, StoreSettings { redaction, ..StoreSettings::default() })
 }
@@ -76,7 +76,8 @@ fn to_write_in(data_dir: &DataDir, settings: StoreSettings) -> Result<Store> {
     Ok(store)
 }
 
-/// A new folder of the data directory for the files that a command replaces. It does not exist yet.
+/// Chooses a folder of the data directory for the files that a command replaces. The folder does
+/// not exist yet.
 pub(super) fn folder_for_kept_files(data_dir: &DataDir, command: &str) -> PathBuf {
     let time = rfc3339(now()).replace(':', "-");
     let name = |number: u32| match number {
@@ -121,7 +122,7 @@ pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     }
 }
 
-/// Prints what is damaged in the records that a command has handed out. Fails if anything is.
+/// Prints the damage in the records that a command has shown. Fails if there is any.
 pub(super) fn report_damage(findings: &[Finding]) -> Result<()> {
     for finding in findings {
         warn(&finding.to_string());

@@ -16,7 +16,7 @@ use crate::size::parse_size;
 /// How many runs are removed with one commit. Meanwhile no other process can write to the store.
 const RUNS_PER_COMMIT: usize = 500;
 
-/// Runs with a record in this time are not removed because of the size of the store.
+/// `--max-size` does not remove runs whose latest record is newer than this.
 const MIN_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum number of runs that are shown. Further runs are only counted.
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     older_than: Option<Duration>,
     /// Remove the oldest runs until the others take at most this space, such as `500MB` or `2GB`.
     ///
-    /// Runs of the last day stay.
+    /// Runs with a record from the last 24 hours are kept.
     #[arg(long, value_name = "SIZE", value_parser = parse_max_size)]
     max_size: Option<u64>,
     /// Remove the runs; without this, only show them.
@@ -79,7 +79,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Removes the oldest runs, a twentieth of all at a time, until the others fit into `max_size`.
+/// Removes the oldest runs, in steps of a twentieth of all runs, until the rest fit into
+/// `max_size`.
 fn remove_to_size(store: &mut Store, max_size: u64, arguments: &Arguments) -> Result<()> {
     let used = store.used_bytes()?;
     if !arguments.yes {

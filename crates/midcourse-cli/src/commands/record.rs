@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let replies = match parse_events(&line, arguments) {
-            // The line is kept if possible, and the program is told what is wrong with it.
+            // Store the line if possible, and tell the program that sent it what is wrong.
             Err(Unreadable { error, events }) => {
                 let replies = recorder.record(events);
                 let is_kept = replies.iter().any(|reply| reply.get("error").is_none());
@@ -83,11 +83,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A line that is no complete event of a known kind.
+/// An input line that is not a complete event of a known kind.
 struct Unreadable {
     /// What is wrong, for the program that sent the line.
     error: String,
-    /// The line as an `Unread` event; empty if its run is not known.
+    /// The line as an `Unread` event. Empty if the line's run is not known.
     events: Vec<Event>,
 }
 

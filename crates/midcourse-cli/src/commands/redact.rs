@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let data_dir = open::data_dir()?;
     let settings = RunSettings::find(&data_dir, &std::env::current_dir().unwrap_or_default());
     settings.warnings.iter().for_each(|warning| warn(warning));
-    // Opening the store to write would create it.
+    // Open the store for reading first: opening it for writing would create a missing store.
     let run_id = open::find_run(&open::to_read()?, &arguments.run)?.run_id;
     let mut store = open::to_redact(&data_dir, settings.config.redaction())?;
     let redacted = store.redact_run(&run_id)?;
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// How many folders have files that a restore or repair kept.
+/// The number of folders with old files that `restore` or `repair` kept.
 fn kept_folders(data_dir: &DataDir) -> usize {
     let Ok(entries) = std::fs::read_dir(data_dir.path()) else { return 0 };
     let is_kept = |name: &str| name.starts_with("before-re");

@@ -93,7 +93,7 @@ fn print_run(out: &mut impl std::io::Write, run: &RepairedRun) -> Result<()> {
     Ok(())
 }
 
-/// The seqs as text, such as `3, 7-9`.
+/// Formats seqs as ranges, such as `3, 7-9`.
 fn ranges(seqs: &[u64]) -> String {
     let mut sorted = seqs.to_vec();
     sorted.sort_unstable();

@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     );
     let kept = open::folder_for_kept_files(&data_dir, "restore");
     let restored = match Store::restore(&data_dir, file, &kept) {
-        // The hints of these errors are about the store, and this is about another file.
+        // The hints of these errors are about the store, but here the backup file is the problem.
         Err(
             error @ (StoreError::Damaged(_) | StoreError::Foreign(_) | StoreError::EarlierBuild),
         ) => {

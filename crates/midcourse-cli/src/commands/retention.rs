@@ -1,8 +1,8 @@
 //! Removes old runs automatically, if the user's configuration asks for it (`[retention]`).
 //!
-//! The work is done by `midcourse prune` in a process of its own that nobody waits for, so that
-//! neither the agent nor its user notices. It is started at most once a day: at the end of a
-//! session, by its hook, and at the end of `midcourse run`.
+//! A separate process, `midcourse prune`, does the work. Nobody waits for it, so neither the agent
+//! nor its user is delayed. It is started at most once a day: by the hook at the end of a session,
+//! or at the end of `midcourse run`.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ use crate::config::{Retention, users_retention};
 /// Time between two removals.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Starts the removal of old runs if it is due. Errors are ignored: it is tried again later.
+/// Starts the removal of old runs if it is due. Ignores errors: a later call tries again.
 pub(super) fn start(data_dir: &DataDir) {
     let retention = users_retention(data_dir);
     if retention != Retention::default() && is_due(data_dir) {
@@ -24,7 +24,8 @@ pub(super) fn start(data_dir: &DataDir) {
     }
 }
 
-/// Whether the last removal was long ago. If so, notes that one begins now.
+/// Whether the last removal began at least [`INTERVAL`] ago. If so, updates the file whose
+/// modification time says when the last removal began.
 fn is_due(data_dir: &DataDir) -> bool {
     let file = data_dir.path().join("pruned");
     let last = fs::metadata(&file).and_then(|file| file.modified()).ok();
@@ -43,7 +44,7 @@ fn spawn(data_dir: &DataDir, retention: Retention) -> io::Result<()> {
     }
     prune.env("MIDCOURSE_HOME", data_dir.path());
     prune.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // A process group of its own, so that the signals of the terminal do not reach it.
+    // Use a separate process group, so that signals from the terminal do not reach the process.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut prune, 0);
     prune.spawn().map(drop)

@@ -15,7 +15,7 @@ pub(super) struct Arguments {
     run: Option<String>,
     /// Compare with heads of runs that `midcourse anchor` wrote: a file, a URL, or `-`.
     ///
-    /// Finds runs that somebody has rewritten, shortened or deleted since.
+    /// Finds runs that somebody has rewritten, shortened or deleted since then.
     #[arg(long, value_name = "FILE|URL")]
     against: Option<String>,
     /// Print JSON lines: the problems, then a summary.

@@ -50,8 +50,8 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
     (found, warnings)
 }
 
-/// How long the user wants to keep runs; for ever if the user's file is missing or invalid. A
-/// project's file cannot set it.
+/// The user's limits on stored runs. There are none if the user's file is missing or invalid. A
+/// project's file cannot set them.
 pub(crate) fn users_retention(data_dir: &DataDir) -> Retention {
     let layer = users_file(&data_dir.config_file()).unwrap_or_default();
     let config = layer.text().ok().and_then(|text| Config::parse(&text).ok());

@@ -1,6 +1,6 @@
 //! The base URL of a model server, which may contain a user name and a password.
 //!
-//! The credentials are used as HTTP clients use them, for basic authentication. They are never
+//! As in other HTTP clients, the credentials are used for basic authentication. They are never
 //! shown: `Display`, `Debug` and errors leave them out.
 
 use std::fmt;
@@ -23,11 +23,11 @@ impl BaseUrl {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let (bare, credentials) = split_credentials(text);
         let shown = hide_credentials(text);
-        // The whole text has to be valid, also the credentials.
+        // Parse the text with the credentials as well, because they have to be valid too.
         let whole = text.parse::<Uri>().and_then(|_| bare.parse::<Uri>());
         let uri = whole.with_context(|| format!("invalid URL `{shown}`"))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        // A port that is no number may be a part of a password with a slash in it.
+        // Refuse a port that is not a number: it may be part of a password that contains a slash.
         let has_server = uri.authority().is_some_and(|authority| {
             authority.as_str() == authority.host() || authority.port_u16().is_some()
         });
@@ -50,13 +50,13 @@ impl BaseUrl {
         Ok(Self { uri: Uri::from_parts(parts)?, credentials: self.credentials.clone() })
     }
 
-    /// What a URL to another address needs before that address, so that clients authenticate in the
-    /// same way there: `USER:PASSWORD@`, or nothing.
+    /// `USER:PASSWORD@`, or an empty string if there are no credentials. The proxy's own URL
+    /// repeats this part, so that clients authenticate to the proxy as they would to the server.
     pub(super) fn user_info(&self) -> String {
         if self.credentials.is_empty() { String::new() } else { format!("{}@", self.credentials) }
     }
 
-    /// The value of the header `Authorization` that a client makes of the credentials.
+    /// The credentials as the value of the header `Authorization`.
     pub(super) fn authorization(&self) -> Option<HeaderValue> {
         if self.credentials.is_empty() {
             return None;
@@ -96,8 +96,8 @@ fn split_credentials(text: &str) -> (String, &str) {
     }
 }
 
-/// A URL for an error message. It may be invalid, so everything before its last `@` counts as
-/// credentials.
+/// Hides the credentials of a URL for an error message. The URL may be invalid, so everything
+/// before its last `@` counts as credentials.
 fn hide_credentials(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let separator = if rest.len() < text.len() { "://" } else { "" };

@@ -1,5 +1,5 @@
-//! Forwards connections without recording, in the process of `midcourse run`, while its proxy process
-//! keeps crashing.
+//! Forwards connections without recording, in the process of `midcourse run`, while its proxy
+//! process keeps crashing.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,8 +15,8 @@ use super::upstream::{Redirect, Upstreams};
 use super::{inherited, serve};
 use crate::log::Log;
 
-/// A thread that forwards connections. A connection that it has begun to forward stays with it, also
-/// when a new proxy process takes over.
+/// A thread that forwards connections. It keeps the connections that it has begun to forward, even
+/// after a new proxy process has taken over.
 pub(crate) struct Forwarder {
     connections: mpsc::UnboundedSender<Message>,
 }
@@ -49,7 +49,7 @@ impl Forwarder {
             }
             let message = channel.receive().ok().flatten();
             if message.and_then(|message| self.connections.send(message).ok()).is_none() {
-                // The channel or the thread has failed. Do not try in a loop without a pause.
+                // The channel or the thread has failed. Sleep instead of retrying in a busy loop.
                 return thread::sleep(rest);
             }
         }

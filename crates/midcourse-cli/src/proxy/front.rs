@@ -87,7 +87,7 @@ impl Front {
         Ok(Self { stop, thread, open_tunnels, blind_hosts, is_blind })
     }
 
-    /// Sets whether connections to model hosts become blind tunnels as well.
+    /// Sets whether connections to model hosts are tunneled too, without reading their traffic.
     pub(crate) fn set_blind(&self, is_blind: bool) {
         self.is_blind.send_replace(is_blind);
     }

@@ -52,7 +52,7 @@ pub(super) fn client_response(
     exchange: Option<Exchange>,
 ) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    // With both headers, the body is in chunks, and the length is to be ignored.
+    // If a response has both headers, its body is chunked, and HTTP says to ignore the length.
     if parts.headers.contains_key(header::TRANSFER_ENCODING) {
         remove_in_order(&mut parts.headers, |name| name == header::CONTENT_LENGTH);
     }
@@ -153,15 +153,15 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     });
 }
 
-/// Removes headers. The others keep their order; `HeaderMap::remove` would move the last one to the
-/// place of the removed one.
+/// Removes headers. The others keep their order; `HeaderMap::remove` would move the last header to
+/// the place of the removed one.
 pub(super) fn remove_in_order(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
     if !headers.keys().any(&is_removed) {
         return;
     }
     let mut current = None;
     for (name, value) in std::mem::take(headers) {
-        // Further values of a header have no name.
+        // The iterator returns the name only with the first value of a header.
         current = name.or(current);
         if let Some(name) = current.as_ref().filter(|name| !is_removed(name)) {
             headers.append(name, value);

@@ -39,8 +39,8 @@ pub(super) async fn serve(server: Arc<Server>, channel: Channel, launch_id: Stri
     Ok(())
 }
 
-/// Handles messages until `run` is gone, and then accepts connections until the processes of its
-/// command are gone too.
+/// Handles messages until `midcourse run` has ended. Then accepts connections until the processes
+/// of its command have ended too.
 pub(super) async fn handle(
     server: &Arc<Server>,
     mut messages: mpsc::UnboundedReceiver<Message>,

@@ -1,8 +1,8 @@
 //! Responds to a request whose path is too long for the HTTP library.
 //!
-//! The library takes paths of up to 64 kB, and responds to a longer one itself: status 414 without a
-//! body. [`LongTarget`] replaces that response by one with a body in the form of the model APIs, so
-//! that the client shows its user what happened.
+//! The library accepts paths of up to 64 kB. To a longer one it responds itself, with status 414
+//! and no body. [`LongTarget`] replaces that response with one that has a body in the form of the
+//! model APIs, so that the client shows its user what happened.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -21,11 +21,11 @@ const MAX_BARE_LEN: usize = 128;
 
 const BODY: &str = r#"{"type":"error","error":{"type":"midcourse_proxy","message":"the path of the request is longer than 64 kB, which midcourse's proxy cannot forward; run the agent with --proxy=off"}}"#;
 
-/// A connection to a client, on whose other side is the HTTP library.
+/// Wraps the connection to a client. The HTTP library reads from the wrapper and writes to it.
 pub(super) struct LongTarget<IO> {
     io: IO,
     has_upstream_414: Upstream414,
-    /// The rest of the response that replaces the library's own.
+    /// What still has to be sent of the response that replaces the library's own.
     rest: Option<Vec<u8>>,
 }
 

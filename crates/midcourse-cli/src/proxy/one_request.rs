@@ -1,5 +1,5 @@
-//! A single HTTP request of the command itself, with the user's HTTP proxy and certificate
-//! authorities. Used only for URLs that the user names on the command line.
+//! Sends a single HTTP request for a command, through the user's HTTP proxy and with the user's
+//! certificate authorities. Used only for URLs that the user names on the command line.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the response may be.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
-/// Gets a URL or, with a body, posts to it. Returns the response as text.
+/// Sends a GET request or, if there is a body, a POST request. Returns the response as text.
 pub(crate) fn request(url: &str, body: Option<String>) -> Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let response = runtime.block_on(async { tokio::time::timeout(TIMEOUT, send(url, body)).await });

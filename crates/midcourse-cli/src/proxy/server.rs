@@ -4,8 +4,8 @@
 //! Only model requests are read completely and held, for at most a few milliseconds, until the
 //! recorder replies with the text to insert. Everything else streams through. If the client or the
 //! upstream disconnects, the proxy disconnects the other one too. The proxy sends no responses of
-//! its own, except to CONNECT requests, to a request without the right access token, and to one that
-//! the HTTP library cannot parse.
+//! its own, except to CONNECT requests, to requests without the right access token, and to requests
+//! that the HTTP library cannot parse.
 
 use std::io;
 use std::sync::Arc;
@@ -166,7 +166,8 @@ impl Server {
             let stream = LongTarget::new(stream, visitor.upstream_414.clone());
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                // Begins when the connection is idle, and ends with the head of the next request.
+                // This timeout starts when the connection becomes idle, and ends when the head of
+                // the next request has arrived.
                 .header_read_timeout(server.timeouts.idle)
                 .max_headers(MAX_HEADERS)
                 .preserve_header_case(true)
@@ -324,7 +325,8 @@ impl Server {
         self.notices.send_once(Notice::Watching { api: api_name, host });
         let request = model_request(api, path, &parts.headers, bytes.clone());
         let (bytes, exchange) = self.record(recorder, request, bytes).await;
-        // A body that the client sends in chunks has no length, also when it is sent on.
+        // If the client sends a chunked body, the proxy forwards it in chunks too, without a
+        // length.
         if !parts.headers.contains_key(header::TRANSFER_ENCODING) {
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
         }

@@ -14,7 +14,7 @@ pub(super) struct Timeouts {
     /// How long a new connection may take to send a request with the access token.
     pub(super) head: Duration,
     /// How long a client that has the token may keep a connection open between two requests. Longer
-    /// than servers allow and clients use, so that the proxy is never the first to close.
+    /// than the idle timeouts of servers and clients, so that the proxy does not close first.
     pub(super) idle: Duration,
 }
 

@@ -69,7 +69,7 @@ const NODE_AUTHORITIES: &str = "NODE_EXTRA_CA_CERTS";
 pub(super) const MAX_HEADERS: usize = 1000;
 
 /// Maximum size of all headers of an HTTP/2 request or response. The default of the HTTP library,
-/// 16 kB, is less than servers take.
+/// 16 kB, is less than servers accept.
 pub(super) const MAX_HEADER_LIST_BYTES: u32 = 1024 * 1024;
 
 /// Time between two pings on an HTTP/2 connection. If a ping gets no reply for this time, the
@@ -120,9 +120,9 @@ impl Redirect {
         origin.scheme_str() == Some("https") && hosts.contain(host, port)
     }
 
-    /// The base URL that sends requests to the proxy, with the path of the original one, because
-    /// clients derive the paths of their requests from it, and with its credentials, because clients
-    /// differ in how they use them.
+    /// The base URL that sends requests to the proxy. It has the path of the original URL, because
+    /// clients derive the paths of their requests from it. It also has the original credentials,
+    /// because clients differ in how they use them.
     pub(crate) fn url(&self, address: SocketAddr, token: &str) -> String {
         let user = self.origin.user_info();
         format!("http://{user}{address}/{token}/{}{}", self.variable, self.path)
@@ -223,7 +223,7 @@ pub(super) struct Upstream {
     /// The first path segment, after the token, of requests to this server.
     pub(super) name: &'static str,
     base: Uri,
-    /// From the credentials in the base URL.
+    /// Made from the credentials in the base URL.
     authorization: Option<HeaderValue>,
     pub(super) client: Client<Connector, Body>,
     /// For upgrades to another protocol (websockets), which work with HTTP/1.1 only.
@@ -266,11 +266,11 @@ impl Upstream {
         self.base.authority().map_or(self.name, |authority| authority.as_str())
     }
 
-    /// Changes headers that name the proxy as their server, and adds the credentials of the base URL
-    /// if the client sends none. `is_http1` says that the connection to the server certainly uses
-    /// HTTP/1.1.
+    /// Makes the header `Host` name the server instead of the proxy, or removes it. Adds the
+    /// credentials of the base URL if the client sends none. `is_http1` is true if the connection
+    /// to the server certainly uses HTTP/1.1.
     pub(super) fn address(&self, headers: &mut HeaderMap, is_http1: bool) {
-        // With HTTP/2 there is no header `Host`. If the HTTP library chooses HTTP/1.1 later, it adds
+        // HTTP/2 has no header `Host`. If the HTTP library chooses HTTP/1.1 later, the library adds
         // the header at the end.
         if is_http1
             && headers.contains_key(HOST)
@@ -287,7 +287,7 @@ impl Upstream {
         }
     }
 
-    /// The value of the header `Host`: a port only if it is not the scheme's own.
+    /// The value of the header `Host`: the host, and the port unless it is the scheme's default.
     fn host(&self) -> Option<HeaderValue> {
         let own = if self.is_plain() { 80 } else { 443 };
         let host = self.base.host()?;
@@ -297,7 +297,7 @@ impl Upstream {
         }
     }
 
-    /// Whether the server is reached without TLS, and so with HTTP/1.1.
+    /// Whether the proxy connects to the server without TLS, which implies HTTP/1.1.
     pub(super) fn is_plain(&self) -> bool {
         self.base.scheme_str() == Some("http")
     }

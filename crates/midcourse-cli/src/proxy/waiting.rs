@@ -1,9 +1,9 @@
 //! Limits how many connections may wait that have not shown the access token yet.
 //!
-//! Any program on the machine can open connections to the proxy's port. If it opened so many that no
-//! socket is left, the agent could not reach its model. So the oldest connection that has shown no
-//! token is closed when there are too many, and each after some time. A client that has the token
-//! sends it at once.
+//! Any program on the machine can open connections to the proxy's port. If a program opened so many
+//! that no socket is left, the agent could not reach its model. So the proxy closes connections
+//! that have not shown the token: the oldest one when there are too many, and each one after a
+//! timeout. A client that has the token sends it at once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
-//! Heads of runs outside of the store: `midcourse anchor` writes them, and `verify --against` finds
-//! what an attacker with the user's rights did to the store, although its hash chains are whole.
+//! `midcourse anchor` writes the heads of runs to a place outside the store. `verify --against`
+//! uses them to find what an attacker with the user's rights changed, even if all hash chains are
+//! intact.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -64,7 +65,7 @@ fn a_run_that_was_replaced_shortened_or_deleted_is_found() {
     let found = problems(&place, &file);
     assert_eq!(found, ["the run is not in the store any more; it had 1 records"]);
 
-    // A new run under the old id has a chain of its own, which is whole.
+    // Replace a run with a new one that has the same id. The hash chain of the new run is intact.
     let (place, file) = anchored();
     let newest = midcourse::Timestamp::from_unix_ms(u64::MAX);
     place.open().remove_runs(&["r.worker".into(), "r".into()], newest).unwrap();

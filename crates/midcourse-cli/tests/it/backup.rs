@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::events::{TempStore, findings, test_settings, text_of, tool_ended, user_message};
 
-fn midcourse(home: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn midcourse(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.args(arguments).env("MIDCOURSE_HOME", home).output().unwrap()
 }
 
-fn check(output: &Output, code: i32, expected: &str) {
+pub(crate) fn check(output: &Output, code: i32, expected: &str) {
     let text = [output.stdout.as_slice(), &output.stderr].concat();
     let text = String::from_utf8(text).unwrap();
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -46,7 +46,7 @@ fn a_backup_is_one_private_file_without_the_key_and_can_be_restored() {
     check(&midcourse(&home, &["backup", name]), 1, "exists; pass --force");
     let missing = folder.path().join("missing/copy.db");
     check(&midcourse(&home, &["backup", missing.to_str().unwrap()]), 1, "does not exist");
-    // A pipe, as a device, is never replaced by a file.
+    // `backup` never replaces a pipe or a device, not even with `--force`.
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let refused = midcourse(&home, &["backup", pipe.to_str().unwrap(), "--force"]);
@@ -114,7 +114,7 @@ fn a_restore_keeps_what_was_there_and_hooks_go_on() {
     let mut kept: Vec<_> = entries().filter(is_kept).map(|entry| entry.path()).collect();
     kept.sort();
     assert_eq!(kept.len(), 3, "also what was there without a database: its write-ahead log");
-    // The kept store is a store of its own.
+    // Each folder of kept files works as a data directory.
     let first = kept.iter().map(|kept| midcourse(kept, &["export", "r"]));
     let exported: Vec<String> =
         first.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).collect();
@@ -172,7 +172,7 @@ fn a_store_that_another_process_has_open_is_not_replaced() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // It has the store open once it has printed the record.
+    // `tail` has the store open once it has printed the record.
     let mut line = String::new();
     let mut out = std::io::BufReader::new(reader.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut out, &mut line).unwrap();
@@ -182,7 +182,8 @@ fn a_store_that_another_process_has_open_is_not_replaced() {
     check(&midcourse(&home, &["restore", name]), 0, "Restored");
 }
 
-/// `restore` and `repair` hold a lock on the whole file while they replace the store; so does this test.
+/// `restore` and `repair` lock the whole file while they replace the store. This test holds the
+/// same lock.
 #[cfg(unix)]
 #[test]
 fn a_hook_spills_its_event_while_the_store_is_replaced() {
@@ -220,7 +221,8 @@ fn a_hook_spills_its_event_while_the_store_is_replaced() {
     assert!(place.findings().is_empty());
 }
 
-/// A process died after it had stored the replacement and overwritten a part of the database.
+/// Simulates a process that died after it had stored the replacement and overwritten a part of the
+/// database.
 #[test]
 fn an_interrupted_restore_is_finished_by_the_next_process() {
     let place = TempStore::new();

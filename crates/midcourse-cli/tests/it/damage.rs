@@ -98,7 +98,7 @@ fn a_changed_record_is_not_exported_as_if_it_were_whole() {
     assert!(stdout.lines().all(|line| line.contains("\"damaged\":true")), "{stdout}");
 }
 
-/// Every command that hands out a changed record says so, with the same words and exit code.
+/// Every command that shows a changed record reports it, with the same message and exit code.
 #[test]
 fn a_changed_record_is_noticed_by_every_command_that_shows_it() {
     let commands: [&[&str]; 6] = [

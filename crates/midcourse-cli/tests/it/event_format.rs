@@ -1,5 +1,6 @@
-//! The event format for programs in other languages: the JSON Schema that `midcourse record --schema`
-//! prints, what `record` really accepts, and the page that describes the fields agree.
+//! The event format for programs in other languages. Three things have to agree: the JSON Schema
+//! that `midcourse record --schema` prints, what `record` accepts, and the page that describes the
+//! fields.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -100,7 +101,7 @@ fn a_field_of_a_wrong_type_is_refused_by_the_schema_and_by_record() {
     let mut events = Vec::new();
     for kind in kinds() {
         for (name, field) in kind["properties"].as_object().unwrap() {
-            // Some fields take any value, and a refused call's reason may be missing.
+            // A field with neither a type nor a `$ref` takes any value.
             let takes_anything = field.get("type").is_none() && field.get("$ref").is_none();
             if name == "kind" || takes_anything {
                 continue;
@@ -130,7 +131,7 @@ fn exported_records_fit_the_schema() {
     }
 }
 
-/// The type of a field, in one word.
+/// The type of a field, as the page shows it.
 fn type_of(field: &Value) -> String {
     if let Some(name) = field["$ref"].as_str() {
         let name = name.trim_start_matches("#/$defs/");
@@ -154,7 +155,7 @@ fn type_of(field: &Value) -> String {
     }
 }
 
-/// The table of an object's fields.
+/// A Markdown table of an object's fields.
 fn table(object: &Value) -> String {
     let required = object["required"].as_array().cloned().unwrap_or_default();
     let mut text = String::from("| field | type | |\n|---|---|---|\n");
@@ -170,7 +171,7 @@ fn table(object: &Value) -> String {
     text
 }
 
-/// The part of the page that follows from the schema.
+/// The part of the page that is generated from the schema.
 fn reference() -> String {
     let schema = schema();
     let mut text = format!("## The line\n\n{}\n## Payloads\n", table(&schema));

@@ -14,7 +14,7 @@ fn token() -> String {
     format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 }
 
-/// Opens the store as a release that redacts nothing.
+/// Opens the store with redaction off.
 fn open_without_rules(place: &TempStore) -> Store {
     let settings = StoreSettings { redaction: Redaction::off(), ..test_settings() };
     Store::open(&place.data_dir(), settings).unwrap()
@@ -51,14 +51,14 @@ fn old_text_is_replaced_everywhere_and_gone_from_the_disk() {
     let mut store = open_without_rules(&place);
     store.append(user_message("r", "keep this")).unwrap();
     store.append(tool_ended("r", "a", &format!("short {secret} and acme-7731 end"))).unwrap();
-    // A long text of random words, which hardly compresses, so that the secret is readable in the file.
+    // A long text of random words. It hardly compresses, so the secret is readable in the file.
     let long: String =
         (0..3_000_u64).map(|n| format!("{:x} ", n.wrapping_mul(0x9e37_79b9_7f4a))).collect();
     store.append(tool_ended("r", "b", &format!("{long} {secret} {long}"))).unwrap();
     let mut event = tool_started("r", &secret);
     event.fact = Some(secret.as_str().into());
     store.append(event).unwrap();
-    // A conflicting report of the same source, and one of another source that adds fields.
+    // A conflicting report from the same source, and a report from another source that adds fields.
     store.append(tool_ended("r", "a", &format!("other {secret}"))).unwrap();
     let mut other = tool_ended("r", "c", "first");
     store.append(other.clone()).unwrap();
@@ -168,7 +168,7 @@ fn a_text_that_other_runs_have_too_is_named() {
     assert_eq!(place.findings(), [""; 0]);
 }
 
-/// All records are redacted or none, whenever the process is killed.
+/// No matter when the process is killed, either all records are redacted or none.
 #[test]
 fn a_killed_process_leaves_the_run_whole() {
     let place = TempStore::new();

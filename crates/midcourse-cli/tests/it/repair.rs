@@ -1,24 +1,12 @@
-//! `midcourse repair`, as a user runs it. The unit tests of the library damage every place.
+//! `midcourse repair`, as a user runs it. The library's unit tests cover damage in every place.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use midcourse::{DataDir, Durability, Store, StoreSettings};
 
+use crate::backup::{check, midcourse};
 use crate::events::{findings, tool_ended, user_message};
-
-fn midcourse(home: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
-    command.args(arguments).env("MIDCOURSE_HOME", home).output().unwrap()
-}
-
-fn check(output: &Output, code: i32, expected: &str) {
-    let text = [output.stdout.as_slice(), &output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(text.contains(expected), "{expected}: {text}");
-}
 
 /// A store whose first records are in the database and whose last 20 are in the write-ahead log.
 fn store_in(folder: &Path) -> DataDir {
@@ -43,7 +31,7 @@ fn a_damaged_page_costs_its_own_records_and_they_are_named() {
     check(&midcourse(folder.path(), &["repair"]), 0, "not damaged. Nothing was changed");
     let file = data_dir.store_file();
     let mut bytes = fs::read(&file).unwrap();
-    // The first page with a text of record 10.
+    // Overwrite the first page that contains text of record 10.
     let text = "10 ".repeat(30);
     let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
     let page = at / 4096 * 4096;

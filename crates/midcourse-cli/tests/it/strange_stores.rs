@@ -1,5 +1,5 @@
-//! Files in place of the store that this release cannot read: every command says in one line what it
-//! is, with a hint that says what to do, and changes nothing.
+//! Files in place of the store that this release cannot read. Every command says in one line what
+//! the file is, adds a hint that says what to do, and changes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn a_file_that_is_no_database() {
     check(make, "the store is damaged: file is not a database", "`midcourse repair`");
 }
 
-/// An empty file is what a process leaves that died while it created the store.
+/// A process that dies while it creates the store may leave an empty file.
 #[test]
 fn an_empty_file_is_a_store_without_runs() {
     for arguments in [&["list"][..], &["verify"], &["tail"], &["repair"]] {

@@ -1,4 +1,4 @@
-//! Finds out what a call does, in the words of its agent, and what it is about.
+//! Finds out what a call does and to what, so that a message can name both.
 
 use compact_str::CompactString;
 
@@ -22,7 +22,7 @@ pub(super) fn activity_of(
     if let Some(command) = command {
         return match (command.task, act) {
             _ if command.runs_check => Activity::RunCheck,
-            // What a pipeline reads or finds is only its first step.
+            // A read or a search is only the first step of a pipeline.
             _ if command.is_pipeline() => Activity::RunCommand,
             (Task::Install, _) => Activity::Install,
             (Task::Fetch, _) => Activity::Fetch,
@@ -43,9 +43,9 @@ pub(super) fn activity_of(
     }
 }
 
-/// The command, search term or host that the call is about; `None` if it has no such name, or one
-/// that is too long for a message. Whether it may be in a message is decided by [`object_of`], because
-/// few calls are ever mentioned.
+/// The command, search term or network host that the call is about; `None` if it has none, or if
+/// the name is too long for a message. [`object_of`] decides later whether a message may contain
+/// the name, because messages mention few calls.
 pub(super) fn named_object(
     activity: Activity,
     view: &ArgsView<'_>,
@@ -72,8 +72,9 @@ pub(super) fn named_object(
     Some(name).filter(|name: &CompactString| name.len() <= MAX_OBJECT_CHARS)
 }
 
-/// What a call of this tool is about: the object that `named_object` found, or else the file,
-/// or else the tool. A shell and a search tool are known to the agent; their names say nothing.
+/// What a call is about. For a read or an edit, this is the file; for other calls, `named`, which
+/// is the result of [`named_object`]. A call without such a name is about its tool, unless it is a
+/// search or the tool is a shell: the names of these tools would tell the agent nothing.
 pub(super) fn object_of(
     activity: Activity,
     named: Option<&str>,
@@ -83,7 +84,7 @@ pub(super) fn object_of(
 ) -> Option<ObjectName> {
     match activity {
         Activity::Read | Activity::Edit => file.and_then(ObjectName::of_file),
-        // A term of several words is not taken apart: it may be anything.
+        // A search term is not split at spaces: unlike a command, it may be any text.
         Activity::Search => ObjectName::of_words([named?]),
         _ => {
             let named = named.and_then(|named| ObjectName::of_words(named.split(' ')));

@@ -91,10 +91,11 @@ pub struct ToolInvoked {
     pub(super) result_excerpt: Excerpt,
     pub(super) target_name: Option<SafeName>,
     /// For the result of a benchmark: the digest of its text without numbers, and the sum of the
-    /// logarithms of its numbers. Known only right after the call; the detector that needs it keeps its own copy.
+    /// logarithms of its numbers. A checkpoint does not contain it; the detector that needs it
+    /// keeps a copy.
     #[serde(skip)]
     pub(super) measured: Option<(Digest, f32)>,
-    /// Digest of what the arguments say the call is about. Known only right after the call.
+    /// Digest of the object that the arguments name. A checkpoint does not contain it.
     #[serde(skip)]
     pub(super) subject: Option<Digest>,
 }
@@ -270,8 +271,8 @@ impl ToolInvoked {
         self.activity
     }
 
-    /// What the call is about, such as its command or file; `None` if it has no name that may be in
-    /// a message. Older calls have at most the name of their tool.
+    /// What the call is about, such as its command or file; `None` if there is no name that a
+    /// message may contain. For older calls, at most the name of the tool is known.
     pub fn object(&self) -> Option<ObjectName> {
         let (named, file) = (self.object.as_deref(), self.target_name.as_ref());
         object_of(self.activity, named, file, &self.tool, self.is_shell())
@@ -309,7 +310,7 @@ impl ToolInvoked {
         self.flags.any(CallFlags::NEGATIVE)
     }
 
-    /// Whether the call succeeded, and its result says that all is well, such as that tests passed.
+    /// Whether the call succeeded and its result is good news, for instance that the tests passed.
     pub const fn is_positive(&self) -> bool {
         self.flags.any(CallFlags::POSITIVE)
     }

@@ -22,7 +22,8 @@ use crate::text::{
     output_looks_failed,
 };
 
-/// The longest text that is a plain error message although the host reports no failure.
+/// If the host reports success, a text that begins with `Error:` still counts as a failure, unless
+/// it is longer than this.
 const MAX_PLAIN_ERROR_BYTES: usize = 300;
 
 /// Whether a finished tool call failed. It did if the host's error flag says so, unless the call is
@@ -105,7 +106,7 @@ impl<'a> CallEnd<'a> {
                     is_error_line(text)
                 }
                 false if may_hide_failure => output_looks_failed(text),
-                // Many tools report their failures as a text only. The host's flag says no more than
+                // Many tools report a failure only in their text. The host's flag then says only
                 // that the tool could be called.
                 false => is_error_message(text) && (flag.is_none() || is_plain_error(text)),
             };

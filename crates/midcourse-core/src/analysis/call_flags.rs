@@ -35,12 +35,12 @@ impl CallFlags {
     pub(super) const REMOTE: Self = Self(1 << 22);
     pub(super) const UI: Self = Self(1 << 23);
 
-    // The following flags are read only until the call has been examined, and are not saved with
-    // it: a checkpoint stores a small number in fewer bytes.
-    /// The call reads a file or searches, so that its result may contain any words.
+    // The following flags are needed only until the detectors have examined the call, so the
+    // checkpoint does not contain them. It stores a small number in fewer bytes.
+    /// The call reads a file or searches, so its result may contain any words.
     pub(super) const SHOWS_CONTENT: Self = Self(1 << 24);
     pub(super) const SEARCHES: Self = Self(1 << 25);
-    /// The call is a query that counts, so that a result of 0 is an answer.
+    /// The call is a query that counts something, so a result of 0 does not mean "nothing found".
     pub(super) const COUNTS: Self = Self(1 << 26);
     pub(super) const POSITIVE: Self = Self(1 << 27);
     pub(super) const SILENT: Self = Self(1 << 28);
@@ -61,12 +61,12 @@ impl CallFlags {
         self.0 &= !flag.0;
     }
 
-    /// Saves the flags that are read later.
+    /// Writes only the flags that belong in a checkpoint.
     pub(super) fn save<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Self(self.0 & Self::SAVED.0).serialize(serializer)
     }
 
-    /// Clears the flags that are read only until the call has been examined.
+    /// Clears the flags that a checkpoint does not contain.
     pub(super) const fn clear_temporary(&mut self) {
         self.0 &= Self::SAVED.0;
     }

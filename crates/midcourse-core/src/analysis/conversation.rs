@@ -11,8 +11,8 @@ impl TrajectoryAnalysis {
         self.turns.request.has(Request::REPEAT)
     }
 
-    /// Whether the latest user message asks for failures, such as which links are dead. Failed
-    /// calls are results then, and detectors of failures report only very many of them.
+    /// Whether the latest user message asks to find failures, such as dead links. A failed call is
+    /// then a useful result, and detectors report failures only if there are very many.
     pub const fn user_asked_for_failures(&self) -> bool {
         self.turns.request.has(Request::FAILURES)
     }
@@ -22,12 +22,13 @@ impl TrajectoryAnalysis {
         self.turns.request.has(Request::LIST)
     }
 
-    /// Whether the latest user message says that something takes long.
+    /// Whether the latest user message says that something takes a long time.
     pub(crate) const fn user_asked_for_patience(&self) -> bool {
         self.turns.request.has(Request::PATIENCE)
     }
 
-    /// Whether the latest user message asks to keep the behaviour, as a refactoring does.
+    /// Whether the latest user message asks for a change that keeps the behaviour, such as a
+    /// refactoring.
     pub(crate) const fn user_asked_to_preserve(&self) -> bool {
         self.turns.request.has(Request::PRESERVE)
     }
@@ -62,8 +63,9 @@ impl TrajectoryAnalysis {
         self.responses.announcements_since_call
     }
 
-    /// Number of consecutive responses that announce, wait, ask, thank or say that the work is done,
-    /// and call no tool. The count starts again when a call ends and when the user sends a message.
+    /// Number of consecutive responses without a tool call that only announce an action, say that
+    /// the agent waits, ask, thank, or say that the work is done. The count starts again when a
+    /// call ends and when the user sends a message.
     pub(crate) const fn idle_response_count(&self) -> u32 {
         self.responses.idle
     }

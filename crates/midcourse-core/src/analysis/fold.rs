@@ -287,7 +287,7 @@ impl TrajectoryAnalysis {
         sum.is_estimate |= usage.is_estimate;
     }
 
-    /// `pause` is the time since the record before.
+    /// `pause` is the time since the previous record.
     fn apply_message(&mut self, message: &AgentMessage, pause: Duration) {
         match message {
             AgentMessage::Assistant { content, usage, .. } => {
@@ -306,9 +306,11 @@ impl TrajectoryAnalysis {
                     UserContent::Text(text) => text.trim().is_empty(),
                     UserContent::Blocks(blocks) => blocks.is_empty(),
                 };
-                // What the host writes in the user's name is no word from the user.
+                // Some hosts send messages with the user's role, such as "continue". They are not
+                // requests of the user and are ignored below.
                 let digest = text.map(|text| Digest::of(text.as_bytes()));
-                // A message that comes back after a pause is a schedule, and begins a new task.
+                // If the same text comes again soon, the host sent it to keep the agent going. If
+                // it comes again after a pause, it is scheduled and starts a new task.
                 let is_prompt = pause < self.config.poll_gap;
                 let is_said_before =
                     is_prompt && digest.is_some() && digest == self.turns.user_text;

@@ -50,8 +50,8 @@ const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 /// "done": it usually only confirms the write.
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
 
-/// If the result of an action on a page is at most this many bytes long, it only confirms the action
-/// and does not show the page.
+/// If the result of an action on a page is at most this many bytes long, it only confirms the
+/// action and does not show the page.
 const MAX_CONFIRMATION_BYTES: usize = 60;
 
 /// A tool call that has started and not ended, reduced to what is needed when it ends.
@@ -99,7 +99,7 @@ impl OpenCall {
             CallFlags::REVERTS,
             command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit"),
         );
-        // A count of 0 is an answer, not a search that found nothing.
+        // A count of 0 is information. It does not mean that a search found nothing.
         flags.set(CallFlags::COUNTS, view.search_term.is_some_and(counts));
         flags.set(CallFlags::PRINTS_CLOCK, command.is_some_and(|c| c.prints_clock));
         flags.set(CallFlags::UI, name_traits.has(NameTraits::UI) && command.is_none());
@@ -129,7 +129,8 @@ impl OpenCall {
                 scratch.stripped.clear();
                 let is_stripped = strip_volatile(&scratch.plain, false, &mut scratch.stripped);
                 let text = if is_stripped { &scratch.stripped } else { &scratch.plain };
-                // An id may be noise, or it may say which object the call is about.
+                // `strip_volatile` removes ids. If an id names the object of the call, `identity`
+                // adds it again.
                 name.then(text).with(view.identity)
             }
         };
@@ -194,7 +195,8 @@ impl OpenCall {
         let CallEnd { failed: is_error, output, found_no_match, exit_code } =
             CallEnd::of(self.flags, text, error_flag);
         let failed_call = FailedCall {
-            // The error of a tool that is no shell has no content in it.
+            // The output of a failed shell command may contain the content of a file. The error of
+            // another tool contains only the error message.
             result_of: if self.flags.any(CallFlags::SHOWS_CONTENT)
                 && self.flags.any(CallFlags::SHELL)
             {
@@ -231,7 +233,7 @@ impl OpenCall {
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
         self.flags.set(CallFlags::IDLE, short.unchanged && self.flags.any(CallFlags::WRITES));
         let bytes = result.as_bytes();
-        // The page is what matters, not the line above it that confirms the action.
+        // Results are compared by the page, without the line above it that confirms the action.
         let is_page = self.flags.any(CallFlags::UI) && bytes.len() > MAX_CONFIRMATION_BYTES;
         let page = if is_page { page_of(bytes) } else { bytes };
         if !is_page {
@@ -384,7 +386,8 @@ fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Diges
     digest
 }
 
-/// The result of an action on a page without a short first line, which says what was done.
+/// The result of an action on a page, without its first line if that line is short: it only says
+/// what was done.
 fn page_of(result: &[u8]) -> &[u8] {
     match result.iter().position(|byte| *byte == b'\n') {
         Some(end) if end <= MAX_CONFIRMATION_BYTES && result.first() != Some(&b'[') => {
@@ -440,13 +443,13 @@ pub(super) fn read_or_search(
     }
 }
 
-/// Whether a result is a word that means no more than "done".
+/// Whether a result is a text that only means "done".
 fn is_done(result: &str) -> bool {
     DONE_RESULTS.iter().any(|word| result.trim().eq_ignore_ascii_case(word))
 }
 
-/// The digest of a text without its numbers, and the sum of the logarithms of its numbers: if one
-/// number grows by a fraction, the sum grows by about that fraction.
+/// The digest of a text without its numbers, and the sum of the logarithms of its numbers. If one
+/// number grows by 3%, the sum grows by about 0.03.
 fn measured_by(text: &str) -> Option<(Digest, f32)> {
     let text = text.get(..text.floor_char_boundary(MAX_NORMALIZED_RESULT_BYTES))?;
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
@@ -476,8 +479,8 @@ fn refusal_of(tool: &str, class: FailureKind) -> ErrorSignature {
     ErrorSignature { digest, template: digest, line: None, kind: class }
 }
 
-/// Whether a result is empty or says only that the command printed nothing, or that the exit code
-/// was 1, as `exit code 1` does.
+/// Whether a result is empty, or only says that the command printed nothing, or only says that the
+/// exit code was 1.
 pub(super) fn is_bare_exit(result: &str) -> bool {
     let text = result.trim();
     text.len() <= 40

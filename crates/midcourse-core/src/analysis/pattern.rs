@@ -35,7 +35,8 @@ pub enum PatternType {
     Stagnation,
     /// A file that keeps returning to an earlier state.
     WriteThrash,
-    /// Changes after which the same check gives the same result.
+    /// The agent changes something again and again, and the same check gives the same result each
+    /// time.
     NoEffect,
     /// The agent waits for something, such as a build. Waiting is not trouble and gets no message.
     Waiting,
@@ -43,7 +44,8 @@ pub enum PatternType {
     Outage,
     /// The model repeats the same text.
     Monologue,
-    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    /// Responses that only say that the agent waits, ask, thank, or say that the work is done, and
+    /// that call no tool.
     IdleTalk,
     /// Work on files outside the folders where the run began.
     Drift,
@@ -163,7 +165,8 @@ pub enum PatternDetail {
         /// How often the file returned to an earlier state.
         returns: u32,
     },
-    /// Changes after which the same check gives the same result.
+    /// The agent changes something again and again, and the same check gives the same result each
+    /// time.
     NoEffect {
         /// Number of changes, or groups of changes, each followed by the check.
         changes: u32,
@@ -185,7 +188,8 @@ pub enum PatternDetail {
         /// Number of responses with the same text; 0 if the text repeats within one response.
         repetitions: u32,
     },
-    /// Responses that wait, ask, thank or say that the work is done, and call no tool.
+    /// Responses that only say that the agent waits, ask, thank, or say that the work is done, and
+    /// that call no tool.
     IdleTalk {
         /// Number of these responses in a row.
         responses: u32,

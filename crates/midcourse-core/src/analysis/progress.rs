@@ -36,8 +36,9 @@ impl TrajectoryAnalysis {
             duplicate |= kept.exact_digest == call.exact_digest && kept.turn == call.turn;
             if kept.exact_digest == call.exact_digest {
                 seen_call = true;
-                // A command such as `git bisect good` does another step each time. Its result
-                // shows that. The result of other tools may contain a number that only counts.
+                // A command such as `git bisect good` does a different step each time and has a
+                // different result. Other tools are compared without their result, which may
+                // contain a counter.
                 same_write |= kept.is_error() == call.is_error()
                     && (!call.is_shell() || kept.same_result(call));
             }

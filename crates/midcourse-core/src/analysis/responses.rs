@@ -24,10 +24,11 @@ pub(super) struct Responses {
     pub(super) same_text: u32,
     /// Number of consecutive responses that only announce an action.
     pub(super) announcements: u32,
-    /// Number of consecutive responses that only announce an action or wait, and ask nothing, since
-    /// the latest tool call. Messages of the user do not reset it.
+    /// Number of consecutive responses since the latest tool call that only announce an action or
+    /// say that the agent waits, and that ask nothing. User messages do not reset it.
     pub(super) announcements_since_call: u32,
-    /// Number of consecutive responses that only announce, wait, ask, thank or say that all is done.
+    /// Number of consecutive responses without a tool call that only announce an action, say that
+    /// the agent waits, ask, thank, or say that the work is done.
     pub(super) idle: u32,
     /// Whether a tool call was made since the latest response.
     follows_call: bool,
@@ -83,7 +84,8 @@ impl Responses {
         }
         self.without_call = self.without_call.saturating_add(1);
         let talk = Talk::of(text);
-        // "The tests pass. Next I will …" after a call is a report of its result.
+        // A response such as "The tests pass. Next I will …" after a call reports the result of the
+        // call, so it does not count as an announcement.
         let is_report = std::mem::take(&mut self.follows_call) && !talk.begins_with_announcement;
         let announces = talk.announces && !is_report;
         let count = |count: u32, goes_on: bool| if goes_on { count.saturating_add(1) } else { 0 };

@@ -1,12 +1,12 @@
-//! Reads from the kept calls what a message is about.
+//! Computes the subject of a message from the kept calls.
 
 use super::{ToolInvoked, TrajectoryAnalysis};
 use crate::digest::Digest;
 use crate::subject::Subject;
 
 impl TrajectoryAnalysis {
-    /// Reads the evidence of a pattern: sequence numbers of records. `None` if none of them ended a
-    /// kept call.
+    /// The subject of a message with this evidence, which is sequence numbers of records. `None` if
+    /// none of these records ended a kept call.
     pub(crate) fn subject_of(&self, evidence: &[u64]) -> Option<Subject> {
         let is_evidence = |call: &ToolInvoked| evidence.contains(&call.ended_seq());
         let newest = self.calls().rev().find(|call| is_evidence(call))?;

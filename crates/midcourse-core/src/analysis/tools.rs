@@ -44,7 +44,8 @@ const DELEGATING_WORDS: [&str; 7] =
     ["task", "agent", "subagent", "delegate", "handoff", "dispatch", "spawn"];
 
 /// If the name of a tool contains one of these words, the tool acts on a page or a screen and
-/// usually returns what the page looks like afterwards. Typing is left out: it often does not show.
+/// usually returns what the page looks like afterwards. Words for typing are left out, because
+/// typed text is often not visible in the result.
 const UI_WORDS: [&str; 6] = ["click", "press", "tap", "hover", "scroll", "swipe"];
 
 /// Arguments that are ignored when calls are compared: they explain the call, limit its time or

@@ -1,7 +1,7 @@
 //! Detects calls that ask again for what earlier calls returned, in no particular order: the agent
-//! has lost track of what it has read. If the agent repeats a few calls in the same order, that is a
-//! `doom_loop`, which another detector reports. If it makes many calls of an earlier part of the run
-//! again, in the same order, it has started over, which is this pattern, too.
+//! has lost track of what it has read. If the agent repeats a few calls in the same order, another
+//! detector reports a `doom_loop`. If the agent repeats many calls of an earlier part of the run in
+//! the same order, it has started over, and this detector reports that, too.
 
 mod redo;
 
@@ -78,7 +78,8 @@ impl PatternDetector for ContextDegradation {
     }
 }
 
-/// Whether a loop is present, which describes the repetition better, or a wait, which is normal.
+/// Whether another pattern explains the repetition: a loop, which describes it better, or waiting,
+/// which is normal.
 fn has_other_pattern(trajectory: &TrajectoryAnalysis) -> bool {
     trajectory.has_pattern(&PatternType::DoomLoop) || trajectory.has_pattern(&PatternType::Waiting)
 }

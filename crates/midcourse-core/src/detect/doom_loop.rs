@@ -50,8 +50,8 @@ const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 /// is a loop. To read a file three or four times is normal.
 const MIN_RECURRENCES: usize = 5;
 
-/// If the agent waits and looks again this often at something whose result says that it has ended,
-/// that is a loop.
+/// If the agent polls something this often although the result says that it has ended, that is a
+/// loop.
 const MIN_LOOKS_AT_WHAT_HAS_ENDED: usize = 3;
 
 /// A call that the agent makes again and again between other calls may be a check after each step
@@ -161,8 +161,8 @@ fn similarity_if_same(
         return None;
     }
     // Retries while a service is down are not a loop: the `outage` detector reports them. Polls are
-    // not a loop either, except calls such as `sleep` that fail: they did not wait.
-    // Nor is it waiting to look again at what has ended.
+    // not a loop either, except calls such as `sleep` that fail: they did not wait. Polling
+    // something that has ended is not waiting, so it may be a loop.
     let is_wait = call.polls() && !(call.waits() && call.is_error()) && !call.says_ended();
     if call.reports_outage() || is_wait {
         return None;
@@ -206,7 +206,7 @@ fn recurring_call(
     // A result that says no more than "ok" tells nothing, so getting it again is not a loop. The
     // short output of a shell command, such as a number, does tell something.
     let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
-    // An agent that waits and looks, again and again, at something that has ended waits for nothing.
+    // The agent still polls something whose result says that it has ended.
     let waits_for_nothing = call.polls() && call.says_ended();
     let is_wait = (call.polls() && !waits_for_nothing)
         || call.is_pending()

@@ -1,8 +1,9 @@
-//! Detects a model that only talks: response after response waits in words, asks somebody who is not
-//! there, thanks, or says again that the work is done, and none calls a tool.
+//! Detects a model that only talks: response after response says that the agent waits, asks a
+//! question that nobody replies to, thanks, or says again that the work is done, and none calls a
+//! tool.
 //!
-//! Announcements that follow each other are `tool_avoidance`, and equal texts are a `monologue`;
-//! other detectors report those. Responses with content of their own do not count.
+//! Other detectors report consecutive announcements (`tool_avoidance`) and equal texts
+//! (`monologue`). Responses that say anything else do not count.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,9 @@ use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::record::TrajectoryRecord;
 
-/// If this many responses in a row only talk, and no tool call or user message comes in between, the
-/// pattern is present. An agent may well close with a summary, a question and a greeting.
+/// If this many responses in a row only talk, and no tool call or user message comes in between,
+/// the pattern is present. A few are normal: an agent may end with a summary, a question and a
+/// greeting.
 const MIN_IDLE_RESPONSES: u32 = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

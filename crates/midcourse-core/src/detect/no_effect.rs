@@ -1,11 +1,11 @@
-//! Detects changes that have no effect: the agent changes something and looks, again and again, and
-//! what it looks at stays the same.
+//! Detects changes that have no effect: the agent changes something and checks the result, again
+//! and again, and the result stays the same.
 //!
-//! A look is a call that the agent makes again after a change and that reports a state: a test, a
-//! measurement, a query, a rendered page. Reading a file is no look, because other files change
-//! meanwhile. A result that says that all is well is no trouble either: tests that pass after every
-//! edit are the goal. The same holds if the user asked to keep the behaviour. A look that fails
-//! each time is a `repeated_error`, which another detector reports.
+//! A *look* is a call that reports a state, such as a test, a measurement, a query or a rendered
+//! page, and that the agent makes again after a change. Reading a file does not count, because the
+//! changes may be in other files. Good results do not count either: tests that pass after every
+//! edit are the goal. The detector reports nothing if the user asked to keep the behaviour. If a
+//! look fails each time, another detector reports a `repeated_error`.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,46 +18,47 @@ use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
 
-/// If the result is the same in this many looks, with a change before each but the first, the
-/// pattern is present. It takes a few changes to find out what matters.
+/// If this many looks have the same result, with a change before each except the first, the pattern
+/// is present. A few changes without effect are normal: the agent has to find out what matters.
 const MIN_EQUAL_LOOKS: u32 = 5;
 
 /// Used in place of `MIN_EQUAL_LOOKS` for a measurement, whose results are never quite equal.
 const MIN_EQUAL_MEASUREMENTS: u32 = 6;
 
-/// Two measurements that differ by at most this fraction are equal.
+/// Two measurements that differ by at most this fraction count as equal.
 const MAX_NOISE: f32 = 0.03;
 
-/// If more calls than this come between two looks, the agent was doing something else meanwhile.
+/// If there are more calls than this between two looks, the agent was doing something else, and the
+/// count starts again.
 const MAX_CALLS_BETWEEN_LOOKS: u64 = 7;
 
-/// How many different looks are followed at the same time.
+/// How many different looks the detector counts at the same time.
 const MAX_LOOKS: usize = 4;
 
-/// How many objects are remembered that were changed.
+/// How many changed objects the detector remembers.
 const MAX_CHANGED_OBJECTS: usize = 6;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NoEffect {
     /// The latest look is at the end.
     looks: Vec<Look>,
-    /// The objects of the latest changes, the latest one at the end.
+    /// The objects that were changed last, the latest one at the end.
     changed: Vec<Digest>,
 }
 
-/// A call that reports a state, and how often it reported the same.
+/// A call that reports a state, and how often it reported the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Look {
     call: Digest,
     result: Digest,
     /// The sum of the logarithms of the numbers in the result, if it is a measurement.
     measured: Option<f32>,
-    /// Number of looks with this result that came after a change, and the first look.
+    /// Number of looks with this result: the first one, and the later ones that followed a change.
     count: u32,
     /// Whether something was changed since the latest look.
     is_changed: bool,
-    /// Whether one of the changes was made to an object that had been changed before, or to no known
-    /// one. If not, the agent is working through a list.
+    /// Whether one of the changes was made to an object that had been changed before, or to an
+    /// unknown object. If not, the agent is working through a list of objects.
     is_rework: bool,
     /// Index and seq of the latest look.
     call_index: u64,
@@ -113,7 +114,8 @@ impl PatternDetector for NoEffect {
 }
 
 impl NoEffect {
-    /// Whether a change is made to an object that had been changed before, or to no known one.
+    /// Whether a call changes an object that had been changed before, or an unknown object.
+    /// Remembers the object.
     fn is_rework(&mut self, call: &ToolInvoked) -> bool {
         let Some(object) = call.subject().filter(|_| !call.is_shell()) else { return true };
         let is_known = self.changed.contains(&object);
@@ -125,7 +127,8 @@ impl NoEffect {
         is_known
     }
 
-    /// After a call that is no look: the pattern stays while the agent goes on changing.
+    /// Handles a call that is not a look. The pattern ends if the latest look was too many calls
+    /// ago.
     fn after_other_call(&self, trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> Detection {
         let latest = self.looks.last().map_or(0, |look| look.call_index);
         let is_old = call.call_index().saturating_sub(latest) > MAX_CALLS_BETWEEN_LOOKS;
@@ -135,8 +138,9 @@ impl NoEffect {
         Detection::Unchanged
     }
 
-    /// Adds a look. Returns the seq of the look before it and the look, or `None` if it is the
-    /// first of its kind, or nothing was changed since the look before.
+    /// Adds a look. Returns the seq of the previous look with the same call, and the new look.
+    /// Returns `None` if there is no recent look with this call and result, or if nothing was
+    /// changed since then.
     fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
         let new = Look {
             call: call.call_digest(),
@@ -155,7 +159,8 @@ impl NoEffect {
         };
         let same = before.filter(|old| is_recent(old) && old.is_same_result(&new));
         let now = match same {
-            // The first measurement stays, so that a slow drift is noticed.
+            // Keeps the first measurement for comparison. Otherwise a slow drift would count as no
+            // change.
             Some(old) => Look {
                 count: old.count + u32::from(old.is_changed),
                 measured: old.measured,
@@ -189,7 +194,7 @@ fn is_change(call: &ToolInvoked) -> bool {
     changes && !call.is_error() && !call.is_idle()
 }
 
-/// Whether a call reports a state that changes should move.
+/// Whether a call reports a state that the agent may be trying to change.
 fn is_look(call: &ToolInvoked) -> bool {
     let says_nothing = call.is_silent() || (call.is_bare() && !call.is_shell());
     let is_well = call.is_positive() || call.found_nothing();

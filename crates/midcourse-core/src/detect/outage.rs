@@ -17,8 +17,8 @@ const MIN_FAILURES: u32 = 3;
 /// Used in place of `MIN_FAILURES` for an agent that pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
-/// Used in place of `MIN_FAILURES` if the user asked to look again and again: a failover or restart
-/// is then measured by how long the service is down.
+/// Used in place of `MIN_FAILURES` if the user asked for repeated checks. The user may want to know
+/// how long a service is down during a failover or restart.
 const MIN_FAILURES_WHEN_ASKED_TO_REPEAT: u32 = 12;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

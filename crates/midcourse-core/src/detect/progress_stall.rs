@@ -20,8 +20,8 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// If the user said that something takes long, the agent may be without progress for this many times
-/// as long before that is a stall.
+/// If the user said that something takes a long time, the time limit for a stall is multiplied by
+/// this factor.
 const PATIENT_FACTOR: u32 = 4;
 
 /// While the agent waits for something, more calls without progress are normal: it stalls only
@@ -44,8 +44,8 @@ impl PatternDetector for ProgressStall {
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, _: &TrajectoryRecord) -> Detection {
         let config = trajectory.config();
         let (calls, time) = (trajectory.calls_since_progress(), trajectory.time_since_progress());
-        // If the user asked to look at something again and again, equal results are expected, and
-        // the user has said how long to wait.
+        // If the user asked for repeated checks, equal results are expected, and time alone does
+        // not show a stall.
         let is_asked = trajectory.user_asked_to_repeat();
         let patience = if trajectory.user_asked_for_patience() { PATIENT_FACTOR } else { 1 };
         let is_long = time >= config.stall_after.saturating_mul(patience);

@@ -24,8 +24,8 @@ use crate::text::{ErrorSignature, FailureKind};
 /// on the error, and the error is reported one failure later.
 const MIN_CHANGES_OF_AN_ATTEMPT: u32 = 2;
 
-/// If an error comes back this often after another error of the same call, changes in between do not
-/// delay the report.
+/// If an error comes back this often after the same call failed with another error, changes in
+/// between do not delay the report.
 const MIN_RETURNS_OF_AN_ERROR: u32 = 2;
 
 /// The error is reported after this many failures of the same call if they are refusals, or
@@ -47,8 +47,9 @@ const TIMEOUT_WINDOW_CALLS: usize = 14;
 /// guessing a name a few times is normal.
 const EXTRA_FAILURES_OF_TEMPLATE: u32 = 1;
 
-/// If one call fails at the same line with another name each time, this is reported this many
-/// failures later than errors of different calls: the next name may be the right one.
+/// If one call fails at the same line with a different name each time, the agent may be guessing
+/// names. The error is reported this many failures later than errors of different calls, because
+/// the next name may be the right one.
 const EXTRA_FAILURES_OF_GUESSES: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -69,10 +70,10 @@ struct ReportedError {
 struct Failures {
     cause: Cause,
     count: u32,
-    /// Number of failures of the call that failed last.
+    /// Number of these failures that are failures of the latest call.
     of_this_call: u32,
-    /// In how many of the intervals between the failures something was changed, or looked at with a
-    /// command.
+    /// Number of intervals between the failures in which the agent changed something or, for errors
+    /// with different texts, ran a command that only reads.
     changes: u32,
     evidence: Vec<u64>,
 }
@@ -230,8 +231,8 @@ fn same_error(
             costly += u32::from(is_this_call && is_costly(trajectory, old, error.kind));
         }
     }
-    // An error that comes back again and again after other errors of the same call was not solved
-    // but traded: what fixes the one breaks the other.
+    // If an error keeps coming back after other errors of the same call, the fix for one error
+    // causes the other. Such changes do not delay the report.
     let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
     let extra = u32::from(is_attempt) + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let count = recent.max(of_this_call);
@@ -249,7 +250,7 @@ fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, kind: FailureK
         let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
         call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
     };
-    // A command that waits, as `kubectl rollout status` does, says by a timeout only "not yet".
+    // A timeout of a command that waits, such as `kubectl rollout status`, only means "not yet".
     call.is_denied() || (kind == FailureKind::Timeout && !call.waits() && is_long())
 }
 
@@ -274,8 +275,8 @@ fn same_template(
     different.sort_unstable();
     different.dedup();
     let threshold = trajectory.config().error_threshold.get() + EXTRA_FAILURES_OF_TEMPLATE;
-    // If one call fails at the same place each time, only with another name in the text, the agent
-    // guesses names.
+    // If one call fails at the same line each time, and only the name in the error differs, the
+    // agent is guessing names.
     let is_same_place = |old: &ToolInvoked| {
         let line = old.status().error().and_then(|old| old.line);
         line.is_some() && line == error.line && old.call_digest() == call.call_digest()
@@ -322,8 +323,9 @@ fn same_kind(
     (found.count >= threshold + extra).then_some(found)
 }
 
-/// The timeouts among the latest calls. That another call is fast enough does not show that these
-/// are, so successes in between do not matter unless the call itself succeeded later.
+/// The timeouts among the latest calls. A timeout does not count if the same call, or the same tool
+/// with the same target, succeeded later. Successes of other calls do not matter: they do not show
+/// that the slow call has become faster.
 fn timeouts(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, cause: Cause) -> Failures {
     let (mut turns, mut evidence, mut solved) =
         (TurnCounter::default(), Vec::new(), Solved::default());
@@ -360,7 +362,8 @@ fn since_success(
             changes += std::mem::take(&mut since_failure);
             turns.add(old);
         } else if !old.is_error() && old.tool() == call.tool() && !old.only_reads() {
-            // A command that only looks at a log does not show that the problem is solved.
+            // This success ends the series of failures. A command that only reads, for instance a
+            // log, would not show that the problem is solved.
             break;
         } else {
             since_failure |= u32::from(old.landed() || (old.only_reads() && !old.is_error()));

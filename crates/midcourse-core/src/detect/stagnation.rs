@@ -32,20 +32,21 @@ const MIN_SHOWN_BYTES: u64 = 24;
 /// How many of the latest calls with comparable results are examined.
 const EXAMINED_CALLS: usize = 12;
 
-/// How many calls must get one of two negative results, in turn, if none of the two alone is
-/// frequent enough: the agent tries the same two things in other words.
+/// If the calls get two different negative results, and neither is frequent enough alone, this many
+/// calls more than the threshold are needed. The agent then tries variants of the same two things.
 const EXTRA_CALLS_OF_TWO_RESULTS: usize = 2;
 
-/// At least this many of the actions that leave a page as it is must be different ones.
+/// Actions that leave a page unchanged count only if at least this many of them are different.
 const MIN_DIFFERENT_ACTIONS: usize = 3;
 
 /// If a search found nothing, and this many later searches for the same term in parts of the same
-/// place found nothing either, the pattern is present: the first search has covered them.
+/// place found nothing either, the pattern is present. The first search covered these places, so
+/// the later ones could not find anything.
 const MIN_COVERED_SEARCHES: u32 = 4;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stagnation {
-    /// The latest search that found nothing and that no earlier one has covered.
+    /// The latest search that found nothing and that was not covered by an earlier search.
     empty_search: Option<EmptySearch>,
 }
 
@@ -70,7 +71,7 @@ impl PatternDetector for Stagnation {
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
-        // Many calls that all say "passed" are a list of checks, not trouble.
+        // Many calls with the result "passed" are a list of checks, which is normal.
         let says_little = call.is_bare() || call.is_idle() || call.is_positive();
         if call.is_error() || says_little || call.polls() {
             return Detection::Unchanged;
@@ -104,8 +105,8 @@ impl PatternDetector for Stagnation {
 }
 
 impl Stagnation {
-    /// Follows the searches that find nothing. Returns the earlier search that covers this one, if
-    /// it has covered enough others.
+    /// Remembers a search that found nothing. If an earlier search covers this one, and has covered
+    /// `MIN_COVERED_SEARCHES` searches by now, returns the earlier search.
     fn covering_search(&mut self, call: &ToolInvoked) -> Option<&EmptySearch> {
         let term = call.search_term().filter(|_| call.found_nothing())?;
         let place = call.target_name();
@@ -136,14 +137,14 @@ fn is_part(part: Option<&SafeName>, whole: Option<&SafeName>) -> bool {
     }
 }
 
-/// The latest calls that got the same result as a call.
+/// The recent calls that got the same result as the latest call.
 #[derive(Default)]
 struct Equal {
     /// Digests of the different calls with this result.
     different: Vec<Digest>,
-    /// Digests of the different calls with another negative result, which is always the same.
+    /// Digests of the different calls with a second negative result, the same for all of them.
     other: Vec<Digest>,
-    /// Number of calls with this result, equal ones included.
+    /// Number of calls with this result, including equal calls.
     all: usize,
     evidence: Vec<u64>,
 }

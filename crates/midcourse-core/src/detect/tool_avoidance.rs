@@ -15,8 +15,8 @@ use crate::record::TrajectoryRecord;
 /// between, the pattern is present.
 const MIN_ANNOUNCEMENTS: u32 = 3;
 
-/// Used in place of `MIN_ANNOUNCEMENTS` if the user sends messages in between: to say what comes next
-/// is a part of a conversation.
+/// Used in place of `MIN_ANNOUNCEMENTS` if the user sends messages in between: in a conversation,
+/// it is normal to say what comes next.
 const MIN_ANNOUNCEMENTS_TO_THE_USER: u32 = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,8 @@ impl PatternDetector for ToolAvoidance {
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
         let (responses, since_call) =
             (trajectory.announcement_count(), trajectory.announcements_since_call());
-        // If the user said nothing in between, waiting in words is `idle_talk`.
+        // `since_call` is the larger count only if a user message has reset the other one. Without
+        // such a message, responses that only say that the agent waits are `idle_talk`.
         let is_to_user = since_call > trajectory.idle_response_count()
             && since_call >= MIN_ANNOUNCEMENTS_TO_THE_USER;
         let is_present = responses >= MIN_ANNOUNCEMENTS || is_to_user;

@@ -61,7 +61,8 @@ fn evaluate(
         let (ledger, text) = (context.session().ledger(), guidance.injection.content());
         match guidance.injection.why() {
             Some(why) => context.may_deliver(&why.cause) && ledger.is_new_text(why, text),
-            // A provider that names no cause may repeat a text, but with growing pauses.
+            // If the provider names no cause, the same text may be delivered again, each time after
+            // a longer wait.
             None => {
                 let cause = unnamed_cause(&guidance.provider_name, text);
                 let policy = context.prompt().delivery().ledger;

@@ -100,14 +100,15 @@ impl GuidanceInjection {
 
     /// Sets what the guidance is about. After a message about a problem, the next message about the
     /// same problem has to wait for some tool calls. Guidance for which this method was not called
-    /// never waits.
+    /// waits only if the same provider has delivered the same text before.
     #[must_use]
     pub fn about(mut self, why: Why) -> Self {
         self.why = Some(why);
         self
     }
 
-    /// The guidance as a session keeps it: without what its record says about the calls.
+    /// The guidance as a session keeps it: without its subject, which only the record of the
+    /// delivery needs.
     pub(crate) fn kept(mut self) -> Self {
         if let Some(why) = &mut self.why {
             why.subject = None;

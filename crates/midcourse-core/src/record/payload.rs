@@ -241,7 +241,7 @@ pub enum GapReason {
     Io,
     /// Events came in faster than the store could write them.
     Overload,
-    /// The store was damaged after it had stored the records.
+    /// The records were stored, and were lost later because the store was damaged.
     Damage,
 }
 

@@ -148,10 +148,11 @@ pub(crate) struct ArgsView<'a> {
     pub(crate) search_term: Option<&'a str>,
     /// Input for a process that is already running.
     pub(crate) input: Option<&'a str>,
-    /// Digest of the arguments that say by an id which object the call is about; a digest of nothing
-    /// if there are none.
+    /// Digest of the arguments that hold the id of the call's object, such as `order_id`; the
+    /// default digest if there are none.
     pub(crate) identity: Digest,
-    /// Digest of the arguments that say what a change is about, such as `range` or `panel`.
+    /// Digest of the arguments that say what the call changes: ids, and others such as `range` or
+    /// `panel`.
     pub(crate) subject: Option<Digest>,
     first_line: Option<u32>,
     last_line: Option<u32>,
@@ -256,7 +257,7 @@ impl<'a> ArgsView<'a> {
     }
 }
 
-/// Whether an argument of this name says what a change is about.
+/// Whether an argument of this name says, without being an id, what a call changes.
 fn is_subject(key: &str) -> bool {
     matches!(
         key,
@@ -283,12 +284,12 @@ fn is_subject(key: &str) -> bool {
     )
 }
 
-/// Whether an argument of this name says by an id which object the call is about: `order_id`, `sha`.
-/// The id of a request or a trace is new in each call, whatever the call is about.
+/// Whether an argument of this name holds the id of the call's object: `order_id`, `sha`. The id of
+/// a request or a trace does not count, because it is new in each call.
 fn names_object(key: &str) -> bool {
     const NOISE: [&str; 7] =
         ["request", "trace", "span", "correlation", "session", "idempotency", "call"];
-    // The last letter rules out most names.
+    // A quick test: most names end in another letter.
     if !matches!(key.as_bytes().last(), Some(b'd' | b'a' | b'h' | b'y' | b't' | b'f')) {
         return false;
     }

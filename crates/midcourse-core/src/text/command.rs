@@ -20,7 +20,7 @@ pub(crate) use tasks::{Task, host};
 /// How many bytes of a command are examined. What comes later is usually a script.
 const MAX_READ_BYTES: usize = 2048;
 
-/// A command with fewer bytes than this after a `sleep` does nothing but sleep.
+/// A command line with at most this many bytes besides its `sleep` does nothing but sleep.
 const MIN_OTHER_BYTES: usize = 4;
 
 /// How many programs of one command line are examined.
@@ -52,16 +52,16 @@ pub(crate) struct CommandView<'a> {
     pub(crate) is_benchmark: bool,
     /// Runs tests, a compiler, a linter or another check.
     pub(crate) runs_check: bool,
-    /// Limits the time of a program with `timeout`.
+    /// Runs a program under `timeout`.
     pub(crate) limits_time: bool,
-    /// Only shows where things are, as `ls` and `git status` do.
+    /// The first program only gives an overview, as `ls` and `git status` do.
     pub(crate) orients: bool,
     pub(crate) searches: bool,
     /// What the command searches for; `None` if it does not search or names no term.
     pub(crate) search_term: Option<&'a str>,
     /// The file that the command shows or changes, if it names one.
     pub(crate) file: Option<&'a str>,
-    /// The words with which a message names the command, such as `cargo test`.
+    /// The words by which a message names the command, such as `cargo` and `test`.
     pub(crate) words: [Option<&'a str>; 3],
     /// What the command is for.
     pub(crate) task: Task,
@@ -103,7 +103,8 @@ impl<'a> CommandView<'a> {
             // it, is left out, so that `make` and `make | tail` count as the same command.
             let is_filter =
                 part.is_piped && matches!(name, "head" | "tail" | "cat" | "less" | "tee");
-            // How long a command sleeps before it looks is not part of what it looks at.
+            // A `sleep` beside other programs is left out, so that commands that differ only in how
+            // long they sleep count as the same command.
             let is_pause = name == "sleep" && command.len() > part.len() + MIN_OTHER_BYTES;
             if !is_filter && !is_pause {
                 normalized = normalized.then(name.as_bytes());
@@ -111,7 +112,7 @@ impl<'a> CommandView<'a> {
                     normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
                 }
             }
-            // If one of several programs is a check, the command is run for its sake.
+            // The first program names the command. If a later one is a check, the check does.
             if programs == 1 || is_first_check {
                 (view.words, view.task) = tasks::describe(name, program, arguments);
             } else if part.is_piped && !is_filter && !view.runs_check {
@@ -134,7 +135,8 @@ impl<'a> CommandView<'a> {
         view
     }
 
-    /// Whether the output of one program is the input of another that does more than shorten it.
+    /// Whether a program's output is piped into another program that does more than shorten or copy
+    /// it. False for a command that runs a check.
     pub(crate) fn is_pipeline(&self) -> bool {
         self.words.contains(&Some("|"))
     }
@@ -151,7 +153,7 @@ impl<'a> CommandView<'a> {
         let first = operands().next();
         // One of the first three operands may be a subcommand that only reads, such as `list` in
         // `git stash list` or `get` in `kubectl -n x get pods`.
-        // In `aws ec2 describe-volumes`, the first word of the subcommand says it.
+        // In `aws ec2 describe-volumes`, the verb is the part of the subcommand before the dash.
         let is_cloud = matches!(name, "aws" | "gcloud" | "az");
         let verb_of = |word: &'a str| match word.split_once('-') {
             Some((verb, _)) if is_cloud => verb,
@@ -193,8 +195,9 @@ impl<'a> CommandView<'a> {
                     || word.starts_with("--data")
                     || ["-XPOST", "-XPUT", "-XDELETE", "-XPATCH"].contains(word)
             });
-        // In `kubectl -n web patch` the subcommand follows the value of a flag. The commands of cloud
-        // providers have subcommands such as `create-stack`, after the name of a service.
+        // In `kubectl -n web patch`, the value of a flag comes before the subcommand. In
+        // `aws cloudformation create-stack`, the name of a service does. So for these programs,
+        // several operands are examined.
         let is_writing = |verb: &str| program.writing_subcommands().contains(&verb);
         let is_writing_subcommand = match name {
             "kubectl" | "oc" | "helm" => operands().take(3).any(is_writing),
@@ -231,12 +234,13 @@ impl<'a> CommandView<'a> {
 }
 
 impl CommandView<'_> {
-    /// Adds what the command does that `ssh` runs on the other machine.
+    /// Examines the command that `ssh` runs on the other machine, and adds what it does.
     fn add_remote_command(&mut self, arguments: &[&str]) {
         let mut words = arguments.iter().skip_while(|word| word.starts_with('-')).skip(1);
         let Some(first) = words.next().copied() else { return };
         let is_quoted = first.starts_with(['"', '\'']);
-        // Without quotes, the words are joined; one level of `ssh` is enough.
+        // A remote command without quotes consists of all remaining words. If the remote command
+        // is another `ssh`, it is not examined.
         let joined;
         let command = if is_quoted {
             bare(first)
@@ -366,8 +370,8 @@ fn bare(word: &str) -> &str {
     }
 }
 
-/// A word without the generated ids and clock times in it. An id that is a word of its own, or part
-/// of a URL, says which object the command is about, and stays.
+/// Replaces the generated ids and clock times in a word. A URL, and a word that is an id as a
+/// whole, stay as they are, because they say which object the command is about.
 fn without_ids<'b>(word: &'b [u8], scratch: &'b mut Vec<u8>) -> &'b [u8] {
     let is_id = word.iter().any(u8::is_ascii_alphabetic)
         && word.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');

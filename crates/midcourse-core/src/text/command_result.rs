@@ -126,7 +126,8 @@ impl<'a> CommandResult<'a> {
     }
 }
 
-/// Whether a text is empty, or is what an agent program writes for a command that printed nothing.
+/// Whether an output is empty, or is a text such as `(no output)` that hosts show instead of an
+/// empty output.
 pub(crate) fn is_silence(output: &str) -> bool {
     let output = output.trim();
     output.is_empty() || ["(no output)", "(empty)", "(none)"].contains(&output)

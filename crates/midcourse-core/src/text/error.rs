@@ -25,7 +25,7 @@ const MAX_POSITION_BYTES: usize = 1024;
 /// How many words of an error's longest line go into `ErrorSignature::template`.
 const MAX_TEMPLATE_WORDS: usize = 32;
 
-/// Words after which a number says which object of many it is.
+/// Words after which a number identifies one of several objects, as in `task 7`.
 const NUMBERED_OBJECTS: [&[u8]; 16] = [
     b"executor",
     b"task",
@@ -94,14 +94,14 @@ impl ErrorSignature {
     }
 }
 
-/// Whether a number after this word says which object of many it is.
+/// Whether a number after this word identifies one of several objects, as in `task 7`.
 fn is_numbered(word: &[u8]) -> bool {
     NUMBERED_OBJECTS.iter().any(|noun| word.eq_ignore_ascii_case(noun))
 }
 
-/// The digest of the longest line, without quoted names, numbers of objects and the words that are also
-/// in the call's arguments. The
-/// longest line is used because wrappers such as `make` add short lines of their own.
+/// The digest of the longest line. In it, a placeholder replaces each quoted name, each number of
+/// an object (`task 7`) and each word that is also in the call's arguments. The longest line is
+/// used because wrappers such as `make` add short lines of their own.
 fn template_of(normalized: &[u8], args: &str) -> Digest {
     let lines = normalized.split(|byte| *byte == b'\n');
     let longest =
@@ -119,7 +119,8 @@ fn template_of(normalized: &[u8], args: &str) -> Digest {
         let (word, after) = rest.split_at(length);
         rest = after;
         // A quoted name, and a number after a word such as "task", say which object the error is
-        // about, not which error it is. Another number may be a count, which matters.
+        // about, not which error it is. Any other number may be a count. It stays, because two
+        // errors with different counts differ.
         let is_quoted =
             matches!(before, Some(b'\'' | b'"' | b'`')) && after.first() == before.as_ref();
         let is_object = is_quoted

@@ -1,4 +1,4 @@
-//! Kinds of failures: what a message calls a failure, and what it suggests, depends on them.
+//! The kinds of failures. The kind determines what a message calls a failure and what it suggests.
 
 mod check_output;
 mod classify;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use classify::{FailedCall, ResultOf, failure_kind};
 
-/// The kind of a failure, as far as the line that reports the failure says it.
+/// What went wrong in a failed call, as far as the result or the exit code says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -23,7 +23,7 @@ pub enum FailureKind {
     MissingProgram,
     /// A library or module that a program needs is not installed.
     MissingPackage,
-    /// The agent has no tool of that name.
+    /// The agent called a tool that does not exist.
     UnknownTool,
     /// A function, field, column, option or other name that the agent used does not exist.
     UnknownName,
@@ -43,7 +43,7 @@ pub enum FailureKind {
     Conflict,
     /// Disk, memory or another resource is exhausted.
     Resource,
-    /// Anything else, and everything that is not sure.
+    /// Anything else, and any failure whose kind is uncertain.
     Other,
 }
 

@@ -39,19 +39,19 @@ const MAX_ANNOUNCEMENT_BYTES: usize = 320;
 
 /// Flag of a phrase that announces an action.
 const ANNOUNCES: u16 = 1;
-/// Flag of a phrase that waits, asks, thanks or says that all is done.
+/// Flag of a phrase that asks for a decision, thanks the user or says that the work is done.
 const IDLES: u16 = 2;
-/// Flag of a phrase that waits.
+/// Flag of a phrase that says that the model waits, or that asks the user to wait.
 const WAITS: u16 = 8;
-/// Flag of a phrase with which the model needs something from the user, so that it cannot act yet.
+/// Flag of a phrase that says that the model needs something from the user before it can act.
 const ASKS: u16 = 16;
-/// Flag of "I am", which announces an action if a verb follows.
+/// Flag of "I am" and "I'm", which announce an action if a verb such as "checking" follows.
 const BEFORE_VERB: u16 = 4;
 
-/// An announcement that begins within this many bytes is what the message begins with.
+/// A message begins with an announcement if the announcement starts within this many bytes.
 const MAX_LEAD_BYTES: usize = 40;
 
-/// Phrases with which a model says what it will do next, or that it does nothing.
+/// Phrases by which a model says what it will do next, or that it waits, asks or is done.
 static INTENTS: Phrases<89> = Phrases::new([
     ("let me", ANNOUNCES),
     ("i will", ANNOUNCES),
@@ -225,18 +225,19 @@ fn repeats_one_sentence(text: &str) -> bool {
     most >= MIN_SENTENCE_REPEATS && most * 5 >= all * 3
 }
 
-/// What a message of the model does, other than to say something new.
+/// What a short message of the model does, judged by the phrases in it. All fields are false for a
+/// long message and for one with a code block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Talk {
-    /// It only says what the model will do next.
+    /// The message says what the model will do next.
     pub(crate) announces: bool,
-    /// It begins with the announcement, and not with a report of what was done.
+    /// The message begins with the announcement, not with a report of what was done.
     pub(crate) begins_with_announcement: bool,
-    /// It waits, or asks the user to wait.
+    /// The model waits, or asks the user to wait.
     pub(crate) waits: bool,
-    /// It asks for a decision, thanks, or says that the work is done.
+    /// The message asks for a decision, thanks the user or says that the work is done.
     pub(crate) idles: bool,
-    /// It needs something from the user.
+    /// The message asks a question, or says that the model needs something from the user.
     pub(crate) asks: bool,
 }
 
@@ -266,7 +267,8 @@ impl Talk {
     }
 }
 
-/// Whether a word that ends in "ing" follows "I am" or "I'm", which begins at this position.
+/// Whether the "I am" or "I'm" at position `at` is followed by a word that ends in "ing". A "now"
+/// or "still" in between is skipped.
 fn is_followed_by_verb(text: &str, at: usize) -> bool {
     let after = text.get(at..).unwrap_or_default();
     let word = after.split_whitespace().skip_while(|word| {

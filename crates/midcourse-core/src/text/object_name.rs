@@ -1,9 +1,9 @@
-//! The name of what a call was about, for messages and records: a command such as `cargo test`, a
+//! The name of the object of a call, for messages and records: a command such as `cargo test`, a
 //! file, a search term.
 //!
-//! It comes from the arguments of the agent's own call, but somebody else may have chosen it, for
-//! instance the name of a file. So it has a small alphabet and a small length, and what reads like a
-//! sentence is not a name.
+//! The name comes from the arguments of the agent's own call, but somebody else may have chosen it,
+//! for instance if it is the name of a file. To keep foreign instructions out of messages, a name
+//! is short, allows few characters and must not read like a sentence.
 
 use std::borrow::Cow;
 
@@ -15,21 +15,21 @@ use super::name::{SafeName, reads_like_a_sentence};
 /// The longest name, in characters.
 pub const MAX_OBJECT_CHARS: usize = 60;
 
-/// A name of 1 to [`MAX_OBJECT_CHARS`] characters: words of `[A-Za-z0-9._/:-]` with single spaces in
-/// between, and `|` for a pipeline. It does not read like a sentence.
+/// A name of 1 to [`MAX_OBJECT_CHARS`] characters: words of `[A-Za-z0-9._/:-]` with single spaces
+/// in between, and `|` for a pipeline. It does not read like a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct ObjectName(CompactString);
 
-/// The text is no name that may be in a message.
+/// The text is not a valid [`ObjectName`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the name of an object")]
 pub struct InvalidObjectName;
 
 impl ObjectName {
-    /// The name of these words; `None` if a word has another character, or if the name is empty, too
-    /// long or reads like a sentence. Whoever chose the name could otherwise say something to the
-    /// agent in our name.
+    /// Joins words to a name. `None` if a word is empty or has a character that is not allowed, or
+    /// if the name is empty, too long or reads like a sentence. Whoever chose such a name could use
+    /// a message of ours to give the agent instructions.
     pub(crate) fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut name = CompactString::default();
         for word in words {
@@ -49,7 +49,8 @@ impl ObjectName {
         is_name.then_some(Self(name))
     }
 
-    /// The name of a file with the folder that contains it, or else without the folder.
+    /// The name of a file with the folder that contains it, such as `src/main.rs`. The folder is
+    /// left out if the name is not valid with it.
     pub(crate) fn of_file(path: &SafeName) -> Option<Self> {
         let path = path.as_str().trim_end_matches('/');
         let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
@@ -79,7 +80,7 @@ impl From<ObjectName> for String {
     }
 }
 
-/// In quotes, as messages show it.
+/// Writes the name in quotes, as messages show it.
 impl std::fmt::Display for ObjectName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "\"{}\"", self.0)

@@ -1,14 +1,14 @@
 //! Searches a text for many phrases in one pass, ignoring ASCII case.
 //!
 //! A phrase matches only at the start of a word, so most bytes of the text are skipped. The phrases
-//! are sorted by their first two bytes at compile time. An Aho-Corasick automaton would be an
-//! alternative, but it has to be built at run time, which costs too much in the short processes
-//! that an agent's hooks start, one for every event.
+//! are sorted into buckets by their first two bytes at compile time. An Aho-Corasick automaton
+//! would be an alternative, but it has to be built at run time, which costs too much in the short
+//! processes that an agent's hooks start, one for every event.
 
 /// Flag of a phrase that matches only whole words: in the text, a word ends where the phrase ends.
 pub(super) const WHOLE: u16 = 1 << 15;
 
-/// The number of buckets, by the first two bytes, into which the phrases are sorted.
+/// The number of buckets. The first two bytes of a phrase determine its bucket.
 const BUCKETS: usize = 512;
 
 /// A list of phrases to search for, each with bits that say what it means.
@@ -53,7 +53,7 @@ impl<const N: usize> Phrases<N> {
                         return Some((at, meaning));
                     }
                 }
-                // Skip to the next word with which a phrase may begin.
+                // Skip to the next word at which a phrase may begin.
                 candidates = loop {
                     let begins =
                         !std::mem::replace(&mut is_in_word, is_word_byte(*text.get(next)?));
@@ -70,7 +70,7 @@ impl<const N: usize> Phrases<N> {
         })
     }
 
-    /// The bits of all phrases with which a text begins, without [`WHOLE`].
+    /// The bits, without [`WHOLE`], of each phrase that the text begins with.
     pub(super) fn at_start_of<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = u16> + 'a {
         self.candidates(text).iter().filter_map(move |candidate| match_at(text, candidate))
     }
@@ -84,7 +84,7 @@ impl<const N: usize> Phrases<N> {
     }
 }
 
-/// The bucket of the phrases with which a text may begin. Ignores ASCII case.
+/// The bucket of a phrase, or of the phrases that a text may begin with. Ignores ASCII case.
 const fn bucket_of(text: &[u8]) -> usize {
     match text {
         [first, second, ..] => {

@@ -1,6 +1,6 @@
-//! What a message of the user asks for, as far as it changes what is normal in the run: that
-//! something is run repeatedly or watched, that failures are the wanted result, or that behaviour
-//! stays as it is. Also recognizes messages that the host writes in the user's name.
+//! Reads from a message of the user whether unusual behaviour is normal in this run, because the
+//! user asks for it: to run or watch something repeatedly, to provoke failures, or to keep results
+//! as they are. Also recognizes messages that the host writes in the user's name.
 //!
 //! `analysis` calls these functions once per message.
 
@@ -9,7 +9,7 @@ use super::phrases::{Phrases, WHOLE};
 /// How many bytes of a message are examined; the rest of a longer one is usually a pasted document.
 const MAX_REQUEST_BYTES: usize = 2048;
 
-/// How a message begins that a host, a hook or a router writes in the user's name.
+/// Beginnings of messages that a host, a hook or a router writes in the user's name, in lowercase.
 const AUTOMATIC_BEGINNINGS: [&str; 22] = [
     "no tool call",
     "no function call",
@@ -35,19 +35,20 @@ const AUTOMATIC_BEGINNINGS: [&str; 22] = [
     "<system-reminder>",
 ];
 
-/// A text that begins like that and is longer than this counts as the user's: after the automatic
-/// beginning, the user may say something.
+/// A message with one of the `AUTOMATIC_BEGINNINGS` and more bytes than this counts as the user's
+/// own, because the user may have written the rest.
 const MAX_AUTOMATIC_BYTES: usize = 400;
 
-/// A text that is the same as the message before is automatic if it has at least this many bytes.
-/// A person may say "yes, please" twice.
+/// A message that equals the previous one is automatic if it has at least this many bytes. A
+/// shorter one may come from a person, who may say "yes, please" twice.
 const MIN_REPEATED_BYTES: usize = 16;
 
-/// Words after "continue" that make a request of it: "continue with the next chapter".
+/// A message that begins with "continue" or "keep going" and has more bytes than this is a request
+/// of the user, because it says more than to continue.
 const MAX_CONTINUE_BYTES: usize = 80;
 
-/// Whether the host wrote a message in the user's name. `is_said_before` says that the message
-/// before was the same.
+/// Whether the host wrote a message in the user's name. `is_said_before` says whether the previous
+/// message with the user's role was the same, a short time ago.
 pub(crate) fn is_automatic(text: &str, is_said_before: bool) -> bool {
     if is_said_before && text.len() >= MIN_REPEATED_BYTES {
         return true;
@@ -60,23 +61,24 @@ pub(crate) fn is_automatic(text: &str, is_said_before: bool) -> bool {
     text.len() <= max_bytes && AUTOMATIC_BEGINNINGS.iter().any(|beginning| begins(beginning))
 }
 
-/// What the user asks for, one bit per property.
+/// What the user asks for, one bit per kind of request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Request(u8);
 
 impl Request {
-    /// To run something repeatedly, or to look at something at an interval.
+    /// The user asks to run something repeatedly, or to look at something at an interval.
     pub(crate) const REPEAT: Self = Self(1);
-    /// To find or provoke failures, so that failed calls are results.
+    /// The user asks to find or provoke failures, so that failed calls are the wanted results.
     pub(crate) const FAILURES: Self = Self(1 << 1);
-    /// To change the form of something and not its behaviour, so that an equal result after a
-    /// change is the goal.
+    /// The user asks to change the form of something and not its behaviour, so that the same result
+    /// after a change is the goal.
     pub(crate) const PRESERVE: Self = Self(1 << 2);
 
-    /// To check each object of a list, so that many different calls may get the same result.
+    /// The user asks to check each object of a list, so that many different calls may get the same
+    /// result.
     pub(crate) const LIST: Self = Self(1 << 3);
 
-    /// To wait for something that takes long, as the user says.
+    /// The user says that something takes minutes or hours, so that waiting for it is normal.
     pub(crate) const PATIENCE: Self = Self(1 << 4);
 
     /// What a message asks for.
@@ -110,7 +112,7 @@ impl Request {
     }
 }
 
-/// Flag of a phrase that asks for repetition wherever it is.
+/// Flag of a phrase that asks for repetition in any context.
 const REPEAT: u16 = 1;
 /// Flag of a phrase that asks for repetition if it follows a number.
 const REPEAT_AFTER_NUMBER: u16 = 2;
@@ -118,10 +120,10 @@ const REPEAT_AFTER_NUMBER: u16 = 2;
 const REPEAT_IN_QUESTION: u16 = 4;
 /// Flag of a phrase that asks for repetition if a time follows: "every five minutes".
 const REPEAT_BEFORE_TIME: u16 = 8;
-/// Flag of a phrase after which failures are what the user wants to see.
+/// Flag of a phrase that means that the user wants to see failures.
 const FAILURES: u16 = 16;
-/// Flag of a phrase about failures that may as well be in the report of a problem to solve. It counts
-/// only in a message that asks to check or report something and not to fix it.
+/// Flag of a phrase about failures that may also be part of a bug report. The phrase counts only in
+/// a message that asks to check or report something, and not to fix it.
 const CHECKED_FAILURES: u16 = 32;
 /// Flag of a word that asks to check something.
 const CHECK: u16 = 64;
@@ -132,9 +134,9 @@ const FIX: u16 = 128;
 /// Flag of a phrase that asks to keep the behaviour.
 const PRESERVE: u16 = 256;
 
-/// Flag of a word that says how long something takes if a time follows.
+/// Flag of a word such as "takes", which says how long something takes if a time follows.
 const TAKES: u16 = 2048;
-/// Flag of a word that stands for many objects.
+/// Flag of a phrase such as "all" or "one by one", which refers to many objects.
 const LISTS: u16 = 512;
 
 static REQUESTS: Phrases<90> = Phrases::new([
@@ -230,10 +232,12 @@ static REQUESTS: Phrases<90> = Phrases::new([
     ("clean up", PRESERVE | WHOLE),
 ]);
 
-/// Words before a number that make a report of it, not a request: "failed three times".
+/// If one of these words comes before the number, the phrase is a report and not a request: "failed
+/// three times".
 const REPORT_VERBS: [&str; 7] =
     ["failed", "crashed", "tried", "happened", "occurred", "broke", "died"];
-/// Words after "times" that make a comparison of it, not a request: "ten times faster".
+/// If one of these words follows "times", the phrase is a comparison and not a request: "ten times
+/// faster".
 const COMPARISONS: [&str; 10] =
     ["faster", "slower", "as", "more", "less", "larger", "smaller", "bigger", "better", "the"];
 
@@ -277,7 +281,8 @@ fn asks_to_repeat(text: &str, at: usize, meaning: u16) -> bool {
     }
 }
 
-/// Whether one of the words after the one at this position is a time in minutes or hours.
+/// Whether one of the five words after the word at position `at` is a unit such as "minutes" or
+/// "hours".
 fn names_time(text: &str, at: usize) -> bool {
     let after = text.get(at..).unwrap_or_default();
     let mut words = after.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

@@ -214,7 +214,8 @@ pub(super) fn normalize_error(text: &[u8], out: &mut Vec<u8>) -> bool {
         let (line, following) = rest.split_at(length.min(rest.len()));
         rest = following;
         if !(has_error_word || is_diagnostic(line)) {
-            // `failed with generated values:` says what failed in the next line.
+            // The line after an error line that ends in a colon, such as `failed with generated
+            // values:`, is kept, because it says what failed.
             if has_error_line && !std::mem::take(&mut is_detail) {
                 out.truncate(start);
             }
@@ -247,8 +248,8 @@ fn is_diagnostic(line: &[u8]) -> bool {
     })
 }
 
-/// Appends the first line of a text, normalized; returns whether it has a word that means a failure,
-/// and its length in `text`.
+/// Appends the first line of a text, normalized. Returns whether the line has a word such as
+/// "failed", and the length of the line in `text`.
 fn normalize_line(text: &[u8], out: &mut Vec<u8>) -> (bool, usize) {
     const MAY_BE_VOLATILE: ByteKinds = ByteKinds::DIGIT.union(ByteKinds::SLASH);
     let span = |from: usize, to: usize| text.get(from..to).unwrap_or_default();

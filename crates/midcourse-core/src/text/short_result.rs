@@ -257,7 +257,7 @@ pub(crate) struct ShortResult {
     pub(crate) refused: bool,
     /// What the agent tried is wrong, invalid or was not found.
     pub(crate) negative: bool,
-    /// All is well, such as that tests passed.
+    /// All is well: for example, tests passed or an operation succeeded.
     pub(crate) positive: bool,
     /// Something has ended, with or without success.
     pub(crate) ended: bool,

@@ -171,7 +171,7 @@ fn write_part(part: &[u8], kinds: ByteKinds, text_kind: TextKind, out: &mut Vec<
         return;
     }
     // A name such as `job-1a2b3c4d5e.log` may contain an id between its dashes and dots.
-    // In `worker-58c7d9b6c-x8k2p`, the word after the id was generated, too.
+    // In `worker-58c7d9b6c-x8k2p`, the word after the id is generated, too.
     let mut follows_id = false;
     let is_joiner = |byte: &u8| ByteKinds::of(*byte) == ByteKinds::JOINER;
     for piece in part.split_inclusive(is_joiner) {

@@ -128,18 +128,20 @@ fn repeated_error(count: u32, subject: Option<&Subject>) -> String {
     }
 }
 
-/// "ran "cargo test""; "made a call" if nothing is known about the calls.
+/// What the agent did, such as `ran "cargo test"`; "made a call" if nothing is known about the
+/// calls.
 fn did(subject: Option<&Subject>) -> String {
     subject.map_or("made a call".to_owned(), |it| it.activity.did(it.object.as_ref()))
 }
 
-/// "last when you ran "cargo test""; `None` if the calls have no name.
+/// The latest call, such as `last when you ran "cargo test"`; `None` if the object of the call is
+/// unknown.
 fn last(subject: Option<&Subject>) -> Option<String> {
     let named = subject.filter(|subject| subject.object.is_some())?;
     Some(format!("last when you {}", did(Some(named))))
 }
 
-/// "3 times", or "3 times in 20 minutes".
+/// How often something happened: "3 times", or "3 times in 20 minutes".
 fn times(count: u32, subject: Option<&Subject>) -> String {
     match subject.map(|subject| subject.minutes) {
         Some(minutes @ MIN_MINUTES..) => format!("{count} times in {minutes} minutes"),
@@ -147,8 +149,8 @@ fn times(count: u32, subject: Option<&Subject>) -> String {
     }
 }
 
-/// What happened between the calls, if that is known: calls between that may have changed something
-/// are not mentioned, because nobody knows whether they did.
+/// What happened between the calls; empty if that is unknown, because a call in between may or may
+/// not have changed something.
 fn between(subject: Option<&Subject>) -> String {
     match subject {
         Some(Subject { calls_between: 0, .. }) => ", with nothing in between".to_owned(),
@@ -161,7 +163,7 @@ fn between(subject: Option<&Subject>) -> String {
     }
 }
 
-/// A kind of failure, behind "because of". `None` if the kind is not known.
+/// The words for a kind of failure that follow "because of". `None` if the kind is not known.
 const fn name(kind: FailureKind) -> Option<&'static str> {
     Some(match kind {
         FailureKind::Permission => "a refusal",

@@ -1,5 +1,5 @@
-//! The second part of a message: what to do, by the number of the message, the failure and the
-//! activity.
+//! The second part of a message: a suggestion what to do. It depends on the pattern, the number of
+//! the message (the rung), the failure and the activity.
 
 use crate::analysis::PatternDetail;
 use crate::subject::{Activity, Subject};
@@ -86,7 +86,7 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
     }
 }
 
-/// For different attempts that all get the same bad result.
+/// The suggestion for different attempts that all get the same bad result.
 const COMMON: &str = "Find what all attempts have in common (a name, an argument, how you read the task), and change \
                       that one thing.";
 
@@ -185,7 +185,7 @@ const fn instead_of_repeating(activity: Activity) -> &'static str {
     }
 }
 
-/// The suggestion of the second message: how to narrow it down.
+/// The suggestion of the second message: how to narrow down the problem.
 pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>) -> &'static str {
     match detail {
         PatternDetail::DoomLoop { .. } | PatternDetail::RepeatedError { .. } => match subject {
@@ -275,10 +275,11 @@ const fn untested(kind: FailureKind) -> &'static str {
     }
 }
 
-/// The suggestion of the third message: to leave it; `None` if there is nothing more to say.
+/// The suggestion of the third message: to stop and go on with something else. `None` if there is
+/// nothing more to say.
 pub(super) const fn leaving(detail: &PatternDetail) -> Option<&'static str> {
     Some(match detail {
-        // If the agent carries on after two questions, it has its reasons.
+        // If the agent carries on after two messages, it probably has a reason.
         PatternDetail::Drift { .. } => return None,
         PatternDetail::Churn { .. }
         | PatternDetail::ToolAvoidance { .. }
@@ -293,8 +294,8 @@ pub(super) const fn leaving(detail: &PatternDetail) -> Option<&'static str> {
     })
 }
 
-/// The suggestion of all later messages; `None` if there is nothing more to say. The numbers in the
-/// first part of the message make it different each time.
+/// The suggestion of all later messages; `None` if there is nothing more to say. It is always the
+/// same; the numbers in the first part make each message different.
 pub(super) const fn last(detail: &PatternDetail) -> Option<&'static str> {
     match detail {
         PatternDetail::DoomLoop { .. }

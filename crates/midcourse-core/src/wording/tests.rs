@@ -1,5 +1,5 @@
-//! Tests of the texts: their length, that a series does not repeat itself, that they claim only what
-//! the evidence shows, and that the page in the docs has all of them.
+//! Tests of the texts: they are short enough, a series does not repeat a text, they claim only what
+//! the evidence shows, and `docs/messages.md` is up to date.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ const ACTIVITIES: [Activity; 10] = [
     Activity::CallTool,
 ];
 
-/// The largest number that a message is made for.
+/// The largest number in the messages of these tests.
 const LARGE: u32 = 9_999;
 
 fn subject(activity: Activity, failure: Option<FailureKind>, object: &str) -> Subject {
@@ -70,7 +70,7 @@ fn doom_loop(cycle_length: u32, repetitions: u32, similarity: f64) -> PatternDet
     }
 }
 
-/// Every pattern that has messages, with this number in it.
+/// Every pattern that has messages, with `n` as its numbers.
 fn patterns(n: u32, file: &SafeName) -> Vec<PatternDetail> {
     let some = || Some(file.clone());
     vec![
@@ -175,7 +175,7 @@ fn a_name_that_reads_like_a_sentence_is_not_in_a_message() {
     }
 }
 
-/// An example of the messages about a pattern, for the page.
+/// Adds the messages about a pattern to the table in `docs/messages.md`, one row per rung.
 fn row(text: &mut String, name: &str, detail: &PatternDetail, subject: Option<&Subject>) {
     for rung in 1..=4 {
         let Some(message) = message(detail.clone(), subject.cloned(), rung) else { continue };

@@ -9,7 +9,7 @@ use midcourse_core::{
 };
 use serde_json::Value;
 
-/// The kinds that fit a label. A label `unknown` fits no kind.
+/// The kinds that are right for a label. For `unknown`, only `Other` is right.
 fn kinds_of(label: &str) -> Vec<FailureKind> {
     match label {
         "guessed_name" => vec![FailureKind::UnknownName, FailureKind::UnknownTool],

@@ -49,7 +49,8 @@ fn is_configuration(record: &TrajectoryRecord) -> bool {
     matches!(record.payload, TrajectoryPayload::ConfigApplied { prompt_name: None, .. })
 }
 
-/// While a cause is gone for this many calls, its series of messages comes down by one.
+/// Each time a cause has been absent for this many calls, its rung (the number of its latest
+/// message) decreases by one. The ledger has the same constant.
 const CALLS_PER_STEP_DOWN: u64 = 20;
 
 proptest! {

@@ -55,7 +55,7 @@ fn texts_made_to_be_slow_take_linear_time() {
         "-----END PRIVATE KEY-----",
         "eyJhbGciOiJI.eyJ ",
         "eyJ",
-        // The slowest that is known: 220 bytes examined for each byte.
+        // The slowest known text: the rules examine 220 bytes for each of its bytes.
         "/eyJ",
         "ewo",
         "LS0tLS1CRUdJTi ",

@@ -75,8 +75,8 @@ pub(super) fn find_sendgrid(view: View<'_>, start: usize) -> Option<SecretSpan> 
     })
 }
 
-/// Finds a client secret of Azure. Such a secret has three characters, a digit and `Q~`, and then 31 to
-/// 34 more characters. `digit` is the position of that digit.
+/// Finds an Azure client secret: three characters, a digit, `Q~`, and 31 to 34 more characters.
+/// `digit` is the position of the digit.
 pub(super) fn find_azure_secret(view: View<'_>, digit: usize) -> Option<SecretSpan> {
     let is_secret_byte = |byte: u8| is_token_byte(byte) || matches!(byte, b'.' | b'~');
     let start = digit.checked_sub(3)?;

@@ -1,8 +1,10 @@
-//! Heads of runs, which the user may keep outside of the store, and comparing the store with them.
+//! Heads of runs. A head is the last link of a run's hash chain. The user can save it outside of
+//! the store and later compare the store with it.
 //!
-//! The hash chain of a run shows that a record was changed, but whoever may write to the store can
-//! compute a new chain, cut off the end of a run, or delete it. A head that was copied to a place
-//! where that person cannot write shows it: the chain of the run must still contain that link.
+//! The hash chain of a run reveals a changed record. But anyone who can write to the store can
+//! compute a new chain, cut off the end of a run, or delete the run. A head that was saved in a
+//! place where that person cannot write reveals this: the run's chain no longer contains the saved
+//! link.
 
 use midcourse_core::RunId;
 use serde::{Deserialize, Serialize};

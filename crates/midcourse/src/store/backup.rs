@@ -7,7 +7,7 @@
 //!
 //! The copy is one file without a write-ahead log. It does not contain `redaction.key`: a copy may
 //! be given to others, and with the key they could check guesses of the redacted secrets. Nor does
-//! it contain `record-count`, which belongs to the files of a data directory.
+//! it contain `record-count`, which describes the store in the data directory and not the copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ pub struct Backup {
 }
 
 impl Store {
-    /// Copies the store to `file`, which only its owner can read, and verifies the copy. The copy is
-    /// written to a temporary file in the same folder, synced and renamed, so `file` is complete or
-    /// stays as it was. Unless `overwrite`, fails if `file` exists.
+    /// Copies the store to `file`, which only its owner can read, and verifies the copy. The copy
+    /// is written to a temporary file in the same folder, synced and renamed, so `file` is complete
+    /// or stays as it was. Unless `overwrite`, fails if `file` exists.
     pub fn back_up(&self, file: &Path, overwrite: bool) -> Result<Backup, StoreError> {
         // A device or a pipe must not be replaced by a file.
         schema::check_file(file)?;

@@ -17,7 +17,7 @@ pub enum StoreError {
     /// Another process had the store locked until the timeout was over.
     #[error("the store is locked by another process")]
     Locked,
-    /// Another process has the store open, so it cannot be replaced.
+    /// Another process has the store open, so the store cannot be replaced.
     #[error("another process has the store open")]
     InUse,
     /// The disk has no space left.
@@ -29,7 +29,7 @@ pub enum StoreError {
     /// The file's content is not what midcourse wrote.
     #[error("the store is damaged: {0}")]
     Damaged(String),
-    /// A repair found no run in the damaged file.
+    /// A repair found no run that can be saved.
     #[error("no run can be saved: store.db has none that is whole, or is not a midcourse store")]
     NothingToSave,
     /// A newer release has upgraded the store to a schema that this release cannot read.

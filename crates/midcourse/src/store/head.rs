@@ -62,7 +62,7 @@ impl RecordCount {
     }
 }
 
-/// Says that this many records are missing.
+/// The message that the last `count` records are missing.
 pub(super) fn missing_text(count: u64) -> String {
     format!("the last {count} records of the store are missing, although they were stored")
 }
@@ -91,7 +91,7 @@ pub(super) fn notes(data_dir: &DataDir) -> Vec<String> {
     whats.map(|what| format!("{what}; remove {} if you know why", file.display())).collect()
 }
 
-/// The file with the notes.
+/// The file to which [`note`] writes that records are missing.
 pub(super) fn note_file(data_dir: &DataDir) -> PathBuf {
     data_dir.count_file().with_extension("missing")
 }

@@ -1,10 +1,11 @@
-//! Reads the frames of a write-ahead log one by one, also those behind damage.
+//! Reads the frames of a write-ahead log one by one, including those after damage.
 //!
 //! A frame is a header (page number, size of the database after a commit, two salts, two checksums)
-//! and a page. The checksums of a frame continue those of the frame before it, so SQLite ignores
-//! everything behind a damaged frame. But the checksums of each frame are stored: with them as the
-//! start, the frame behind the damaged one can be checked by itself. If a single bit was flipped, the
-//! difference of the checksums shows which one, and the frame is put right if only one bit is possible.
+//! followed by a page. The checksums of a frame continue those of the frame before it, so SQLite
+//! ignores everything after a damaged frame. But every frame stores its checksums. The frame after
+//! a damaged one can therefore be checked: its checksums must continue those that the damaged frame
+//! stores. If a single bit was flipped, the difference between the stored and the computed
+//! checksums shows which bit. The frame is corrected if only one bit explains the difference.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,7 @@ type Checksum = [u32; 2];
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub(super) page_number: u32,
-    /// The number of pages after the commit that this frame ends; 0 if it ends none.
+    /// If this frame ends a commit, the number of pages in the database after it; otherwise 0.
     pages_after_commit: u32,
     pub(super) page: Vec<u8>,
     state: State,
@@ -31,7 +32,7 @@ pub(super) struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Whole,
-    /// Damaged in a way that was put right: one bit, its salts or its own checksums.
+    /// A flipped bit was corrected, or only the salts or the stored checksums were damaged.
     Corrected,
     Damaged,
 }
@@ -66,11 +67,13 @@ impl LogFrames {
         let header = Header::parse(header);
         let page_size = usize::try_from(header.page_size).unwrap_or(4096);
         let rest = bytes.get(LOG_HEADER..).unwrap_or_default();
-        // Without a readable header, the first frame says which log the frames belong to.
+        // If the header is unreadable, the salts of the first frame identify the frames of this
+        // log.
         let known = header.salts.unwrap_or([word(rest, 8), word(rest, 12)]);
         let mut frames: Vec<Frame> = Vec::new();
         let mut starts = header.starts.clone();
-        // Behind the end of the log may be frames of an older one, with other salts.
+        // The file may end with frames of an older log, which have other salts. `count` excludes
+        // them.
         let mut count = 0;
         for bytes in rest.chunks_exact(FRAME_HEADER.saturating_add(page_size)) {
             let Some((head, page)) = bytes.split_first_chunk::<FRAME_HEADER>() else { break };
@@ -88,8 +91,8 @@ impl LogFrames {
             let which = sums.iter().position(|sum| *sum == stored).filter(|_| is_of_this_log);
             if let Some(which) = which {
                 frame.state = if known == salts { State::Whole } else { State::Corrected };
-                // It continues the checksum that was computed for the frame before it, and not the
-                // stored one. So of the frame before it, only the stored checksum was damaged.
+                // This frame continues a checksum that was computed for the previous frame, not the
+                // stored one. So only the stored checksum of the previous frame was damaged.
                 if which > 0
                     && let Some(before) = frames.last_mut()
                 {
@@ -120,17 +123,17 @@ impl LogFrames {
         up_to_last_commit(self.frames.get(..count).unwrap_or_default())
     }
 
-    /// All frames up to the last commit that are whole or were put right.
+    /// The whole and the corrected frames up to the last commit.
     pub(super) fn all_whole(&self) -> impl Iterator<Item = &Frame> {
         up_to_last_commit(&self.frames).iter().filter(|frame| frame.state != State::Damaged)
     }
 
-    /// All frames, also damaged ones, for rows that are nowhere else.
+    /// All frames, including damaged ones, which may contain the only copy of a row.
     pub(super) fn all(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// The commits behind the first damage, which SQLite ignores; `None` if there are none.
+    /// The commits after the first damage, which SQLite ignores; `None` if there are none.
     pub(super) fn behind_damage(&self) -> Option<Behind> {
         let first = if self.is_header_whole { self.first_damaged() } else { 0 };
         let behind = self.frames.get(first..)?.iter().filter(|frame| frame.state != State::Damaged);
@@ -143,7 +146,7 @@ impl LogFrames {
         (commits > 0).then_some(Behind { frame, frames, commits })
     }
 
-    /// Whether a frame is damaged that a transaction may have committed.
+    /// Whether a frame, or the header of a log with frames, is damaged.
     pub(super) fn has_damage(&self) -> bool {
         self.first_damaged() < self.frames.len()
             || (!self.is_header_whole && !self.frames.is_empty())
@@ -156,14 +159,16 @@ impl LogFrames {
 }
 
 impl Frame {
-    /// The number of pages after the commit that this frame ends, if it is known for certain.
+    /// The number of pages in the database after the commit that this frame ends. Returns `None` if
+    /// the frame ends no commit or is damaged.
     pub(super) fn committed_pages(&self) -> Option<u32> {
         let is_known = self.state != State::Damaged && self.pages_after_commit > 0;
         is_known.then_some(self.pages_after_commit)
     }
 
-    /// Flips the bit that was flipped, if the checksums differ by that. For the upper bits of a word
-    /// several places are possible; the frame then stays damaged.
+    /// Corrects the frame if a single flipped bit explains the difference between the stored
+    /// checksums and the computed ones, `sum`. If several bits would explain it, which happens for
+    /// the upper bits of a word, the frame stays damaged.
     fn correct(&mut self, head: &[u8], sum: Checksum, stored: Checksum, is_big_endian: bool) {
         let mut bytes = head.get(..COVERED).unwrap_or_default().to_vec();
         bytes.extend(&self.page);
@@ -175,7 +180,8 @@ impl Frame {
         }
         let [want_first, want_second] =
             [stored[0].wrapping_sub(sum[0]), stored[1].wrapping_sub(sum[1])];
-        // What adding one to a word adds to both checksums, from the last pair of words to the first.
+        // How much both checksums grow if the first or the second word of a pair grows by one. The
+        // loop goes from the last pair of words to the first.
         let (mut first, mut second): (Checksum, Checksum) = ([1, 1], [0, 1]);
         let mut possible = Vec::new();
         for pair in (0..bytes.len() / 8).rev() {
@@ -237,7 +243,7 @@ impl Header {
         }
         let corrected = (0..LOG_HEADER * 8).map(with_flipped_bit).find_map(|it| Self::checked(&it));
         corrected.map_or(
-            // Frames that can be checked by each other are used all the same.
+            // The header cannot be corrected, but frames can still be checked against each other.
             Self {
                 is_whole: false,
                 is_big_endian: word(bytes, 0) & 1 == 1,
@@ -273,7 +279,8 @@ impl Header {
     }
 }
 
-/// Whether two pairs of salts may be the same with a few flipped bits. Those of two logs are random.
+/// Whether two pairs of salts differ by a few flipped bits at most. SQLite chooses a new random
+/// salt for each log, so the salts of two logs almost always differ by more.
 fn is_similar(known: [u32; 2], found: [u32; 2]) -> bool {
     let [first, second] = [known[0] ^ found[0], known[1] ^ found[1]];
     first.count_ones() + second.count_ones() <= 4

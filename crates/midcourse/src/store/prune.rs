@@ -83,7 +83,8 @@ impl Store {
         Ok(old.into_iter().map(|(_, _, run_id)| RunId::from(run_id.as_str())).collect())
     }
 
-    /// The time of the latest record of each top-level run and its descendants, oldest first.
+    /// For each top-level run, the time of the latest record in the run and its descendants; oldest
+    /// first.
     pub fn ages(&self) -> Result<Vec<Timestamp>, StoreError> {
         let tree = Tree::read(&self.connection)?;
         let is_root = |node: &&Node| tree.ancestors(&node.run_id).len() == 1;
@@ -95,8 +96,8 @@ impl Store {
         Ok(times)
     }
 
-    /// How many bytes of the database file are in use. Space of removed runs does not count: it is
-    /// used again.
+    /// How many bytes of the database file are in use. Free pages, which removed runs leave behind,
+    /// do not count: SQLite uses them again.
     pub fn used_bytes(&self) -> Result<u64, StoreError> {
         let pragma = |name: &str| -> Result<u64, StoreError> {
             let value: i64 =

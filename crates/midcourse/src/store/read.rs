@@ -140,7 +140,7 @@ impl Row {
 }
 
 impl BodyRow {
-    /// Whether the text can be decompressed and has its hash.
+    /// Whether the text can be decompressed and matches its hash.
     pub(super) fn is_whole(&self) -> bool {
         let length = usize::try_from(self.length).unwrap_or(usize::MAX);
         body::unpack(&self.hash, length, &self.zstd).is_ok()
@@ -232,7 +232,7 @@ pub(super) fn unsigned(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Resu
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
 
-/// The row with its long texts as they are stored now.
+/// Reads the long texts of the row from the database and returns the row with them.
 pub(super) fn with_bodies(connection: &Connection, mut row: Row) -> Result<Row, StoreError> {
     let mut find = connection.prepare_cached(
         "SELECT pointer, hash, length, zstd FROM record_bodies JOIN bodies ON bodies.id = body \
@@ -431,7 +431,7 @@ fn whole(
     Ok(record)
 }
 
-/// What a further report added or contradicted.
+/// Decompresses what a further report added to its record or what contradicted the record.
 pub(super) fn unpack_report(hash: &[u8], packed: &[u8]) -> Result<Value, StoreError> {
     let damaged = || StoreError::Damaged("a report does not decompress".to_owned());
     let length = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();

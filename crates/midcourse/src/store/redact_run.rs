@@ -1,12 +1,13 @@
 //! Applies the current redaction rules to a run that was stored earlier.
 //!
-//! The search for secrets takes long, so it is done before the transaction. The transaction reads the
-//! run again and searches only what another process has changed or added meanwhile; it then replaces
-//! payloads, long texts and reports, and computes the hash chain anew from the first change on. The
-//! old chain is checked on the way, so that a damaged run is not made to look intact.
+//! The search for secrets takes long, so it runs before the transaction. The transaction reads the
+//! run again and searches only what another process has changed or added meanwhile. It then
+//! replaces payloads, long texts and reports, and recomputes the hash chain from the first change
+//! on. It also checks the old chain, so that a damaged run does not look intact afterwards.
 //!
-//! The old text is removed from the disk afterwards: SQLite leaves remains of rows in unused parts of
-//! pages, so the database is rebuilt, the write-ahead log truncated and the search index deleted.
+//! Afterwards the old text is removed from the disk. SQLite leaves remains of rows in unused parts
+//! of pages, so the database is rebuilt, the write-ahead log truncated and the search index
+//! deleted.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -34,10 +35,11 @@ pub struct RedactedRun {
     pub secrets: u64,
     /// The number of records with secrets.
     pub records: u64,
-    /// The number of long texts with secrets that other runs contain too. They are still stored there.
+    /// The number of long texts with secrets that other runs contain too. Those runs still have the
+    /// secrets.
     pub texts_in_other_runs: u64,
-    /// Whether the old text is gone from the write-ahead log. Another process that reads may prevent
-    /// this; the next write removes it then.
+    /// Whether the old text is gone from the write-ahead log. If another process is reading the
+    /// store, the text stays in the log until a later checkpoint.
     pub is_log_empty: bool,
 }
 
@@ -50,24 +52,24 @@ struct RedactedRecord {
     secrets: u32,
 }
 
-/// What was found in each record: by its id, its link at that time and its redacted form, if it has
+/// For each record id: the record's link when it was searched, and its redacted form if it has
 /// secrets.
 type Plan = HashMap<i64, (Link, Option<RedactedRecord>)>;
 
 impl Store {
-    /// Redacts the secrets in a run, with the settings of this store. Fails, and changes nothing, if
-    /// the run is damaged.
+    /// Redacts the secrets in a run, with the settings of this store. Fails, and changes nothing,
+    /// if the run is damaged.
     pub fn redact_run(&mut self, run_id: &RunId) -> Result<RedactedRun, StoreError> {
         let mut plan = Plan::new();
         for_each_row(&self.connection, run_id, |row| {
             plan.insert(row.id, (row.link, redact_record(&row, &self.settings)?));
             Ok(())
         })?;
-        // Overwrites replaced text with zeros.
+        // Makes SQLite overwrite replaced text with zeros.
         self.connection.execute_batch("PRAGMA secure_delete=ON")?;
         let settings = self.settings.clone();
         let mut redacted = self.write(|connection| apply(connection, run_id, plan, &settings))?;
-        // Also if nothing was replaced: an earlier call may have been interrupted here.
+        // Do this even if nothing was replaced: an earlier call may have been interrupted here.
         self.shrink()?;
         self.delete_search_index()?;
         redacted.is_log_empty = self.log.is_empty();
@@ -94,7 +96,7 @@ fn for_each_row(
 struct Redacting<'a> {
     connection: &'a Connection,
     settings: &'a StoreSettings,
-    /// The link in the stored chain, and in the new one.
+    /// The latest link of the stored chain (`old`) and of the new chain (`new`).
     old: Link,
     new: Link,
     redacted: RedactedRun,
@@ -236,7 +238,8 @@ impl Redacting<'_> {
             "UPDATE runs SET head = ?2 WHERE id = ?1",
             params![head.id, self.new.as_bytes()],
         )?;
-        // The saved state of the engine may contain excerpts. It is computed again from the records.
+        // The checkpoint may contain excerpts of the old text. The engine computes it again from
+        // the records.
         self.connection.execute("DELETE FROM checkpoints WHERE run = ?1", [head.id])?;
         for body in &self.loose {
             let removed = self.connection.execute(
@@ -251,7 +254,7 @@ impl Redacting<'_> {
         Ok(self.redacted)
     }
 
-    /// Whether another run contains a long text that has secrets.
+    /// Whether the long text `body` has secrets and a run other than `run` contains it.
     fn is_in_other_runs(&self, body: i64, run: i64) -> Result<bool, StoreError> {
         let is_there: bool = self.connection.query_row(
             "SELECT EXISTS (SELECT 1 FROM record_bodies JOIN records ON records.id = record \
@@ -295,7 +298,8 @@ fn redact_record(
 fn redact_value(value: &mut Value, settings: &StoreSettings) -> u32 {
     let mut secrets = 0_u32;
     body::each_text(value, &mut |place, text| {
-        // A text that is only too long for the settings stays as it is.
+        // `redact` also shortens texts that are too long for the settings. A text without secrets
+        // is not replaced, even if it is too long.
         if let Some(redacted) = redacted_text::redact(text, place.field, settings)
             && redacted.redactions > 0
         {
@@ -311,10 +315,11 @@ fn redact_value(value: &mut Value, settings: &StoreSettings) -> u32 {
     secrets
 }
 
-/// Redacts a value that a report added to a payload at this pointer.
+/// Redacts a value that a report added to a payload at this pointer. Returns the number of secrets.
 fn redact_added(pointer: &str, value: &mut Value, settings: &StoreSettings) -> u32 {
     let parts: Vec<&str> = pointer.split('/').filter(|part| !part.is_empty()).collect();
-    // Rebuilds the fields around the value, because their names say what it is.
+    // Wraps the value in the fields that its pointer names, because redaction depends on the names
+    // of fields.
     let mut payload = parts.iter().rev().fold(value.take(), |inner, name| {
         Value::Object([((*name).to_owned(), inner)].into_iter().collect())
     });

@@ -1,10 +1,10 @@
-//! Saves what can be saved of a damaged store into a new one, which replaces it.
+//! Saves the intact rows of a damaged store into a new store, which replaces the damaged one.
 //!
-//! Rows are read from the pages of the database and of its write-ahead log without SQLite
-//! ([`pages`], [`rows`]), also from frames behind damage in the log. The hash chain of each run decides
-//! which of them are whole ([`choose`]). They keep their seqs. Each seq without a whole record gets a
-//! gap marker, so that nothing is missing silently, and the chain is computed anew ([`rebuild`]). The
-//! chain of an intact run stays the same. The old files are kept in a folder.
+//! [`pages`] and [`rows`] read the rows without SQLite from the pages of the database and of its
+//! write-ahead log, including frames after damage in the log. [`choose`] decides by the hash chain
+//! of each run which records are kept. These keep their seqs. [`rebuild`] writes a gap marker at
+//! every other seq, so that each loss is visible, and recomputes the chain. The chain of an intact
+//! run stays the same. The old files are copied to a folder first.
 
 mod choose;
 mod pages;
@@ -40,35 +40,36 @@ pub struct Repaired {
     pub runs: u64,
     /// The number of records in the store now, without gap markers for lost ones.
     pub records: u64,
-    /// The runs that are not what they were.
+    /// The runs that lost something or contain unchecked records.
     pub damaged_runs: Vec<RepairedRun>,
-    /// How many records at the end of the store are lost, in addition to those of `damaged_runs`. It
-    /// is not known which runs they belong to.
+    /// How many records at the end of the store are lost, in addition to those of `damaged_runs`.
+    /// It is not known which runs they belong to.
     pub lost_at_end: u64,
-    /// How many commits behind damage in the write-ahead log were read.
+    /// How many commits after damage in the write-ahead log were read.
     pub commits_behind_damage: usize,
     /// What `verify` still finds.
     pub findings: Vec<Finding>,
 }
 
-/// A run of which something was lost.
+/// A run that lost records or reports, or that contains unchecked records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairedRun {
     /// The id of the run.
     pub run_id: RunId,
     /// The seqs of records that are lost. The records there are gap markers now.
     pub lost: Vec<u64>,
-    /// The seqs of records that were kept but follow a lost record, so that their hash could not be
-    /// checked.
+    /// The seqs of records that were kept although their hash could not be checked, because they
+    /// follow a lost record.
     pub unchecked: Vec<u64>,
-    /// The seqs of records of which a further report was lost.
+    /// The seqs of records for which a further report was lost.
     pub lost_reports: Vec<u64>,
 }
 
 impl Store {
     /// Repairs the store of a data directory. Returns `None`, and changes nothing, if nothing is
-    /// damaged. The old files are copied to the new folder `kept` first. Fails if another process has
-    /// the store open, or if nothing can be saved. This process must not have the store open either.
+    /// damaged. The old files are copied to the new folder `kept` first. Fails if another process
+    /// has the store open, or if nothing can be saved. This process must not have the store open
+    /// either.
     pub fn repair(data_dir: &DataDir, kept: &Path) -> Result<Option<Repaired>, StoreError> {
         if !needs_repair(data_dir)? {
             return Ok(None);
@@ -101,7 +102,8 @@ impl Store {
             .collect();
         let mut chosen: Vec<(i64, Chosen)> =
             ids.into_iter().map(|id| (id, choose::choose(&rows, id, max_records))).collect();
-        // Rows of no known run, without anything that could be kept, are remains of removed runs.
+        // If a run has no row and nothing that can be kept, its records are remains of a removed
+        // run.
         chosen.retain(|(_, run)| run.row.is_some() || !run.items.is_empty());
         if chosen.is_empty() {
             return Err(StoreError::NothingToSave);
@@ -149,7 +151,7 @@ impl Chosen {
     }
 }
 
-/// Whether anything is damaged that a repair can change.
+/// Whether the store has damage that a repair can fix.
 fn needs_repair(data_dir: &DataDir) -> Result<bool, StoreError> {
     let store = match Store::open_read_only(data_dir) {
         Ok(Some(store)) => store,
@@ -170,15 +172,16 @@ fn needs_repair(data_dir: &DataDir) -> Result<bool, StoreError> {
     }
 }
 
-/// Reads all rows of the database in a folder, and the number of commits behind damage in its log.
+/// Reads all rows of the database in a folder and of its logs. Also returns the number of commits
+/// that follow damage in the logs.
 fn read(folder: &Path) -> Result<(Rows, usize), StoreError> {
     let (database, log) = (folder.join("store.db"), log_of(folder));
     let mut rows = Rows::default();
     let mut commits = 0;
     for (number, log) in [log.clone(), damaged_log(&log)].iter().enumerate() {
         let frames = LogFrames::read(log);
-        // What SQLite sees comes first. If it has continued after the damage, what is behind the
-        // damage may contradict it.
+        // First add the rows that SQLite sees. If SQLite has written to the log after the damage,
+        // the commits that it ignored may contradict these rows.
         if number == 0 {
             rows.add(&Pages::new(&database, frames.seen_by_sqlite())?);
         }

@@ -1,13 +1,14 @@
-//! Replaces the database of a data directory by another one, and keeps what was there.
+//! Replaces the database of a data directory with another one, and keeps a copy of the old files.
 //!
-//! The file is overwritten in place, not renamed. A process that has just opened the old file would
-//! otherwise wait for its lock and then write to a file that nobody reads, or combine it with the new
-//! write-ahead log. While the file is overwritten, this process has a lock on all of it. SQLite gets no
-//! lock then: hooks spill their events, and the lock is refused as long as any other process has the
-//! database open.
+//! The file is overwritten in place, not renamed. With a rename, a process that has just opened the
+//! old file would wait for its lock and then write to a file that nobody reads, or combine the old
+//! file with the new write-ahead log. While this process overwrites the file, it holds a lock on
+//! the whole file. Other processes cannot lock the database then, so hooks spill their events. This
+//! process gets the lock only if no other process has the database open.
 //!
 //! The complete new database is first stored as `store.db.replacing`. If the process or the machine
-//! dies while it overwrites the old one, the next process that opens the store does it again.
+//! dies while the old database is overwritten, the next process that opens the store overwrites it
+//! again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _};
@@ -26,7 +27,7 @@ use crate::data_dir::{DataDir, sync_folder};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A lock on the whole database file: no other process has the store open.
+/// A lock on the whole database file. While it is held, no other process has the store open.
 ///
 /// The operating system releases such a lock as soon as this process closes any handle of the file,
 /// so nothing else in this process may open the store meanwhile.
@@ -96,7 +97,7 @@ impl ExclusiveLock {
         let replacement = replacement(data_dir);
         let mut new = match File::open(&replacement) {
             Ok(new) => new,
-            // Another process has just finished.
+            // Another process has just finished the replacement.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -109,7 +110,8 @@ impl ExclusiveLock {
             remove(&file_with(data_dir, end))?;
         }
         search::remove(&data_dir.search_file())?;
-        // The number is that of the old database. It is written again after the next commit.
+        // This file contains the record count of the old database. The new count is written by
+        // `replace`, or else after the next commit.
         remove(&data_dir.count_file())?;
         sync_folder(data_dir.path())?;
         remove(&replacement)?;
@@ -117,7 +119,7 @@ impl ExclusiveLock {
     }
 }
 
-/// Overwrites the database if a process died while it did so. Call this before the store is opened.
+/// Finishes a replacement during which a process died. Call this before the store is opened.
 pub(super) fn finish_interrupted(data_dir: &DataDir, timeout: Duration) -> Result<(), StoreError> {
     if !replacement(data_dir).try_exists()? {
         return Ok(());
@@ -153,7 +155,8 @@ fn copy(source: &mut impl io::Read, target: &Path) -> Result<(), StoreError> {
     Ok(target.sync_all()?)
 }
 
-/// Locks the bytes that SQLite locks, which `File::try_lock` does not on all systems.
+/// Locks the file with `fcntl`, as SQLite does. `File::try_lock` uses another kind of lock on some
+/// systems, which SQLite would not notice.
 #[cfg(unix)]
 fn try_lock(file: &File) -> io::Result<()> {
     let operation = rustix::fs::FlockOperation::NonBlockingLockExclusive;

@@ -1,4 +1,4 @@
-//! Replaces a missing or damaged store by a backup.
+//! Replaces a missing or damaged store with a backup.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub struct Restored {
     pub runs: u64,
     /// The number of records in the store now.
     pub records: u64,
-    /// Whether there was a store before, which is in the folder for kept files now.
+    /// Whether there was a store before. If so, its files were copied to the folder `kept`.
     pub has_kept: bool,
 }
 
 impl Store {
-    /// Replaces the store of a data directory by the one in the file `backup`. What was there is
+    /// Replaces the store of a data directory with the one in the file `backup`. The old files are
     /// copied to the new folder `kept` first. Fails, and changes nothing, if `backup` is damaged or
-    /// if another process has the store open. This process must not have it open either.
+    /// if another process has the store open. This process must not have the store open either.
     pub fn restore(data_dir: &DataDir, backup: &Path, kept: &Path) -> Result<Restored, StoreError> {
         let source = Self::open_file(backup)?;
         let found = source.check()?;

@@ -170,10 +170,10 @@ fn fingerprint() -> i32 {
     i32::from_le_bytes([low, middle, high, b'M'])
 }
 
-/// The store's schema version. Refuses a store of a newer release, one that an unreleased build made
-/// with another schema, and a database of another program.
+/// The store's schema version. Refuses a store of a newer release, one that an unreleased build
+/// made with another schema, and a database of another program.
 fn checked_version(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
-    // One transaction, because another process may create the tables meanwhile.
+    // Read everything in one transaction, because another process may be creating the tables.
     let snapshot = connection.unchecked_transaction()?;
     let found = version(&snapshot)?;
     let id: i32 = snapshot.query_row("PRAGMA application_id", [], |row| row.get(0))?;
@@ -193,7 +193,7 @@ fn checked_version(connection: &Connection, path: &Path) -> Result<u32, StoreErr
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     match (tables, ours) {
-        // An empty database becomes a store.
+        // An empty database is not an error: the caller creates the tables in it.
         (0, _) if found == 0 => Ok(found),
         (_, 2) => Err(StoreError::EarlierBuild),
         _ => Err(StoreError::Foreign(path.display().to_string())),

@@ -126,8 +126,8 @@ impl SearchIndex {
 
     /// Up to `count` records that contain all the words, newest first. Words are taken literally,
     /// not as a query language; words without a letter or digit are ignored. Fields that were added
-    /// to a record after it was indexed are not searched. The second list says which of the found
-    /// records are damaged; those that cannot be read are not in the first list.
+    /// to a record after it was indexed are not searched. The second list describes damage in the
+    /// records that were found. A record that cannot be read is only in the second list.
     pub fn search(
         &self,
         store: &Store,

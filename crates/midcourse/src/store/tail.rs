@@ -7,7 +7,8 @@ use super::error::StoreError;
 use super::read::{self, RecordAtSeq};
 use super::{Store, append};
 
-/// A seq of a run, with the record at that seq or the reason why it cannot be read.
+/// The id of a run and a seq in it, with the record at that seq or the reason why the record cannot
+/// be read.
 pub type RecordOfRun = (RunId, RecordAtSeq);
 
 /// A position in the order in which records were stored, across all runs.

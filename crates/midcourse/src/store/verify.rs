@@ -62,8 +62,8 @@ impl Store {
         let mut findings = self.verify_database()?;
         let mut whats = Vec::new();
         let missing = RecordCount::in_database(&self.connection)?.missing(self.data_dir());
-        // After a power cut, the log may end with parts of commits that nobody was told of. They are
-        // no damage as long as no record is missing.
+        // After a power cut, the log may end with parts of commits that were never acknowledged.
+        // This is not damage, so damage in the log is reported only if records are missing.
         whats.extend(missing.as_ref().and_then(|_| self.behind_damage()));
         whats.extend(missing);
         whats.extend(head::notes(self.data_dir()));
@@ -78,7 +78,8 @@ impl Store {
         Ok(findings)
     }
 
-    /// Says which commits SQLite ignores because they are behind damage in the write-ahead log.
+    /// Describes the commits that SQLite ignores because they follow damage in the write-ahead log.
+    /// Returns `None` if there are none.
     pub(super) fn behind_damage(&self) -> Option<String> {
         let Behind { frame, frames, commits } = self.log.frames().behind_damage()?;
         let place = match frame {
@@ -120,8 +121,8 @@ impl Store {
         self.verify_run_against(run_id, &[])
     }
 
-    /// Verifies one run, and that its hash chain still contains these heads of the run, which were
-    /// taken earlier.
+    /// Verifies one run, and checks that its hash chain still contains `heads`, which are heads of
+    /// this run that the user saved earlier.
     pub fn verify_run_against(
         &self,
         run_id: &RunId,
@@ -193,7 +194,7 @@ impl Store {
 /// The state of verifying one run record by record.
 struct Walk {
     findings: Vec<String>,
-    /// Earlier heads of the run that were not found in its chain so far.
+    /// Heads that the user saved earlier and that were not found in the chain so far.
     heads: Vec<Head>,
     next_seq: u64,
     link: Link,

@@ -1,8 +1,8 @@
-//! Checks single records, for commands that hand out some records of a run and not all.
+//! Checks single records, for commands that return only some records of a run.
 //!
-//! The link of a record is the hash of its fields and of the link before it. So a record can be
-//! checked with one more row than itself. Whether records before it are missing or changed stays
-//! unknown; [`Store::verify_run`] checks that.
+//! The link of a record is the hash of its fields and of the link before it. So checking a record
+//! needs only one more row, the one before it. This does not show whether earlier records are
+//! missing or were changed; [`Store::verify_run`] checks that.
 
 use midcourse_core::RunId;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -48,8 +48,10 @@ impl Store {
     }
 }
 
-/// The link that a record or report continues, if it comes when the run has `after` records and before
-/// the report with the id `report`; `None` if a record is missing there.
+/// The link that a record or report continues. This is the link of the latest report that arrived
+/// when the run had `after` records and has an id below `report`. Without such a report, it is the
+/// link of record `after - 1`, or the first link of the chain if `after` is 0. Returns `None` if
+/// that record is missing.
 fn link_before(
     connection: &Connection,
     run_id: &RunId,

@@ -23,7 +23,7 @@ use crate::data_dir::sync_folder;
 /// hooks have to wait for syncs more often.
 pub(super) const CHECKPOINT_BYTES: u64 = 320 * 1024;
 
-/// The copy of a damaged log, next to the log.
+/// The path of the copy of a damaged log, in the same folder as the log.
 pub(super) fn damaged_log(log: &Path) -> PathBuf {
     let mut file = log.as_os_str().to_owned();
     file.push(".damaged");
@@ -65,11 +65,13 @@ impl WriteAheadLog {
         LogFrames::read(&self.file)
     }
 
-    /// Copies the log to another file if there are commits behind damage in it, for
-    /// `midcourse repair`. Call this while the store is locked.
+    /// If the log contains commits after damage, copies the log to [`damaged_log`], from which
+    /// `midcourse repair` reads them. Call this in a write transaction, so that the log does not
+    /// change.
     pub(super) fn keep_damaged(&self) {
         if self.frames().behind_damage().is_some() {
-            // Without the copy, the commits are lost, and the record count says so.
+            // If copying fails, these commits are lost. `midcourse verify` still reports that
+            // records are missing.
             let _ = fs::copy(&self.file, damaged_log(&self.file));
         }
     }

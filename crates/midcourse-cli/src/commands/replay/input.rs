@@ -24,7 +24,7 @@ pub(super) struct InputRecord {
     pub(super) decision_point: Option<DecisionPoint>,
 }
 
-/// Reads a stored run without the records that cannot be read, and what is damaged in it.
+/// Reads a stored run. Returns the records that can be read, and what is damaged in the run.
 pub(super) fn read_stored(run: &str) -> Result<(Vec<InputRecord>, Vec<Finding>)> {
     let store = open::to_read()?;
     let run = open::find_run(&store, run)?;

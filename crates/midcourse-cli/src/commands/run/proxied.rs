@@ -3,9 +3,9 @@
 //!
 //! The thread tunnels what midcourse does not read, so that a crash of the process breaks no
 //! download. If the process dies, it is started again; connections wait for it meanwhile. If it
-//! keeps dying, `midcourse run` forwards everything itself, without recording, and starts it again
-//! after a pause. The process has its own process group, because signals from the terminal are meant
-//! for the command.
+//! keeps dying, `midcourse run` forwards everything itself, without recording, and starts the
+//! process again after a pause. The process has its own process group, because signals from the
+//! terminal are meant for the command.
 
 mod plan;
 mod refusals;
@@ -66,7 +66,7 @@ struct Supervisor {
     watch: Arc<Watch>,
     child: Mutex<Option<Child>>,
     is_stopping: AtomicBool,
-    /// Whether `midcourse run` itself forwarded requests for a while, which are not recorded.
+    /// Whether `midcourse run` has forwarded requests itself. Such requests are not recorded.
     has_forwarded: AtomicBool,
 }
 
@@ -210,7 +210,7 @@ fn is_in_use(launch_id: &str) -> bool {
     false
 }
 
-/// Sets whether connections to model hosts become blind tunnels.
+/// Sets whether connections to model hosts are tunneled too, without reading their traffic.
 fn set_blind(front: &Mutex<Option<Front>>, is_blind: bool) {
     if let Some(front) = &*front.lock().unwrap_or_else(PoisonError::into_inner) {
         front.set_blind(is_blind);
@@ -251,7 +251,8 @@ impl Supervisor {
         self.to_proxy.send(&Message::Listener(self.listener.try_clone()?))
     }
 
-    /// Restarts the proxy whenever it ends. If it keeps ending, forwards connections meanwhile.
+    /// Restarts the proxy whenever it ends. While the proxy keeps failing, forwards connections in
+    /// this process.
     fn supervise(self: &Arc<Self>, front: &Mutex<Option<Front>>) {
         let mut restarts = Restarts::from_environment();
         let mut forwarder = None;
@@ -267,13 +268,13 @@ impl Supervisor {
                 self.forward_for(pause, &mut forwarder);
                 set_blind(front, false);
             }
-            // If this fails, there is nothing to wait for, which counts as a failed start.
+            // If this fails, `wait` returns at once, which counts as a failed start.
             let _ = self.spawn();
         }
     }
 
-    /// Forwards connections in this process for this long. The forwarder keeps those that are still
-    /// open then.
+    /// Accepts and forwards connections in this process for the time `pause`. The forwarder goes on
+    /// serving those that are still open afterwards.
     fn forward_for(&self, pause: Duration, forwarder: &mut Option<Forwarder>) {
         if forwarder.is_none() {
             *forwarder = Forwarder::start(&self.token, &self.redirects, &self.data_dir).ok();

@@ -77,8 +77,8 @@ fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
     }
     let loops = with(session, Requester::Main, LOOP_MESSAGE);
     let third = with(session, Requester::Main, "loop-3")[0];
-    // Without hooks, refused calls are failed calls. A message about all these failures may then come
-    // just before the loop, which delays the message about the loop by one call.
+    // Without hooks, refused calls look like failed calls. A message about all these failures may
+    // then come just before the message about the loop, and delay it by one call.
     let delay = usize::from(!is_hooked);
     let [told] = loops[..] else { panic!("{:?}", messages(&main)) };
     assert!((third..=third + delay).contains(&told), "request {told}: {:?}", messages(&main));

@@ -24,8 +24,8 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Ok(0) | Err(_))
 }
 
-/// Opens more connections than a process may have by default. Half of them send the beginning of a
-/// request.
+/// Opens more connections than a process may have open files by default. Half of them send the
+/// beginning of a request.
 fn idle_connections(address: SocketAddr) -> Vec<TcpStream> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -79,7 +79,7 @@ fn a_connection_without_a_request_is_closed() {
     let mut refused = proxy.connect();
     refused.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     assert!(is_closed(&silent) && is_closed(&begun));
-    // The response comes before the end, and the connection stays open for another request.
+    // A refused request gets its response before the proxy closes the connection.
     assert!(read_reply(refused).head.starts_with("HTTP/1.1 403"));
     let mut used = proxy.connect();
     write!(used, "GET {}/openai/models HTTP/1.1\r\nhost: x\r\n\r\n", proxy.prefix).unwrap();
@@ -139,7 +139,7 @@ fn a_request_in_progress_may_take_longer_than_the_limits() {
     let (first, second) = body.split_at(body.len() / 2);
     let begun = format!("content-length: {}\r\n\r\n{first}", body.len());
     let mut upload = begin("POST /openai/chat/completions", &begun);
-    // Both limits pass, as the end of a connection without a request shows.
+    // Wait until both limits have passed: the proxy closes these connections only then.
     assert!(is_closed(&proxy.connect()));
     assert!(is_closed(&proxy.connect()));
     upload.write_all(second.as_bytes()).unwrap();

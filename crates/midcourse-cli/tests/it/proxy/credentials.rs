@@ -11,7 +11,8 @@ use super::intercepted::{Session, ordinary, shell};
 use super::server::{Server, completion};
 use super::{Chat, Proxy, command, configured, read_reply};
 
-/// The user `us:er` with the password `s3cr@t`, as in a URL, and in the header `Authorization`.
+/// The user `us:er` with the password `s3cr@t`, as written in a URL and in the header
+/// `Authorization`.
 const USER: &str = "us%3Aer:s3cr%40t";
 const BASIC: &str = "Basic dXM6ZXI6czNjckB0";
 

@@ -1,5 +1,5 @@
-//! The proxy on failing disks, and with stores that it cannot write: requests pass with the same
-//! bytes, their responses come, and what happened is noted.
+//! The proxy with a failing disk, or with a store that it cannot write. Requests arrive unchanged,
+//! responses come back, and the log says what happened.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ impl Agent {
         Self { disk, server, proxy, chat: Chat::new("go") }
     }
 
-    /// Sends the conversation. The same bytes arrive, and the response comes.
+    /// Sends the conversation. Checks that the same bytes arrive and that the response comes back.
     fn ask(&self) {
         let body = self.chat.body();
         assert!(self.proxy.chat(&body).is_whole);
@@ -75,7 +75,8 @@ fn stored(home: &DataDir) -> Vec<String> {
 }
 
 /// Checks that requests pass while the disk has these faults, and that everything is stored after
-/// it was repaired. `is_kept` tells where the events are meanwhile. Returns the log.
+/// the disk works again. `is_kept` checks that the events are kept elsewhere meanwhile. Returns the
+/// log.
 fn check(faults: &[Fault], is_kept: impl Fn(&DataDir) -> bool) -> String {
     let mut agent = Agent::start(Disk::new(), "60000");
     agent.call("a");
@@ -165,7 +166,8 @@ fn requests_pass_and_are_spilled_while_the_store_has_a_newer_schema() {
     };
     set_schema(99);
     let mut agent = Agent::start(disk, "60000");
-    // A conversation with a history may belong to a run in the store, so it would not be spilled.
+    // Start with an empty conversation. The proxy would not spill one with a history, because it
+    // may belong to a run in the store.
     agent.ask();
     agent.call("a");
     agent.call("b");
@@ -179,7 +181,7 @@ fn requests_pass_and_are_spilled_while_the_store_has_a_newer_schema() {
     assert!(log.contains("schema 99") && log.contains("spilled them"), "{log}");
 }
 
-/// Whoever opens a pipe to read it could wait for ever.
+/// A process that opens a pipe to read from it may block for ever.
 #[test]
 fn requests_pass_if_a_file_of_the_data_directory_is_a_pipe() {
     for name in ["store.db", "hook.log", "losses", "midcourse.toml"] {
@@ -197,7 +199,8 @@ fn requests_pass_if_a_file_of_the_data_directory_is_a_pipe() {
     }
 }
 
-/// Every write to a file fails, and by default its signal kills a process.
+/// At this limit, every write to a file fails and raises a signal, which by default kills the
+/// process.
 #[test]
 fn requests_pass_at_the_limit_of_file_sizes() {
     let server = Server::of_json(|_| completion(Some("ok"), None));

@@ -27,14 +27,14 @@ fn headers_arrive_in_the_order_in_which_they_were_sent() {
     for path in ["chat/completions", "files"] {
         let mut stream = proxy.connect();
         let head = format!("POST {}/openai/{path} HTTP/1.1\r\nHost: x\r\n", proxy.prefix);
-        // Headers that concern only this connection stand between the others.
+        // The proxy must not forward `close`: these headers apply only to this connection.
         let (length, close) = (body.len(), "Connection: close\r\nKeep-Alive: 5\r\n");
         write!(stream, "{head}{close}{HEADERS}Content-Length: {length}\r\nX-Last: l\r\n\r\n{body}")
             .unwrap();
         let reply = read_reply(stream);
         let status = "HTTP/1.1 200 OK\r\n";
         let received = reply.head.strip_prefix(status).unwrap();
-        // The proxy's own header for this connection comes last, and white space does not count.
+        // The proxy adds its own `Connection` header at the end. White space may differ.
         let received = received.strip_suffix("\r\nConnection: close").unwrap();
         let received = received.replace("X-Empty: ", "X-Empty:");
         assert_eq!(format!("{received}\r\n"), response, "the response of {path}");
@@ -91,7 +91,7 @@ fn a_model_request_in_chunks_stays_in_chunks_if_it_is_intercepted() {
     assert_eq!(world.asked()[0].head, head);
 }
 
-/// A response with two contradicting headers about its length. Only the chunks count.
+/// A response whose `Content-Length` contradicts its chunks. Clients must ignore that header.
 fn two_lengths(order: usize) -> Vec<u8> {
     let body = completion(Some("chunked"), None).to_string();
     let mut lengths = ["Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"];
@@ -143,7 +143,7 @@ fn long_paths_and_headers_pass() {
     assert!(head.contains(&long) && head.contains(&value));
 }
 
-/// A response to a path that is too long for the proxy.
+/// Checks the response to a path that is too long for the proxy.
 #[track_caller]
 fn check_is_too_long(head: &str, body: &str) {
     assert!(head.starts_with("HTTP/1.1 414 URI Too Long\r\n"), "{head}");

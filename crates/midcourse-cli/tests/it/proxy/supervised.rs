@@ -25,8 +25,8 @@ new_proxy() { until p=$(proxies) && [ $p != "$last" ]; do :; done; }
 kill_proxy() { new_proxy; kill -9 $p; last=$p; }
 "#;
 
-/// Runs a script. `pause` is how long `midcourse run` waits, in milliseconds, before it starts a
-/// proxy that keeps dying again.
+/// Runs a script. `pause` is how long `midcourse run` waits, in milliseconds, before it restarts a
+/// proxy that keeps dying.
 fn run(script: &str, server: &Server, pause: &str) -> (tempfile::TempDir, std::process::Output) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(&folder);

@@ -1,8 +1,9 @@
-//! Recognizes that the agent starts over: it makes the calls of an earlier part of the run again, in
-//! the same order.
+//! Recognizes that the agent starts over: it repeats the calls of an earlier part of the run in the
+//! same order.
 //!
-//! Of each call, two bytes are remembered, so that a part is recognized that is older than the calls
-//! that the analysis keeps. Two different calls may share these bytes, but not several in a row.
+//! `Redo` stores two bytes per call, so it can remember more calls than the analysis keeps. Two
+//! different calls may have the same two bytes, but for several calls in a row this is very
+//! unlikely.
 
 use std::collections::VecDeque;
 
@@ -13,42 +14,42 @@ use crate::analysis::{ToolInvoked, TrajectoryAnalysis};
 /// How many of the latest calls are remembered.
 const MAX_REMEMBERED_CALLS: usize = 128;
 
-/// A call counts as made again only if it was first made at least this many calls ago. Shorter
-/// rounds are loops, which another detector reports.
+/// A repetition begins only with a call that was made at least this many calls ago. Shorter cycles
+/// are loops, which another detector reports.
 const MIN_DISTANCE: usize = 16;
 
-/// From one repeated call to the next, at most this many calls of the earlier part may be left out.
+/// Between two repeated calls, the agent may skip at most this many calls of the earlier part.
 const MAX_LEFT_OUT: usize = 3;
 
-/// If this many calls in a row are no repetition, the agent has not started over.
+/// If more than this many calls in a row repeat nothing, the repetition has ended.
 const MAX_OTHER_CALLS: u32 = 2;
 
-/// If the different calls that were made again in the same order have this many points, the agent
-/// has started over. A call has one point. A change has more: the agent may want to look at something
-/// again, but to make the same change again is no work.
+/// If the repeated calls have this many points together, the agent has started over. A call counts
+/// one point. A change counts more: an agent may have a reason to read something again, but rarely
+/// to make the same change again.
 const MIN_POINTS: u32 = 7;
 const POINTS_OF_A_CHANGE: u32 = 2;
 
 type Fingerprint = [u8; 2];
 
-/// The remembered calls, and the repeated calls up to the latest one.
+/// The remembered calls, and the current repetition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Redo {
     /// Oldest first.
     calls: VecDeque<Fingerprint>,
-    /// The different calls that were repeated in order, oldest first, with their seqs.
+    /// The different calls of the current repetition with the seqs of their end, oldest first.
     repeated: Vec<(Fingerprint, u64)>,
-    /// The repeated calls together, as evidence that the agent has started over.
+    /// Sum of the points of the repeated calls.
     points: u32,
-    /// Number of calls since the original of the call that was repeated last.
+    /// Number of calls since the original of the latest repeated call.
     distance: usize,
-    /// Number of calls since the call that was repeated last.
+    /// Number of calls since the latest repeated call.
     others: u32,
 }
 
 impl Redo {
-    /// Adds a call. If this call is one of many that the agent made again, returns the seqs of these
-    /// calls.
+    /// Adds a call. If this call shows that the agent has started over, returns the seqs of the
+    /// repeated calls.
     pub(super) fn add(
         &mut self,
         trajectory: &TrajectoryAnalysis,
@@ -64,7 +65,7 @@ impl Redo {
         if self.calls.len() > MAX_REMEMBERED_CALLS {
             self.calls.pop_front();
         }
-        // After a compaction, the agent may have to look at something again.
+        // After a compaction, the agent may have to read something again, so only changes count.
         let is_forgotten = trajectory.compaction_count() > 0 && !call.writes();
         let Some(distance) = original.filter(|_| !is_forgotten) else {
             self.others += 1;
@@ -88,11 +89,11 @@ impl Redo {
         is_redo.then(|| self.repeated.iter().map(|(_, seq)| *seq).collect())
     }
 
-    /// How many calls ago the call with this fingerprint was made that continues the repetition, or
-    /// that begins one.
+    /// Finds the earlier call that a call with this fingerprint repeats, as the next call of the
+    /// current repetition or the first of a new one. Returns how many calls ago it was made.
     fn original_of(&self, fingerprint: Fingerprint) -> Option<usize> {
-        // Most calls are new. This test looks at all remembered calls without a branch, so that the
-        // compiler can compare many at once.
+        // Most calls are new. This test compares with all remembered calls without a branch, so the
+        // compiler can use vector instructions.
         let (older, newer) = self.calls.as_slices();
         let is_in = |calls: &[Fingerprint]| {
             calls.iter().fold(false, |any, known| {
@@ -102,7 +103,8 @@ impl Redo {
         if !(is_in(older) || is_in(newer)) {
             return None;
         }
-        // Numbers the remembered calls by how many calls ago they were made; the latest has number 1.
+        // Numbers the remembered calls by how many calls ago they were made; the latest has number
+        // 1.
         let mut earlier = (1..).zip(self.calls.iter().rev());
         if self.repeated.is_empty() {
             let found = earlier.filter(|(distance, _)| *distance >= MIN_DISTANCE);
@@ -114,8 +116,8 @@ impl Redo {
     }
 }
 
-/// For a call that changes something, two bytes of the digest of the call; for another call, of the
-/// call and its result.
+/// Two bytes of a digest: of the call, if it changes something; otherwise of the call and its
+/// result.
 fn fingerprint_of(call: &ToolInvoked) -> Fingerprint {
     let digest = if call.writes() {
         call.exact_digest()

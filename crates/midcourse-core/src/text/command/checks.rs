@@ -1,8 +1,8 @@
-//! Which commands run a check: tests, compilers, linters and type checkers.
+//! Decides whether a command runs a check: tests, a compiler, a linter or a type checker.
 
 use super::programs::Program;
 
-/// Programs that run a check with one of these subcommands.
+/// Programs, each with the subcommands that run a check.
 const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("cargo", &["test", "t", "check", "c", "clippy", "build", "b", "fmt", "nextest", "bench"]),
     ("go", &["test", "vet", "build"]),
@@ -27,8 +27,8 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("pnpm", &["test", "lint", "build", "typecheck"]),
 ];
 
-/// Programs that run the program that is their first operand, or the operand after a word such as
-/// `exec`.
+/// Programs that run another program. Their first operand names it, or the operand after a word
+/// such as `exec`.
 const RUNNERS: [&str; 11] =
     ["npx", "npm", "yarn", "pnpm", "bunx", "bundle", "poetry", "uv", "python", "python3", "uvx"];
 
@@ -53,7 +53,7 @@ pub(super) fn runs_check(name: &str, program: Program, arguments: &[&str]) -> bo
         Program::named(word).is(Program::CHECKS) || matches!(word, "unittest" | "doctest")
     };
     match first {
-        // A script of package.json: its name says what it does.
+        // The next operand names a program, or a script of package.json such as `lint:fix`.
         "run" | "exec" | "dlx" => operands.next().is_some_and(|script| {
             is_check_module(script)
                 || script.split([':', '-']).any(|word| {

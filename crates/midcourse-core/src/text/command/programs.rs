@@ -37,9 +37,9 @@ impl Program {
     /// Runs the program that follows it, as `sudo` does.
     pub(super) const WRAPPER: Self = Self::with_traits(1 << 10);
 
-    /// Checks something, whatever its arguments: runs tests, compiles or lints.
+    /// Runs a check (tests, a compiler, a linter), whatever its arguments.
     pub(super) const CHECKS: Self = Self::with_traits(1 << 11);
-    /// May check something; its arguments decide.
+    /// Runs a check with some arguments and not with others.
     pub(super) const MAY_CHECK: Self = Self::with_traits(1 << 12);
 
     /// A program that has at least one of these traits leaves files as they are.

@@ -1,4 +1,5 @@
-//! What a command is for, whether it installs or fetches something, and how a message names it (`cargo test`, `python -m pytest`, `npm run build`).
+//! Determines the task of a command (whether it installs or fetches something), and the words by
+//! which a message names the command: `cargo test`, `python -m pytest`, `npm run build`.
 
 use phf::phf_set;
 
@@ -17,7 +18,7 @@ pub(crate) enum Task {
     Other,
 }
 
-/// Programs whose first operand says what they do.
+/// Programs whose first operand says what they do, such as `test` in `cargo test`.
 static RUNNERS: phf::Set<&'static str> = phf_set! {
     "npm", "yarn", "pnpm", "bun", "npx", "bunx", "pnpx", "deno", "cargo", "go", "dotnet", "mvn",
     "mvnw", "gradle", "gradlew", "sbt", "mix", "bundle", "rake", "bazel", "swift", "zig", "flutter",
@@ -34,7 +35,7 @@ const INTERPRETERS: [&str; 12] = [
     "ts-node",
 ];
 
-/// Programs that install packages if their operand says so.
+/// Programs that install packages if their first operand is one of `INSTALLING_OPERANDS`.
 const INSTALLERS: [&str; 24] = [
     "npm", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "poetry", "pipenv", "conda", "apt",
     "apt-get", "apk", "dnf", "yum", "brew", "gem", "composer", "cargo", "go", "bundle", "mix",
@@ -45,10 +46,10 @@ const INSTALLING_OPERANDS: [&str; 7] = ["install", "i", "add", "ci", "get", "req
 
 const FETCHERS: [&str; 5] = ["curl", "wget", "http", "scp", "rsync"];
 
-/// The longest operand that is part of a command's name.
+/// A longer operand does not become part of a command's name.
 const MAX_OPERAND_BYTES: usize = 24;
 
-/// The words with which a message names a command, and what the command is for.
+/// The words by which a message names a command, and what the command is for.
 pub(super) fn describe<'a>(
     name: &'a str,
     program: Program,
@@ -60,7 +61,7 @@ pub(super) fn describe<'a>(
     let words = if INTERPRETERS.contains(&name) {
         interpreted(name, arguments)
     } else if is_runner {
-        // `npm run build`, `bundle exec rspec`, `poetry run pytest`.
+        // The word after `run` or `exec` is part of the name: `npm run build`, `bundle exec rspec`.
         let second = operands.next().filter(|word| is_operand(word));
         let is_run = matches!(first, Some("run" | "exec" | "run-script"));
         [Some(name), first, second.filter(|_| is_run)]
@@ -77,7 +78,7 @@ pub(super) fn describe<'a>(
     (words, task)
 }
 
-/// `python run.py`, `python -m pytest`.
+/// The words that name a call of an interpreter: `python run.py`, `python -m pytest`.
 fn interpreted<'a>(name: &'a str, arguments: &[&'a str]) -> [Option<&'a str>; 3] {
     let mut words = arguments.iter().copied().map(bare);
     match words.next() {
@@ -90,7 +91,7 @@ fn interpreted<'a>(name: &'a str, arguments: &[&'a str]) -> [Option<&'a str>; 3]
     }
 }
 
-/// The host of a URL; `None` if the text is no URL.
+/// The host of a URL, with the port if there is one; `None` if the text is not a URL.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;

@@ -1,4 +1,4 @@
-//! Tests of reading shell commands.
+//! Tests of what `CommandView` reads from shell commands.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,10 +1,10 @@
-//! Recognizes the output of a check: test runners, compilers, linters and type checkers. Such a
-//! failure is a check, whatever words the output contains.
+//! Recognizes the output of a check: a test runner, compiler, linter or type checker. A failure
+//! with such output has the kind `Check`, whatever other words the output contains.
 
 use super::super::failure::strip_phrase;
 use super::super::token::is_file_name;
 
-/// How much a line shows that it was written by a check.
+/// How strongly a line indicates that a check wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Evidence {
     None,
@@ -13,7 +13,7 @@ pub(super) enum Evidence {
     Strong,
 }
 
-/// How lines begin that only a check writes, after spaces and decoration. In lowercase.
+/// Beginnings of lines that only a check writes, in lowercase. Spaces before them are ignored.
 const BEGINNINGS: &[&str] = &[
     "failed (failures=",
     "failed (errors=",
@@ -48,7 +48,7 @@ const BEGINNINGS: &[&str] = &[
     "tests failed",
 ];
 
-/// How lines begin that a check writes, and other programs, too. In lowercase.
+/// Beginnings of lines that checks write, but other programs, too. In lowercase.
 const WEAK_BEGINNINGS: &[&str] = &["diff in ", "would reformat", "in "];
 
 /// Words after a count in the summary of a check, as in `2 failed, 3 passed`.
@@ -97,7 +97,8 @@ pub(super) fn evidence(line: &str) -> Evidence {
                 && strip_phrase(line, phrase).is_some()
         })
     };
-    // Most lines have no digit after a colon or a parenthesis, and so no position in a file.
+    // A quick test: a line with a position in a file has a digit after a colon or a parenthesis.
+    // Most lines have none.
     let has_number = |pair: &[u8]| matches!(pair, [b':' | b'(', digit] if digit.is_ascii_digit());
     let may_have_position = line.as_bytes().windows(2).any(has_number);
     let diagnostic = if may_have_position { diagnostic(line) } else { Evidence::None };
@@ -125,7 +126,8 @@ fn is_rust_diagnostic(line: &str) -> bool {
         || line.strip_prefix("--> ").is_some_and(has_position)
 }
 
-/// Whether a line names a test that failed: `FAILED tests/test_a.py::test_b`, `FAIL  src/a.test.ts`.
+/// Whether a line names a test that failed: `FAILED tests/test_a.py::test_b`,
+/// `FAIL  src/a.test.ts`.
 fn is_test_line(line: &str) -> bool {
     if !line.starts_with(['F', 'E', 'A']) && !line.ends_with(['D', '*', ']']) {
         return false;

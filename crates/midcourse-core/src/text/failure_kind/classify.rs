@@ -1,5 +1,6 @@
-//! Determines the kind of a failure from the result of the call. Only a line that reports the
-//! failure names the kind; if no line does, or it is not sure, the kind is [`FailureKind::Other`].
+//! Determines the kind of a failure from the result and the exit code of the call. In the result,
+//! only lines that report a failure count. If they name no kind, or kinds that contradict each
+//! other, the kind is [`FailureKind::Other`].
 
 use std::borrow::Cow;
 
@@ -12,26 +13,26 @@ use super::line::{Form, TellingLine};
 const HEAD_BYTES: usize = 1024;
 const TAIL_BYTES: usize = 1536;
 
-/// The exit code of `timeout` if the time is over.
+/// The exit code of the program `timeout` if the time limit was reached.
 const TIMED_OUT_EXIT_CODE: i64 = 124;
 /// The exit code of a shell that does not find a program.
 const NO_PROGRAM_EXIT_CODE: i64 = 127;
 
-/// What the call that failed does, as far as it matters for reading its result.
+/// What kind of call failed. The result of each kind is read differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ResultOf {
     /// A command or a tool that is not one of the following.
     #[default]
     Other,
     /// A command that runs tests, a compiler or another check. Exceptions in its output may come
-    /// from what it checks.
+    /// from the code that is checked.
     Check,
-    /// A read or a search. Its output is content, which may have any words, apart from the lines in
-    /// which the program itself reports a failure.
+    /// A read or a search. Its output is content, such as lines of files, in which words such as
+    /// "error" mean nothing. Only lines in which the program itself reports a failure count.
     Content,
 }
 
-/// A failed call, as far as it matters for the kind of the failure.
+/// What is needed, besides the text of the result, to determine the kind of a failure.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FailedCall {
     pub(crate) result_of: ResultOf,
@@ -41,14 +42,14 @@ pub(crate) struct FailedCall {
     pub(crate) limits_time: bool,
 }
 
-/// The kind of a failure.
+/// The kind of the failure that `text`, the result of a failed call, reports.
 pub(crate) fn failure_kind(text: &str, call: FailedCall) -> FailureKind {
     if call.exit_code == Some(TIMED_OUT_EXIT_CODE) && call.limits_time {
         return FailureKind::Timeout;
     }
     let text = text.trim();
     let (head, tail) = ends(text);
-    // One or two lines of a failed read or search are no content.
+    // If a failed read or search printed only one or two lines, they are an error, not content.
     let is_content = call.result_of == ResultOf::Content && text.lines().nth(2).is_some();
     if text.starts_with(['{', '['])
         && !is_content
@@ -92,34 +93,35 @@ pub(crate) fn failure_kind(text: &str, call: FailedCall) -> FailureKind {
     reported.or(check).unwrap_or(FailureKind::Other)
 }
 
-/// The kind of a failure of which two lines name different kinds.
+/// Combines two kinds that the result names for one failure into one kind.
 fn combined(first: FailureKind, second: FailureKind) -> FailureKind {
     use FailureKind::{
         MissingPackage, MissingProgram, NotFound, Other, Outage, Permission, Resource,
     };
     match (first, second) {
         _ if first == second => first,
-        // An outage, a refusal and a full disk cause further failures.
+        // An outage, a refusal or a full disk causes further failures, so the second kind is
+        // ignored.
         (Outage | Permission | Resource, _) => first,
-        // A missing package or program is also something that was not found.
+        // Something was not found because a package or program is missing: the latter says more.
         (MissingPackage | MissingProgram, NotFound) => first,
         (NotFound, MissingPackage | MissingProgram) => second,
         _ => Other,
     }
 }
 
-/// The beginning and the end of a text; of a short text, all and nothing.
+/// The beginning and the end of a long text; for a short text, the whole text and an empty string.
 fn ends(text: &str) -> (&str, &str) {
     if text.len() <= HEAD_BYTES + TAIL_BYTES {
         return (text, "");
     }
     let head = text.get(..text.floor_char_boundary(HEAD_BYTES)).unwrap_or(text);
     let tail = text.get(text.ceil_char_boundary(text.len() - TAIL_BYTES)..).unwrap_or_default();
-    // The first line of the end is cut, so its beginning is not known.
+    // The first line of the tail is probably incomplete, so it is dropped.
     (head, tail.split_once('\n').map_or(tail, |(_, lines)| lines))
 }
 
-/// A line without the codes that colour it in a terminal.
+/// A line without the escape codes that colour it in a terminal.
 fn without_colours(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return Cow::Borrowed(line);
@@ -134,7 +136,8 @@ fn without_colours(line: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// A line without the step number and time, such as `#11 2.114`, of Docker's builds.
+/// A line without the step number and time, such as `#11 2.114`, that Docker puts at the start of
+/// each line of a build.
 fn after_build_step(line: &str) -> &str {
     let Some((step, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once(' ')) else {
         return line;
@@ -198,7 +201,8 @@ mod tests {
     #[test]
     fn a_check_is_a_check_whatever_words_its_output_contains() {
         for text in [
-            // These were once called a syntax error, a timeout, a refusal and an outage.
+            // Words in the first four outputs look like a syntax error, a timeout, a refusal and an
+            // outage.
             "FAIL: test_parse (t.TestParse)\nTraceback (most recent call last):\n  File \"t.py\", line \
              4, in test_parse\n    self.assertEqual(parse('a'), 1)\nAssertionError: 2 != 1\n\nFAILED \
              (failures=1)",

@@ -4,7 +4,7 @@ use super::FailureKind;
 use super::line::TellingLine;
 use super::names::{kind_of_api_code, kind_of_status};
 
-/// Fields with an error code: a word such as `not_found`, or a status of HTTP.
+/// Fields with an error code: a word such as `not_found`, or an HTTP status code.
 const CODE_FIELDS: [&str; 10] = [
     "code",
     "status",
@@ -18,12 +18,12 @@ const CODE_FIELDS: [&str; 10] = [
     "error_code",
 ];
 
-/// Fields with a sentence for people.
+/// Fields with an error message in words.
 const MESSAGE_FIELDS: [&str; 7] =
     ["message", "error", "detail", "error_message", "errorMessages", "errorMessage", "msg"];
 
-/// The kind that a JSON text reports. Codes count more than messages, and the first field counts
-/// more than later ones.
+/// The kind of the failure that a JSON text reports. A code takes precedence over a message, and an
+/// earlier field over a later one.
 pub(super) fn kind_of_json(text: &str) -> Option<FailureKind> {
     let code =
         fields(text).filter(|(name, _)| CODE_FIELDS.contains(name)).find_map(|(_, value)| {
@@ -36,8 +36,8 @@ pub(super) fn kind_of_json(text: &str) -> Option<FailureKind> {
     })
 }
 
-/// The names and values of all fields with a string or a number, however deep, in order. Does not
-/// need valid JSON: the text may have been cut.
+/// The names and values of all fields that hold a string or a number, at any depth, in order. The
+/// JSON may be incomplete, because long results are cut.
 fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

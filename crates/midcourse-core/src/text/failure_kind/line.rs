@@ -2,8 +2,8 @@
 //!
 //! A line reports a failure if it begins with the name of a program, an exception type or a word
 //! such as `error`, followed by a colon, or if it is one of a few known sentences. The kind is read
-//! from the exception type or from a phrase in the place where such a line says the reason. Text in
-//! quotes is a name or a value, not a reason, so it never counts.
+//! from the exception type, or from a phrase at a place where such lines give the reason. A phrase
+//! in quotes does not count, because quoted text is a name or a value, not a reason.
 
 use super::super::failure::strip_phrase;
 use super::FailureKind;
@@ -34,7 +34,7 @@ const NOTES: &[&str] = &[
     "actual", "got", "want", "location", "errno", "syscall", "http", "https", "time",
 ];
 
-/// Words with which a line begins that reports an error.
+/// A line reports an error if the text before its first colon begins with one of these words.
 const SEVERITIES: &[&str] = &[
     "error",
     "fatal",
@@ -54,7 +54,7 @@ const SEVERITIES: &[&str] = &[
     "e",
 ];
 
-/// Words with which a sentence begins that reports an error, in lowercase.
+/// A line that begins with one of these texts, given in lowercase, reports an error.
 const SENTENCES: &[&str] = &[
     "failed to ",
     "could not ",
@@ -68,19 +68,19 @@ const SENTENCES: &[&str] = &[
     "an error occurred",
 ];
 
-/// Words before a colon, anywhere in a line that reports an error.
+/// A line reports an error if one of these texts comes before a colon and a space, anywhere in it.
 const REPORTS: &[&str] = &[" failed", " fehlgeschlagen", " falló", " failed with", "failed due to"];
 
 /// The longest text before the first colon of a line that reports an error.
 const MAX_INTRODUCTION_BYTES: usize = 100;
 
-/// A line with more spaces at its start is source code, or the details of a message.
+/// A line with more spaces than this at its start is source code, or the details of a message.
 const MAX_INDENT: usize = 1;
 
 /// Used in place of `MAX_INDENT` for lines that are a known sentence.
 const MAX_SENTENCE_INDENT: usize = 2;
 
-/// What introduces the reason in a line.
+/// What comes before the reason in a line that reports a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `cat: …`
@@ -140,12 +140,13 @@ impl TellingLine {
     }
 }
 
-/// A line without its indentation and without what agents and package managers put before it.
+/// A line without its indentation and without the prefixes that agents and package managers put
+/// before it.
 struct Unwrapped<'a> {
     line: &'a str,
-    /// The number of spaces before the line; 0 if it was in a wrapper.
+    /// The number of spaces before the line; 0 if a prefix was removed.
     indent: usize,
-    /// Whether the wrapper says that the line reports an error.
+    /// Whether a removed prefix says that the line reports an error.
     is_error: bool,
 }
 
@@ -168,7 +169,7 @@ impl<'a> Unwrapped<'a> {
             (rest, indent) = (text, 0);
             is_error |= reports_error;
         }
-        // Yarn puts a number before each line: `➤ YN0035: │ a@npm:1: Package not found`.
+        // Yarn puts a message code before each line: `➤ YN0035: │ a@npm:1: Package not found`.
         if let Some((number, text)) = rest.strip_prefix("➤ YN").and_then(|r| r.split_once(": ")) {
             rest = text.trim_start_matches(['│', ' ']);
             is_error |= number != "0000";
@@ -203,10 +204,10 @@ fn is_log_entry(line: &str) -> bool {
         if [a, b, c, d, e].iter().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What introduces the reason, if the line has the form `INTRODUCTION: REASON` or is a sentence that
-/// reports an error.
+/// The form of a line that reports an error, which is `INTRODUCTION: REASON` or a sentence such as
+/// `failed to …`; `None` if the line does not look like that.
 fn introduction(line: &str) -> Option<Form> {
-    // `** (SyntaxError) …` is Elixir's form.
+    // Elixir writes `** (SyntaxError) …`.
     if line.starts_with("** (") || kind_of_name(line).is_some() {
         return Some(Form::Exception);
     }
@@ -248,13 +249,15 @@ fn introduction(line: &str) -> Option<Form> {
     if SEVERITIES.iter().any(begins_with) || is_status {
         return Some(Form::Severity);
     }
-    // After a program comes a space. `a.py:3` is a position in a file, `std::x` a name.
+    // A space follows the colon after a program's name. Without the space, the text is something
+    // else, such as a position in a file (`a.py:3`) or the path of an item (`std::x`).
     let after = line.get(colon + 1..)?;
     let is_program = is_program(before) && (after.is_empty() || after.starts_with([' ', '\t']));
     is_program.then_some(Form::Program)
 }
 
-/// Whether the last word of a text is an exception type: `KeyError`, `AssertionError [CODE]`.
+/// Whether the last word of a text is an exception type, such as `KeyError`. A code in brackets may
+/// follow it, as in `AssertionError [CODE]`.
 fn is_type(part: &str) -> bool {
     let bracket = memchr::memchr(b'[', part.as_bytes());
     let part = part.get(..bracket.unwrap_or(part.len())).unwrap_or(part).trim_ascii_end();
@@ -266,7 +269,7 @@ fn is_type(part: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:\\".contains(&byte))
 }
 
-/// Whether a text begins with a status code of HTTP that reports an error.
+/// Whether a text begins with an HTTP status code that reports an error.
 fn is_http_error(text: &str) -> bool {
     let (digits, rest) = text.split_at_checked(3).unwrap_or_default();
     digits.starts_with(['4', '5'])
@@ -299,8 +302,8 @@ fn parts(line: &str) -> impl Iterator<Item = &str> {
 /// How many parts of a line, separated by colons, are searched for names.
 const MAX_PARTS: usize = 6;
 
-/// The kind of an exception type or errno name in a line: alone between colons, in brackets, or as
-/// the last word before a colon.
+/// The kind that an exception type or errno name in a line indicates. A name counts if it is alone
+/// between colons, in brackets, or the last word before a colon. An errno name counts anywhere.
 fn name_in(line: &str, form: Form) -> Option<FailureKind> {
     let mut found = None;
     let mut parts = parts(line).take(MAX_PARTS).peekable();
@@ -321,7 +324,7 @@ fn name_in(line: &str, form: Form) -> Option<FailureKind> {
         let mut kinds =
             [name, in_brackets, last_word].into_iter().flatten().filter_map(kind_of_name);
         found = kinds.next_back().or(found);
-        // `connect ECONNREFUSED 127.0.0.1:27017`
+        // An errno name may be between other words: `connect ECONNREFUSED 127.0.0.1:27017`.
         let errno = part.split(' ').find(|word| is_errno(word));
         found = found.or_else(|| errno.and_then(kind_of_name));
     }
@@ -345,7 +348,8 @@ fn phrase_in(line: &str) -> Option<FailureKind> {
         let counts = match place {
             Place::Line | Place::Part => {
                 begins_part(before)
-                    // Reasons such as "no such file" may follow, about the program or the input.
+                    // After these two kinds, a further reason such as "no such file" only gives
+                    // details about the program or its input.
                     && !matches!(found, Some(FailureKind::MissingProgram | FailureKind::Syntax))
             }
             Place::Anywhere => found.is_none(),
@@ -391,7 +395,7 @@ fn is_quoted(before: &str) -> bool {
     while let Some(c) = chars.next() {
         open = match (open, c) {
             (None, '"') => Some('"'),
-            // After a letter it is an apostrophe: `can't`.
+            // After a letter, `'` is an apostrophe, as in `can't`.
             (None, '\'') if !last.is_alphanumeric() => Some('\''),
             (None, '`') => Some('`'),
             (None, '‘') => Some('’'),
@@ -399,7 +403,7 @@ fn is_quoted(before: &str) -> bool {
             (None, '„') => Some('“'),
             (None, '»') => Some('«'),
             (None, '«') => Some('»'),
-            // GNU programs used to write `name'.
+            // Old GNU programs quote a name with a backtick before it and `'` after it.
             (Some('`'), '\'' | '`') => None,
             (Some('\''), '\'') if chars.peek().is_some_and(|next| next.is_alphanumeric()) => open,
             (Some(close), c) if close == c => None,
@@ -410,7 +414,7 @@ fn is_quoted(before: &str) -> bool {
     open.is_some()
 }
 
-/// Texts before a status code of HTTP.
+/// Texts that come directly before an HTTP status code, in lowercase.
 const STATUS_LABELS: &[&str] = &[
     "status code ",
     "status code: ",
@@ -439,7 +443,7 @@ fn status_in(line: &str) -> Option<FailureKind> {
     })
 }
 
-/// How a line begins that names the status of an HTTP response.
+/// Beginnings of lines that name the status of an HTTP response. The status code follows.
 const STATUS_LINES: &[&str] = &[
     "HTTP/1.0 ",
     "HTTP/1.1 ",

@@ -1,4 +1,4 @@
-//! Names and codes that say on their own what kind of failure it was: exception types, errno names,
+//! Names and codes that identify the kind of a failure on their own: exception types, errno names,
 //! HTTP status codes and the error codes of web APIs.
 
 use phf::phf_map;
@@ -86,11 +86,12 @@ static API_CODES: phf::Map<&'static str, FailureKind> = phf_map! {
     "undefinedfield" | "unknownfield" | "methodnotfound" | "unknownmethod" => UnknownName,
 };
 
-/// The kind of an exception type or errno name, with or without its package: `json.JSONDecodeError`.
+/// The kind of an exception type or errno name, with or without its package:
+/// `json.JSONDecodeError`.
 pub(super) fn kind_of_name(name: &str) -> Option<FailureKind> {
     let start = name.bytes().rposition(|byte| matches!(byte, b'.' | b':' | b'\\'));
     let name = name.get(start.map_or(0, |at| at + 1)..)?;
-    // Most words are no names; looking them up would take longer than this test.
+    // Most words are not such names. This test is faster than looking them up.
     let may_be_name = (4..=32).contains(&name.len())
         && (name.starts_with(|c: char| c.is_ascii_uppercase()) || name == "gaierror")
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

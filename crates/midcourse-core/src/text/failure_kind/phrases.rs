@@ -1,5 +1,5 @@
-//! Phrases with which programs, servers and agent tools say why something failed, and where in a
-//! line each phrase has to be to count.
+//! Phrases by which programs, servers and agent tools say why something failed. Each phrase counts
+//! only at certain places in a line.
 
 use super::super::phrases::{Phrases, WHOLE};
 use super::FailureKind;
@@ -11,8 +11,8 @@ use FailureKind::{
 /// Where in a line a phrase counts. Text in quotes never counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// At the start of a line, or of a part of a line that reports an error: these phrases need no
-    /// word such as `error:` before them.
+    /// At the start of any line, without a word such as `error:` before the phrase. Also at the
+    /// start of a part of a line that reports an error.
     Line,
     /// At the start of a part of a line that reports an error, as in `cat: a: Permission denied`.
     Part,
@@ -27,7 +27,7 @@ impl Place {
     const ALL: [Self; 4] = [Self::Line, Self::Part, Self::Anywhere, Self::Absent];
 }
 
-/// The phrases of one kind in one place.
+/// Phrases that mean the same kind and count at the same place.
 struct Group {
     kind: FailureKind,
     place: Place,
@@ -337,7 +337,8 @@ const GROUPS: &[Group] = groups! {
         "assertion failed", "schema validation error";
 };
 
-/// Nouns that say what does not exist, in a line with a phrase of [`Place::Absent`].
+/// Nouns that say what does not exist, in a line with a phrase of [`Place::Absent`], and the kind
+/// that each noun indicates.
 const NOUNS: &[(&str, FailureKind)] = &[
     ("column", UnknownName),
     ("function", UnknownName),
@@ -368,14 +369,15 @@ const NOUNS: &[(&str, FailureKind)] = &[
     ("command", MissingProgram),
     ("program", MissingProgram),
     ("executable", MissingProgram),
-    // Not sure, or the line says more than that something is absent.
+    // With these nouns, the kind is uncertain, or the reason is not a missing object.
     ("permission", Other),
     ("signature", Other),
     ("host", Other),
     ("constraint", Other),
 ];
 
-/// How many bytes after the start of a phrase of [`Place::Absent`] its noun may begin.
+/// A noun after a phrase of [`Place::Absent`] counts if it begins at most this many bytes after the
+/// start of the phrase.
 const MAX_NOUN_DISTANCE: usize = 14;
 
 static NOUN_PHRASES: Phrases<{ NOUNS.len() }> = {
@@ -391,9 +393,10 @@ static NOUN_PHRASES: Phrases<{ NOUNS.len() }> = {
     Phrases::new(list)
 };
 
-/// The kind of a failure because something is absent, by the noun that says what. `end` is the
-/// offset of the phrase that says that it is absent: the noun is the last one before it, or else one
-/// close after it, as in `no existe la columna`. `is_quoted` says whether an offset of the text is in quotes.
+/// The kind of a failure because something does not exist. The noun that names the missing object
+/// determines the kind. `end` is the offset of the phrase of [`Place::Absent`]. The last noun
+/// before the phrase counts, or else one shortly after its start, as in `no existe la columna`.
+/// `is_quoted` says whether an offset of the text is in quotes; nouns in quotes do not count.
 pub(super) fn kind_of_absent(
     text: &str,
     end: usize,
@@ -408,7 +411,7 @@ pub(super) fn kind_of_absent(
     noun.and_then(|bits| FailureKind::ALL.get(usize::from(bits))).copied().unwrap_or(NotFound)
 }
 
-/// The number of bits in front of the place in the meaning of a phrase.
+/// The bits of a phrase contain its kind in the lowest `PLACE_SHIFT` bits and its place above them.
 const PLACE_SHIFT: u16 = 4;
 
 const COUNT: usize = {
@@ -445,7 +448,7 @@ fn meaning(bits: u16) -> Option<(FailureKind, Place)> {
     Some((*kind, *Place::ALL.get(usize::from(bits >> PLACE_SHIFT))?))
 }
 
-/// All phrases in a line, with the offset of each.
+/// All phrases in a line: the offset, the kind and the place of each.
 pub(super) fn phrases_in(line: &str) -> impl Iterator<Item = (usize, FailureKind, Place)> + '_ {
     PHRASES.find_in(line.as_bytes()).filter_map(|(at, bits)| {
         let (kind, place) = meaning(bits)?;

@@ -1,15 +1,16 @@
-//! Chooses the records of a run that can be saved. The hash chain decides: a row is whole if its link
-//! is the hash of its fields and of the link before it.
+//! Chooses the records of a run that can be saved, by the hash chain of the run. A row is whole if
+//! its link is the hash of its fields and of the previous row's link.
 //!
-//! If a link itself was damaged, the links behind it show that. A record behind a missing or damaged
-//! one cannot be checked by itself. It is kept if the link after it continues its own, and the result
-//! says which these are. Everything else is lost, and its seq gets a gap marker.
+//! If only the stored link of a row was damaged, the next row shows this, because it continues the
+//! correct link. A record after a missing or damaged one cannot be checked by itself. It is kept if
+//! the next row continues its link, and is listed as unchecked. All other records are lost, and
+//! their seqs get gap markers.
 
 use super::super::chain::Link;
 use super::super::read::{Row, unpack_report};
 use super::rows::{FullReport, Rows, RunRow};
 
-/// What is left of a run.
+/// What can be saved of a run.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) run_id: String,
@@ -30,7 +31,7 @@ pub(super) enum Item {
     Lost(u64),
 }
 
-/// A row with its place in the hash chain.
+/// One position in the hash chain: a report, or all versions of a record that were found.
 #[derive(Debug)]
 enum Candidate {
     Record(Vec<Row>),
@@ -40,7 +41,7 @@ enum Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Whole,
-    /// Its predecessor is missing or damaged.
+    /// The row could not be checked, because the row before it is missing or damaged.
     Unchecked,
     Damaged,
 }
@@ -51,8 +52,8 @@ struct Before {
     is_whole: bool,
 }
 
-/// Chooses what can be saved of the run with this row id. `max_records` is the number of records that
-/// the whole store ever had.
+/// Chooses what can be saved of the run with this row id. `max_records` is the number of records
+/// that were ever stored, in all runs.
 pub(super) fn choose(rows: &Rows, id: i64, max_records: u64) -> Chosen {
     let row = best_row(rows, id);
     let mut chain = candidates(rows, id);
@@ -74,7 +75,8 @@ pub(super) fn choose(rows: &Rows, id: i64, max_records: u64) -> Chosen {
             .position(|found| found.is_whole)
             .and_then(|row| Some((row, which.get(row)?)))
         {
-            // It continues the computed link of the row before it, so only the stored one was damaged.
+            // This row continues the computed link of the previous row. So only the stored link of
+            // the previous row was damaged.
             if link.continues > 0
                 && let Some(last) = verdicts.last_mut()
             {
@@ -97,9 +99,10 @@ pub(super) fn choose(rows: &Rows, id: i64, max_records: u64) -> Chosen {
     Chosen { run_id, row, ..chosen }
 }
 
-/// Decides about rows that could not be checked: they are kept if the next row continues their link.
+/// Keeps a row that could not be checked only if the next row continues its link.
 fn confirm(chain: &[Candidate], verdicts: &mut [Verdict], row: Option<&RunRow>, end: &Before) {
-    // The run's row has the last link: it confirms the last record.
+    // The run's row stores the last link of the chain. If the computed link of the last record is
+    // the same, only the record's stored link was damaged.
     if let (Some(row), Some(last)) = (row, verdicts.last_mut())
         && end.links.iter().skip(1).any(|link| *link == row.head)
     {
@@ -113,7 +116,8 @@ fn confirm(chain: &[Candidate], verdicts: &mut [Verdict], row: Option<&RunRow>, 
         if *verdict == Verdict::Unchecked && !is_continued {
             *verdict = Verdict::Damaged;
         }
-        // A whole row continues the row before it, unless that is not the one directly before.
+        // A whole row confirms the link of the previous row, unless a record between them is
+        // missing.
         let follows =
             match (place.checked_sub(1).and_then(|before| chain.get(before)), chain.get(place)) {
                 (Some(before), Some(now)) => now.follows(before),
@@ -138,13 +142,15 @@ fn collect(chain: Vec<Candidate>, verdicts: &[Verdict]) -> Chosen {
             (Candidate::Report(report), _) => chosen.lost_reports.push(report.row.seq),
             (Candidate::Record(rows), verdict) => {
                 let Some(row) = rows.into_iter().next() else { continue };
-                // The chain covers the hashes of long texts only; reading the record checks the texts.
+                // The chain covers only the hashes of long texts. `is_readable` checks the texts
+                // themselves.
                 if *verdict == Verdict::Damaged || !is_readable(&row) {
                     continue;
                 }
                 if *verdict == Verdict::Unchecked {
-                    // Each long text leaves an empty one in the payload. Without the hash, an empty
-                    // text that has no body may be one whose body is lost.
+                    // The payload has an empty string in place of each long text. This record's
+                    // link cannot be checked, so an empty string without a long text may mean that
+                    // the long text was lost.
                     if row.payload.matches("\"\"").count() > row.bodies.len() {
                         continue;
                     }
@@ -164,7 +170,8 @@ fn fill(chosen: &mut Chosen, row: Option<&RunRow>, max_records: u64) {
     let mut last_link = None;
     for item in std::mem::take(&mut chosen.items) {
         match &item {
-            // A seq or position that cannot be: nothing like it was ever stored.
+            // The gap would have more records than were ever stored, so this seq or position is
+            // wrong.
             Item::Record(record) if record.seq.saturating_sub(next_seq) > max_records => continue,
             Item::Report(report) if report.row.after.saturating_sub(next_seq) > max_records => {
                 chosen.lost_reports.push(report.row.seq);
@@ -190,7 +197,7 @@ fn fill(chosen: &mut Chosen, row: Option<&RunRow>, max_records: u64) {
     {
         items.extend((next_seq..row.next_seq).map(Item::Lost));
     }
-    // A report about a record that is lost has nothing to add to.
+    // A report about a lost record cannot be used, so it counts as lost too.
     let lost: Vec<u64> = items.iter().filter_map(Item::lost_seq).collect();
     items.retain(|item| match item {
         Item::Report(report) if lost.binary_search(&report.row.seq).is_ok() => {
@@ -202,14 +209,15 @@ fn fill(chosen: &mut Chosen, row: Option<&RunRow>, max_records: u64) {
     chosen.items = items;
 }
 
-/// The newest row of a run. A damaged log may have left an older one too.
+/// The newest row of a run. After damage in the log, older versions of the row may be found too.
 fn best_row(rows: &Rows, id: i64) -> Option<RunRow> {
     let found = rows.runs.get(&id)?;
     let newest = found.iter().max_by_key(|row| row.next_seq)?;
     Some(newest.clone())
 }
 
-/// The id of the run: of those that are stored, the one that the hash chain begins with.
+/// The id of the run. If several are stored, this is the one with which the hash chain starts, or
+/// else the first. If none is stored, the run gets a new id.
 fn name(rows: &Rows, id: i64, row: Option<&RunRow>, first: Option<&Candidate>) -> String {
     let in_index = rows.run_names.get(&id).map(Vec::as_slice).unwrap_or_default();
     let names: Vec<&String> = row.map(|row| &row.run_id).into_iter().chain(in_index).collect();
@@ -238,11 +246,11 @@ fn candidates(rows: &Rows, id: i64) -> Vec<Candidate> {
     chain
 }
 
-/// The links that a row would have.
+/// The links that a row would have, one for each link that it may continue.
 struct Links {
     computed: Vec<Link>,
     is_whole: bool,
-    /// Which of the links before it the row continues, if it is whole.
+    /// If the row is whole, the index of the previous link that it continues.
     continues: usize,
 }
 
@@ -267,7 +275,7 @@ impl Candidate {
         }
     }
 
-    /// Drops all rows for this place but one.
+    /// Keeps only the version of the record with this index.
     fn take(&mut self, which: usize) {
         if let Self::Record(rows) = self {
             let which = which.min(rows.len().saturating_sub(1));
@@ -290,7 +298,7 @@ impl Candidate {
         }
     }
 
-    /// Whether no record is missing between the two.
+    /// Whether no record is missing between `before` and this candidate.
     fn follows(&self, before: &Self) -> bool {
         match (before, self) {
             (Self::Record(before), Self::Record(now)) => {

@@ -1,8 +1,9 @@
-//! The pages of a database file, with those of its write-ahead log over them, and the rows on them.
+//! Reads the pages of a database file and the rows on them. A page in the write-ahead log replaces
+//! the page with the same number in the file.
 //!
-//! Rows are read from every page that holds any, not by way of the tree that leads to the page. So a
-//! damaged page costs its own rows only, also if it is the root of a table. Pages that are free hold
-//! old rows and are left out. Nothing here trusts a byte: a cell that makes no sense is skipped.
+//! Every page is read directly, not through the B-tree that leads to it. So a damaged page loses
+//! only its own rows, even if it is the root of a table. Free pages contain old rows and are
+//! skipped. Any byte may be damaged: malformed cells are skipped.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +29,7 @@ pub(super) enum Value {
     Integer(i64),
     Text(String),
     Blob(Vec<u8>),
-    /// A number or text that the store never writes.
+    /// A value that the store never writes: a float, or text that is not UTF-8.
     Other,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Pages<'a> {
     file: RefCell<File>,
     page_size: usize,
     count_in_file: u32,
-    /// Pages with greater numbers were removed by the last commit.
+    /// The number of pages after the last commit. Pages with greater numbers were removed.
     limit: u32,
     over: HashMap<u32, &'a [u8]>,
 }
@@ -88,16 +89,16 @@ impl<'a> Pages<'a> {
         Some(page)
     }
 
-    /// The numbers of all pages. Those behind the end of the file are in the log only; a damaged number
-    /// must not make this count to billions.
+    /// The numbers of all pages. Pages past the end of the file are only in the log. Their numbers
+    /// are taken from the log: counting up to a damaged number could take billions of steps.
     fn numbers(&self) -> impl Iterator<Item = u32> {
         let (end, limit) = (self.count_in_file, self.limit);
         let in_log = self.over.keys().copied().filter(move |number| *number > end);
         (1..=end).chain(in_log).filter(move |number| *number <= limit)
     }
 
-    /// Calls `row` for every row of a table, with the row's id, and for every entry of an index, with
-    /// `None`.
+    /// Calls `row` for every row of a table, with the row's id, and for every entry of an index,
+    /// with `None`.
     pub(super) fn each_row(&self, row: &mut dyn FnMut(Option<i64>, Vec<Value>)) {
         let free = self.free_pages();
         for number in self.numbers().filter(|number| !free.contains(number)) {
@@ -111,8 +112,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The pages in the list of free pages, without those that a tree contains: the list may be
-    /// damaged.
+    /// The pages in SQLite's list of free pages. The list may be damaged, so a page does not count
+    /// as free if a B-tree refers to it.
     fn free_pages(&self) -> HashSet<u32> {
         let mut free = HashSet::new();
         let first = self.page(1).and_then(|page| number_at(&page, 32));
@@ -154,7 +155,7 @@ impl<'a> Pages<'a> {
         Some((id, values(&payload)?))
     }
 
-    /// The payload of a cell, whose end may be on other pages.
+    /// Reads the payload of a cell, which may continue on overflow pages.
     fn payload(&self, rest: &[u8], length: usize, kind: u8) -> Option<Vec<u8>> {
         let usable = self.page_size;
         let max = match kind {
@@ -213,7 +214,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The values of a row in SQLite's record format; `None` if it makes no sense.
+/// The values of a row in SQLite's record format; `None` if the payload is malformed.
 fn values(payload: &[u8]) -> Option<Vec<Value>> {
     let mut rest = payload;
     let header_length = usize::try_from(varint(&mut rest)?).ok()?;
@@ -254,7 +255,7 @@ fn integer(bytes: &[u8]) -> i64 {
     bytes.iter().fold(start, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// Reads a number of one to nine bytes, seven bits each and the ninth with eight.
+/// Reads a SQLite varint: one to nine bytes with seven bits each, but eight in the ninth.
 fn varint(rest: &mut &[u8]) -> Option<i64> {
     let mut number = 0_u64;
     for place in 0..9 {

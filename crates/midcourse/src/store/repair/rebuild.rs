@@ -21,8 +21,9 @@ use super::choose::{Chosen, Item};
 use super::rows::FullReport;
 use crate::event::{Channel, Source};
 
-/// Writes the runs, each with the id of its row, into the empty database in `file`. If two runs have
-/// one id, the second gets another one. `max_records` is the number of records that the store ever had.
+/// Writes the runs, which come with their row ids, into the empty database in `file`. If two runs
+/// have the same run id, the second gets a new one. `max_records` is the number of records that
+/// were ever stored.
 pub(super) fn rebuild(
     file: &Path,
     runs: &mut [(i64, Chosen)],
@@ -30,7 +31,7 @@ pub(super) fn rebuild(
 ) -> Result<(), StoreError> {
     let connection = schema::open(file, Durability::Normal, Duration::from_secs(5))?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    // Gap markers get ids behind all that were ever given.
+    // Gap markers get greater row ids than any record had.
     let last = i64::try_from(max_records).unwrap_or(i64::MAX).min(1 << 48);
     connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('records', ?1)", [last])?;
     let (mut names, mut ids) = (HashSet::new(), HashSet::new());
@@ -41,7 +42,7 @@ pub(super) fn rebuild(
         write_run(&connection, *id, run, &mut ids)?;
     }
     connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
-    // The next opener is to find one file without a log.
+    // The next process that opens the database must find one file without a log.
     connection.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(()))?;
     Ok(())
 }
@@ -61,11 +62,13 @@ fn write_run(
         match item {
             Item::Record(record) => {
                 if !ids.insert(record.id) {
-                    // Damage gave one id to two records. This one gets another.
+                    // Because of the damage, two records have the same row id. SQLite gives this
+                    // one a new id.
                     record.id = 0;
                 }
                 if !is_counted {
-                    // The hash chain does not cover this column.
+                    // The hash chain does not cover `failed`, and the run's error count does not
+                    // confirm it. So compute it again.
                     let payload = TrajectoryPayload::deserialize(record.value()?).ok();
                     let failed = payload.map(|payload| classify(connection, head.id, &payload));
                     record.failed = failed.transpose()?.flatten();
@@ -113,8 +116,8 @@ fn begin(connection: &Connection, id: i64, run: &Chosen, at: u64) -> Result<RunH
     Ok(RunHead { id, next_seq: 0, link })
 }
 
-/// Writes a record at its seq. Returns `false`, and writes nothing, if it contradicts another record,
-/// which can only be if it could not be checked.
+/// Writes a record at its seq. Returns `false`, and writes nothing, if the record conflicts with
+/// one that is already written. Only an unchecked record can conflict.
 fn write_record(
     connection: &Connection,
     head: &mut RunHead,

@@ -28,19 +28,20 @@ pub(super) struct FullReport {
     pub(super) zstd: Vec<u8>,
 }
 
-/// All rows that were found. A damaged database may have several rows for one place.
+/// All rows that were found. A damaged database may contain several versions of a row.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) runs: BTreeMap<i64, Vec<RunRow>>,
     /// By run and seq. The rows have no bodies yet.
     pub(super) records: BTreeMap<i64, BTreeMap<u64, Vec<Row>>>,
     pub(super) reports: BTreeMap<i64, Vec<FullReport>>,
-    /// The names of runs in the index of the `runs` table.
+    /// Run ids by row id, from the index of the `runs` table.
     pub(super) run_names: HashMap<i64, Vec<String>>,
-    /// Pointer and id of each body of a record, in the table and in its index.
+    /// By record: the pointer and id of each body, from the `record_bodies` table and from its
+    /// index.
     record_bodies: [HashMap<i64, Vec<(String, i64)>>; 2],
     bodies: HashMap<i64, Vec<BodyRow>>,
-    /// The greatest record id that was ever given, according to SQLite.
+    /// The greatest record id that was ever assigned, according to SQLite.
     sequence: i64,
 }
 
@@ -110,14 +111,14 @@ impl Rows {
         Some(())
     }
 
-    /// The greatest record id that was ever given.
+    /// The greatest record id that was ever assigned, as far as it is known.
     pub(super) fn last_id(&self) -> i64 {
         let rows = self.records.values().flat_map(|run| run.values().flatten());
         rows.map(|row| row.id).fold(self.sequence, i64::max)
     }
 
-    /// The row with its bodies: as the table has them, as the index has them, and with both. Damage may
-    /// have changed one of the two.
+    /// Versions of the row with its bodies: with those in the table, with those in the index, and
+    /// with both. Damage may have changed the table or the index.
     pub(super) fn with_bodies(&self, row: &Row) -> Vec<Row> {
         let [table, index] = self.record_bodies.each_ref().map(|list| {
             let mut places = list.get(&row.id).cloned().unwrap_or_default();
@@ -135,8 +136,8 @@ impl Rows {
         rows
     }
 
-    /// The body with this id. If damage left several, the first whole one is taken; if none, the body
-    /// cannot be read.
+    /// The body with this id. If several versions were found, this is the first whole one, or else
+    /// the first. If none was found, the returned body is empty and cannot be read.
     fn body(&self, pointer: String, id: i64) -> BodyRow {
         let found = self.bodies.get(&id).map(Vec::as_slice).unwrap_or_default();
         let whole = found.iter().find(|body| body.is_whole());
@@ -243,7 +244,8 @@ fn record(id: i64, mut columns: Columns) -> Option<(i64, Row)> {
         link: columns.link()?,
         bodies: Vec::new(),
     };
-    // Seqs are stored as signed numbers, and the next one is counted from the last.
+    // A seq of `u32::MAX` or more can only come from damage. The limit also prevents overflow in
+    // calculations with seqs.
     (row.seq < u64::from(u32::MAX)).then_some((run, row))
 }
 

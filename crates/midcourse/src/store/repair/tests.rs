@@ -1,4 +1,4 @@
-//! Repairs of stores with damage anywhere.
+//! Damages stores at random places and repairs them.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn all_records(store: &Store) -> Vec<StoredRecord> {
     records
 }
 
-/// What identifies a record, without what further reports and the row of the run say.
+/// The content of a record, without what further reports and the row of the run add to it.
 fn content(record: &StoredRecord) -> (u64, u64, Value, Option<String>, u32) {
     let value = record.first_reported.as_ref().unwrap_or(&record.value).clone();
     (record.seq, record.at.unix_ms(), value, record.fact.clone(), record.redactions)
@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(store.verify_run(&"a".into()).unwrap(), []);
     }
 
-    /// SQLite would ignore everything behind the bit.
+    /// Without a repair, SQLite would ignore everything after the flipped bit.
     #[test]
     fn a_flipped_bit_in_the_log_loses_one_record_at_most(place in any::<prop::sample::Index>(), bit in 0..8_u8) {
         let folder = tempfile::tempdir().unwrap();
@@ -227,7 +227,7 @@ fn an_intact_store_is_not_repaired() {
     assert!(LogFrames::read(&folder.path().join("store.db-wal")).behind_damage().is_none());
 }
 
-/// The frames of one commit are overwritten, not just one bit. The commits behind it are saved.
+/// Overwrites a part of a frame, not just one bit. The repair saves the commits after this frame.
 #[test]
 fn records_behind_a_damaged_frame_are_saved_and_verify_counts_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn records_behind_a_damaged_frame_are_saved_and_verify_counts_them() {
     let mut bytes = fs::read(&log).unwrap();
     let frame = 24 + 4096;
     let start = 32 + bytes.len() / frame / 2 * frame;
-    // The header of the frame, with its salts and checksums, and a part of its page.
+    // Overwrites the frame's header, with its salts and checksums, and a part of its page.
     bytes[start..start + 600].fill(0x5a);
     fs::write(&log, bytes).unwrap();
     let store = Store::open_read_only(&data_dir).unwrap().unwrap();
@@ -254,7 +254,8 @@ fn records_behind_a_damaged_frame_are_saved_and_verify_counts_them() {
     assert_eq!(repaired.records + lost as u64 + repaired.lost_at_end, 120, "{repaired:?}");
 }
 
-/// A hook that writes after the damage overwrites what is behind it; a copy is kept for the repair.
+/// A hook that writes to a damaged log overwrites the commits after the damage. A copy of the log
+/// is kept for the repair.
 #[test]
 fn a_writer_after_the_damage_keeps_what_is_behind_it() {
     let folder = tempfile::tempdir().unwrap();

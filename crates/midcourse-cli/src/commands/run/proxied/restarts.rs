@@ -1,5 +1,5 @@
-//! When to start the proxy process again after it has ended: at once, or after a pause if it keeps
-//! ending.
+//! Decides when to restart the proxy process after it has ended: at once, or after a pause if the
+//! process keeps ending.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The environment variable that sets another first pause, in milliseconds.
 const FIRST_PAUSE_VARIABLE: &str = "MIDCOURSE_PROXY_RESTART_PAUSE_MS";
 
-/// No pause is longer than this. A proxy that runs this long after a pause works again.
+/// Maximum length of a pause. A proxy that runs this long after a pause counts as healthy again.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) struct Restarts {
