@@ -33,6 +33,7 @@ mod processes;
 mod proxied_run;
 mod proxied_runs;
 mod recorder;
+mod resolver;
 mod response_copy;
 mod server;
 mod store_writer;

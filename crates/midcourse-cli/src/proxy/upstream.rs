@@ -32,6 +32,7 @@ use tokio::net::TcpStream;
 use super::base_url::BaseUrl;
 use super::http::remove_in_order;
 use super::model_hosts::ModelHosts;
+use super::resolver::Resolver;
 use crate::handoff;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -335,13 +336,13 @@ pub(super) fn tls() -> io::Result<Arc<ClientConfig>> {
 /// Opens TCP connections to a server, through the user's HTTP proxy if one is configured for it.
 #[derive(Clone)]
 pub(super) enum TcpConnector {
-    Direct(HttpConnector),
-    Tunnel(Box<Tunnel<HttpConnector>>),
+    Direct(HttpConnector<Resolver>),
+    Tunnel(Box<Tunnel<HttpConnector<Resolver>>>),
 }
 
 impl TcpConnector {
     pub(super) fn new(base: &Uri) -> Self {
-        let mut direct = HttpConnector::new();
+        let mut direct = HttpConnector::new_with_resolver(Resolver);
         // Accept https URLs too: the TLS layer on top of this connector handles them.
         direct.enforce_http(false);
         direct.set_nodelay(true);
