@@ -8,6 +8,7 @@ mod anchor;
 mod backtest;
 mod backup;
 mod columns;
+mod completions;
 mod demo;
 mod eval;
 mod export;
@@ -16,6 +17,7 @@ mod import;
 mod input_files;
 mod input_line;
 mod list;
+mod man;
 mod open;
 mod prune;
 mod record;
@@ -40,6 +42,9 @@ use midcourse::StoreError;
 
 use crate::terminal::{eprint_line, warn};
 
+/// The release, and the commit it was built from if that is known.
+const VERSION: &str = env!("MIDCOURSE_VERSION");
+
 /// Keep unattended LLM agents on course.
 ///
 /// midcourse records every step of an agent's run, analyses the run as it unfolds, and gives the
@@ -48,7 +53,7 @@ use crate::terminal::{eprint_line, warn};
 ///
 /// Runs are stored in the directory MIDCOURSE_HOME, or by default in the user's data directory.
 #[derive(Parser)]
-#[command(name = "midcourse", version, max_term_width = 100)]
+#[command(name = "midcourse", version = VERSION, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -153,6 +158,8 @@ enum Command {
     /// `export` wrote, or a run in short notation, one call per line, such as
     /// `bash make !! error: no rule` (see docs/measuring.md).
     Replay(replay::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// Runs the command line and returns the exit code.
@@ -189,6 +196,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Hook(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
+        Command::Completions(arguments) => completions::run(&arguments).map(success),
+        Command::Man(arguments) => man::run(&arguments).map(success),
     };
     match result {
         Ok(code) => code,

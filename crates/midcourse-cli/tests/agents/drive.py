@@ -378,7 +378,7 @@ def main():
     parser.add_argument("--group", help="the agents of this group of `install`")
     parser.add_argument("--via", default="bare,run,plain,proxy,redirect", help="bare, again (bare, to find what differs anyway), run (--proxy=intercept), plain (no option), proxy (--proxy=intercept without hooks), redirect (--proxy=redirect)")
     parser.add_argument("--address", default="default,env,dotenv,config,flag", help="places that addresses come from")
-    parser.add_argument("--midcourse", default=str(HERE.parents[3] / "target/debug/midcourse"))
+    parser.add_argument("--midcourse", default=str(next(HERE.parents[3].glob("target/*/debug/midcourse"), "midcourse")))
     parser.add_argument("--run-option", default="--proxy=intercept", help="option of `midcourse run` for the way `run`")
     parser.add_argument("--out", type=Path, default=INSTALLED / "results")
     parser.add_argument("--jobs", type=int, default=2)

@@ -611,7 +611,7 @@ def credentials_table(options, temporary):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--midcourse", default=str(HERE.parents[3] / "target/debug/midcourse"))
+    parser.add_argument("--midcourse", default=str(next(HERE.parents[3].glob("target/*/debug/midcourse"), "midcourse")))
     parser.add_argument("--only", help="these cases, as NAME or NAME/SETUP")
     parser.add_argument("--python", help="these Python programs, instead of python3.11 to python3.13")
     parser.add_argument("--out", type=Path, default=INSTALLED / "results-tools")

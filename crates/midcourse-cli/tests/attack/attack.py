@@ -269,7 +269,7 @@ def proxy(binary, home, count, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("attacks", nargs="*", help="name and number, such as `kills 500`")
-    parser.add_argument("--midcourse", default=str(ROOT / "target/debug/midcourse"))
+    parser.add_argument("--midcourse", default=str(next(ROOT.glob("target/*/debug/midcourse"), "midcourse")))
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chosen = dict(zip(options.attacks[::2], map(int, options.attacks[1::2]))) or SMALL
