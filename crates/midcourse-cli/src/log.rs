@@ -19,6 +19,7 @@ const MAX_LOG_LEN: u64 = 1024 * 1024;
 
 const MAX_LINE_CHARS: usize = 500;
 
+#[derive(Clone)]
 pub(crate) struct Log {
     /// Where to write the log, in order of preference. The first file that can be written is used.
     files: Vec<PathBuf>,

@@ -53,7 +53,7 @@ pub use batch::Batch;
 pub use chain::Link;
 pub use error::StoreError;
 pub use import::Imported;
-pub use ingest::{Ingested, ingest, ingest_all, spill_event};
+pub use ingest::{Ingested, Intake, ingest, spill_event};
 pub use read::{RecordAtSeq, RunKey, StoredRecord};
 pub use redact_run::RedactedRun;
 pub use repair::{Repaired, RepairedRun};

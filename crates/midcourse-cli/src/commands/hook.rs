@@ -3,8 +3,8 @@
 //!
 //! A hook must never break the agent. So this module turns every error, panic and delay into an
 //! empty reply, exit code 0 and a line in `hook.log`. This includes an invalid command line, for
-//! which other commands exit with code 2: a hook with this exit code would block the agent. The
-//! work is done on another thread ([`guard`]), so that the agent gets its reply in time.
+//! which other commands exit with code 2: a hook with this exit code would block the agent. A
+//! second thread watches the time ([`guard`]), so that the agent gets its reply in time.
 
 mod arguments;
 mod call_ids;
@@ -20,8 +20,8 @@ use std::thread;
 use std::time::Duration;
 
 use midcourse::{
-    DataDir, Delivery, Event, Ingested, Mode, NoDataDir, StoreError, StoreSettings, SyncedEngine,
-    TrajectoryPayload, ingest_all, now,
+    DataDir, Delivery, Event, Ingested, Intake, Mode, NoDataDir, StoreError, StoreSettings,
+    SyncedEngine, TrajectoryPayload, now,
 };
 use uuid::Uuid;
 
@@ -78,24 +78,28 @@ pub(super) fn run(words: Vec<OsString>) -> ExitCode {
         for_hook.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string());
     }));
     let for_step = data_dir.clone();
-    let mut report = guard::run(data_dir, timeout, move |pending| {
+    let work = move |pending: &Pending| {
         let done = step(&arguments, parsed.problem, for_step, pending, timeout);
         done.unwrap_or_else(|error| Report::of(format!("{error:#}")))
+    };
+    guard::run(data_dir, timeout, work, move |mut report| {
+        report.warnings.append(&mut panics.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut out = stdout().lock();
+        if let Err(error) = out.write_all(&report.reply).and_then(|()| out.flush()) {
+            report.warnings.push(format!("cannot write the reply: {error}"));
+        }
+        write_log(&log, report.warnings);
+        std::process::exit(0);
     });
-    report.warnings.append(&mut panics.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut out = stdout().lock();
-    if let Err(error) = out.write_all(&report.reply).and_then(|()| out.flush()) {
-        report.warnings.push(format!("cannot write the reply: {error}"));
-    }
-    write_log(log, report.warnings);
     ExitCode::SUCCESS
 }
 
 /// Writes lines to the log. On a slow disk, the hook does not wait until they are written.
-fn write_log(log: Log, lines: Vec<String>) {
+fn write_log(log: &Log, lines: Vec<String>) {
     if lines.is_empty() {
         return;
     }
+    let log = log.clone();
     let (sender, written) = channel();
     let started = thread::Builder::new().spawn(move || {
         for line in lines {
@@ -178,8 +182,12 @@ fn step(
     let store = StoreSettings { busy_timeout, redaction, ..StoreSettings::default() };
     let ends_run = |event: &&Event| matches!(event.payload, TrajectoryPayload::RunEnded { .. });
     let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
-    let ingested = ingest_all(&data_dir, &store, events, &mut engine);
+    let mut intake = Intake::new(&data_dir, &store);
+    let ingested = events.into_iter().map(|event| intake.ingest(event, &mut engine)).collect();
     let mut deliveries = collect(ingested, &mut warnings);
+    // Closing the store takes time, for which the agent would have to wait. The end of the process
+    // does it too.
+    std::mem::forget(intake);
     if ended_run.is_some() && !is_subagent {
         super::retention::start(&data_dir);
     }

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
 
 /// Texts longer than this many bytes are stored separately and compressed, as bodies.
 pub(super) const BODY_MIN: usize = 4 * 1024;
@@ -25,6 +26,12 @@ pub(super) const MAX_NOTE_BYTES: usize = 160;
 /// The compression level of zstd. This low level is fast and compresses logs and source code well
 /// enough.
 const LEVEL: i32 = 1;
+
+/// Up to this many bytes, a text is compressed with a smaller table.
+const SHORT_TEXT: usize = 16 * 1024;
+
+/// The number of entries in that table, as a power of two: 4,096.
+const SHORT_TEXT_TABLE: u32 = 12;
 
 /// A long text that is ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +118,14 @@ pub(super) fn compressed(bytes: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
             None => Compressor::new(level)?,
         };
         compressor.set_compression_level(level)?;
+        // zstd clears a table of 128 KiB before it compresses even a short text, which takes a hook
+        // longer than compressing. 0 is zstd's own choice.
+        let is_short = bytes.len() <= SHORT_TEXT;
+        compressor.set_parameter(CParameter::HashLog(if is_short {
+            SHORT_TEXT_TABLE
+        } else {
+            0
+        }))?;
         let done = compressor.compress(bytes);
         *kept = Some(compressor);
         done

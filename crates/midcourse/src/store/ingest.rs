@@ -42,59 +42,60 @@ pub enum Ingested {
     },
 }
 
-/// Stores one event. Opens the store, stores the events that are waiting in the spill folder, and
-/// then evaluates and stores this event. If that fails, or takes longer than
-/// `settings.busy_timeout`, the event is written to the spill folder. An error means that the event
-/// is malformed, or that it is lost because the spill folder cannot be written either.
+/// Stores one event, as [`Intake`] does.
 pub fn ingest(
     data_dir: &DataDir,
     settings: &StoreSettings,
     event: Event,
     engine: &mut SyncedEngine,
 ) -> Result<Ingested, StoreError> {
-    let result = ingest_all(data_dir, settings, vec![event], engine).pop();
-    result.unwrap_or_else(|| Err(StoreError::Rejected("there is no event".to_owned())))
+    Intake::new(data_dir, settings).ingest(event, engine)
 }
 
-/// Stores several events in order, as `ingest` does, and returns one result for each. The timeout
-/// counts for all of them together. If an event cannot be stored, the events after it are written
-/// to the spill folder too, so that they stay in order.
-pub fn ingest_all(
-    data_dir: &DataDir,
-    settings: &StoreSettings,
-    events: Vec<Event>,
-    engine: &mut SyncedEngine,
-) -> Vec<Result<Ingested, StoreError>> {
-    let start = Instant::now();
-    let settings = &settings.clone().in_data_dir(data_dir);
-    let mut intake = Intake { data_dir, settings, start, opened: None, failed: None };
-    events.into_iter().map(|event| intake.take(event, engine)).collect()
-}
-
-/// Stores the events of one process, in order and within one timeout.
-struct Intake<'a> {
-    data_dir: &'a DataDir,
-    settings: &'a StoreSettings,
+/// Stores the events of one short-lived process, in order and within one timeout,
+/// `settings.busy_timeout`. It opens the store at the first event, and first stores the events that
+/// are waiting in the spill folder.
+pub struct Intake {
+    data_dir: DataDir,
+    settings: StoreSettings,
     start: Instant,
     /// The open store, and the lock that makes other short-lived processes wait until this one has
     /// written. `None` before the first event.
     opened: Option<(Store, WriterLock)>,
     /// Why an event could not be stored; `None` as long as all events were stored. After a failure,
-    /// all later events are written to the spill folder.
+    /// all later events are written to the spill folder, so that they stay in order.
     failed: Option<StoreError>,
 }
 
-impl Intake<'_> {
+impl Intake {
+    /// The time begins to run.
+    pub fn new(data_dir: &DataDir, settings: &StoreSettings) -> Self {
+        Self {
+            data_dir: data_dir.clone(),
+            settings: settings.clone().in_data_dir(data_dir),
+            start: Instant::now(),
+            opened: None,
+            failed: None,
+        }
+    }
+
     fn remaining(&self) -> Duration {
         self.settings.busy_timeout.saturating_sub(self.start.elapsed())
     }
 
-    fn take(&mut self, event: Event, engine: &mut SyncedEngine) -> Result<Ingested, StoreError> {
+    /// Evaluates and stores an event. If that fails or takes too long, the event is written to the
+    /// spill folder. An error means that the event is malformed, or that it is lost because the
+    /// spill folder cannot be written either.
+    pub fn ingest(
+        &mut self,
+        event: Event,
+        engine: &mut SyncedEngine,
+    ) -> Result<Ingested, StoreError> {
         let run_id = event.run.run_id.clone();
-        let mut event = PreparedEvent::new(event, self.settings).inspect_err(|_| {
+        let mut event = PreparedEvent::new(event, &self.settings).inspect_err(|_| {
             // The caller gets the error. The lost event is counted, so that the next process that
             // writes to this run stores a gap marker (a record with the number of lost events).
-            let _ = LossNote::write(self.data_dir, &run_id);
+            let _ = LossNote::write(&self.data_dir, &run_id);
         })?;
         // A commit that reports a failure may have succeeded all the same. The event is then in the
         // store and in the spill folder. By this key the second one is recognised as a duplicate.
@@ -108,7 +109,7 @@ impl Intake<'_> {
             Ok((recorded, step)) => Ok(Ingested::Stored { recorded, step: Box::new(step) }),
             Err(reason) => {
                 self.failed = Some(reason.clone());
-                match batch.spill(self.data_dir)?.pop() {
+                match batch.spill(&self.data_dir)?.pop() {
                     Some(spilled) => Ok(Ingested::Spilled { reason, spilled }),
                     None => Err(reason),
                 }
@@ -137,13 +138,13 @@ impl Intake<'_> {
         engine: &mut SyncedEngine,
     ) -> Result<(Recorded, Step), StoreError> {
         store.set_busy_timeout(self.remaining())?;
-        if let Some(note) = LossNote::read(self.data_dir, batch.run_id())
+        if let Some(note) = LossNote::read(&self.data_dir, batch.run_id())
             && let Some(marker) = batch.gap_marker(&note)
         {
             store.append(marker)?;
             // If the note cannot be removed, the next process writes the same gap marker again,
             // which is recognised as a duplicate.
-            let _ = note.remove(self.data_dir);
+            let _ = note.remove(&self.data_dir);
             store.set_busy_timeout(self.remaining())?;
         }
         store.step_batch(batch, engine)
@@ -151,8 +152,8 @@ impl Intake<'_> {
 
     /// Opens the store and first stores all events from the spill folder, because they are older.
     fn open(&self) -> Result<(Store, WriterLock), StoreError> {
-        let mut store = Store::open(self.data_dir, self.settings.clone())?;
-        let lock = WriterLock::wait(self.data_dir, self.remaining() / 2);
+        let mut store = Store::open(&self.data_dir, self.settings.clone())?;
+        let lock = WriterLock::wait(&self.data_dir, self.remaining() / 2);
         loop {
             store.set_busy_timeout(self.remaining())?;
             match store.ingest_spilled() {

@@ -24,7 +24,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 /// reply is empty, the exit code is 0, and `hook.log` in the data directory says why.
 ///
 /// MIDCOURSE_HOOK_TIMEOUT_MS sets the timeout (500 ms by default).
-#[derive(Default, clap::Args)]
+#[derive(Debug, Default, PartialEq, Eq, clap::Args)]
 pub(in crate::commands) struct Arguments {
     /// Decode payloads of this host: claude-code, codex, copilot, gemini, opencode or qwen.
     pub(super) host: String,
@@ -42,8 +42,7 @@ pub(in crate::commands) struct Arguments {
     timeout_ms: Option<u64>,
 }
 
-// A parser for `hook` alone, because the agent waits for each hook and the parser of all commands
-// takes longer to build. This parser takes 0.06 ms in a new process.
+// A parser for `hook` alone. The parser of all commands would exit with code 2 if a word is wrong.
 #[derive(clap::Parser)]
 #[command(name = "midcourse hook", no_binary_name = true, max_term_width = 100)]
 struct HookCli {
@@ -60,6 +59,9 @@ pub(super) struct Parsed {
 
 /// Parses the arguments after `midcourse hook`. For `--help`, returns the help text as `Err`.
 pub(super) fn parse(words: Vec<OsString>) -> Result<Parsed, String> {
+    if let Some(arguments) = parse_installed(&words) {
+        return Ok(Parsed { arguments, problem: None });
+    }
     match HookCli::try_parse_from(words) {
         Ok(HookCli { arguments }) => Ok(Parsed { arguments, problem: None }),
         Err(error) if !error.use_stderr() => Err(error.to_string()),
@@ -70,6 +72,34 @@ pub(super) fn parse(words: Vec<OsString>) -> Result<Parsed, String> {
             Ok(Parsed { arguments: Arguments::default(), problem: Some(problem) })
         }
     }
+}
+
+/// Parses the words in the form that `midcourse run` and `midcourse install` write: the host, and then
+/// options, each followed by its value. `None` for any other form, which clap parses. The agent waits
+/// for each hook, and setting up clap takes a new process 0.06 ms.
+fn parse_installed(words: &[OsString]) -> Option<Arguments> {
+    let (host, options) = words.split_first()?;
+    let mut arguments = Arguments { host: plain(host)?.to_owned(), ..Arguments::default() };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = plain(options.next()?)?;
+        let is_new = match option.to_str()? {
+            "--home" => arguments.home.replace(value.into()).is_none(),
+            "--config" => arguments.config.replace(value.into()).is_none(),
+            "--launch" => arguments.launch.replace(value.to_owned()).is_none(),
+            "--timeout-ms" => arguments.timeout_ms.replace(value.parse().ok()?).is_none(),
+            _ => false,
+        };
+        if !is_new {
+            return None;
+        }
+    }
+    (arguments.config.is_none() || arguments.home.is_some()).then_some(arguments)
+}
+
+/// A word that is no option, and neither empty nor of other bytes than UTF-8.
+fn plain(word: &OsString) -> Option<&str> {
+    word.to_str().filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
 /// The shell command that an agent started by `midcourse run` runs as its hook. `launch_id` is the
@@ -128,7 +158,45 @@ fn timeout_in_environment() -> Option<Duration> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{Arguments, Parsed, parse};
+    use clap::Parser as _;
+    use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    use super::{Arguments, HookCli, Parsed, parse, parse_installed};
+
+    const WORDS: [&str; 12] = [
+        "claude-code",
+        "--home",
+        "/home/me/my data",
+        "--config",
+        "c.toml",
+        "--launch",
+        "01a1",
+        "--timeout-ms",
+        "500",
+        "-1",
+        "",
+        "--home=/x",
+    ];
+
+    #[test]
+    fn the_form_that_midcourse_writes_does_not_need_clap() {
+        let words =
+            ["codex", "--home", "/d", "--config", "/c", "--launch", "x", "--timeout-ms", "9"];
+        assert!(parse_installed(&words.map(OsString::from)).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_parsed_without_clap_is_parsed_as_clap_does(
+            words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..10),
+        ) {
+            let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+            if let Some(arguments) = parse_installed(&words) {
+                let parsed = HookCli::try_parse_from(words).map(|parsed| parsed.arguments).ok();
+                prop_assert_eq!(parsed, Some(arguments));
+            }
+        }
+    }
 
     fn parsed(words: &[&str]) -> Parsed {
         parse(words.iter().map(OsString::from).collect()).ok().unwrap()

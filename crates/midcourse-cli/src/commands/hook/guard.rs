@@ -1,8 +1,14 @@
-//! Runs the hook's work on another thread, and returns in time even if that thread hangs or panics.
-//! Events that were not stored by then are written to the spill folder, from which a later process
-//! stores them.
+//! Does the hook's work, and makes sure that the agent gets its reply in time even if the work hangs
+//! or panics. Events that were not stored by then are written to the spill folder, from which a later
+//! process stores them.
+//!
+//! The work is done on the main thread, and a second thread watches the time. The other way round,
+//! every hook would be slower: the C library has to set up a heap for a second thread that
+//! allocates memory.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +19,8 @@ use midcourse::{
 
 use super::Report;
 
-/// The events that the thread with the hook's work is storing. If that thread is too slow or
-/// panics, the thread that waits for it writes the events to the spill folder.
+/// The events that the hook is storing. If that takes too long or panics, they are written to the
+/// spill folder.
 pub(super) type Pending = Arc<Mutex<PendingEvents>>;
 
 /// How long the hook may take. The time is limited because the agent waits for the hook's reply.
@@ -53,51 +59,95 @@ fn lock(pending: &Pending) -> MutexGuard<'_, PendingEvents> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Does the work on this thread and gives its report to `reply`. If the work takes too long, another
+/// thread calls `reply` instead, so `reply` has to end the process. It is called once.
 pub(super) fn run(
     data_dir: Option<DataDir>,
     timeout: Timeout,
-    work: impl FnOnce(&Pending) -> Report + Send + 'static,
-) -> Report {
+    work: impl FnOnce(&Pending) -> Report,
+    reply: impl Fn(Report) + Send + Sync + 'static,
+) {
     let pending = Pending::default();
+    let is_replying = Arc::new(AtomicBool::new(false));
+    let reply = Arc::new(reply);
     let (sender, reports) = channel();
-    let for_work = Arc::clone(&pending);
-    // An error of `send` is dropped. It happens only after the timeout, when this function has
-    // returned and no longer receives the report.
-    let started = thread::Builder::new().spawn(move || drop(sender.send(work(&for_work))));
-    if let Err(error) = started {
-        return Report::of(format!("cannot start a thread, so the event is lost: {error}"));
-    }
-    let mut received = reports.recv_timeout(timeout.left());
-    if received == Err(RecvTimeoutError::Timeout) && lock(&pending).events.is_empty() {
-        // The payload has not been decoded yet, perhaps because the machine is busy. There are no
-        // events yet that could be written to the spill folder, so use the extra time to wait.
-        received = reports.recv_timeout(timeout.extra);
-    }
-    received.unwrap_or_else(|error| {
+    let watch = Watch {
+        data_dir: data_dir.clone(),
+        timeout,
+        pending: Arc::clone(&pending),
+        is_replying: Arc::clone(&is_replying),
+        reports,
+    };
+    let for_watch = Arc::clone(&reply);
+    // If the thread cannot be started, the hook does its work without a time limit of its own. The
+    // host has one too.
+    let started = thread::Builder::new().spawn(move || watch.run(&*for_watch));
+    let worked = catch_unwind(AssertUnwindSafe(|| work(&pending)));
+    let mut report = worked.unwrap_or_else(|_| {
         let events = std::mem::take(&mut *lock(&pending));
-        let warning = spill_events(data_dir, events, error, timeout.extra);
-        // The other thread may have finished meanwhile and recorded that it delivered a message.
-        // The agent must then get this message, so return the thread's reply if there is one.
-        let mut report = reports.try_recv().unwrap_or_default();
-        report.warnings.push(warning);
-        report
-    })
+        Report::of(spill_events(data_dir, events, "panicked", timeout.extra))
+    });
+    if let Err(error) = started {
+        report.warnings.push(format!("cannot watch the time: {error}"));
+    }
+    if !is_replying.swap(true, Ordering::SeqCst) {
+        reply(report);
+        return;
+    }
+    // The time is over. The other thread replies, with this report if it comes early enough, and
+    // ends the process.
+    let _ = sender.send(report);
+    loop {
+        thread::park();
+    }
+}
+
+/// What the thread that watches the time needs.
+struct Watch {
+    data_dir: Option<DataDir>,
+    timeout: Timeout,
+    pending: Pending,
+    /// Whether one of the two threads has begun to reply.
+    is_replying: Arc<AtomicBool>,
+    /// The report of the work, if it finishes after the timeout.
+    reports: Receiver<Report>,
+}
+
+impl Watch {
+    fn run(self, reply: &dyn Fn(Report)) {
+        // Until the timeout, nothing is sent.
+        let waited = self.reports.recv_timeout(self.timeout.left());
+        let is_done = waited != Err(RecvTimeoutError::Timeout);
+        if is_done || self.is_replying.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // If the payload has not been decoded yet, perhaps because the machine is busy, there are no
+        // events that could be written to the spill folder. So use the extra time to wait.
+        let is_decoded = !lock(&self.pending).events.is_empty();
+        let wait = if is_decoded { Duration::ZERO } else { self.timeout.extra };
+        let report = self.reports.recv_timeout(wait).unwrap_or_else(|_| {
+            let events = std::mem::take(&mut *lock(&self.pending));
+            let warning = spill_events(self.data_dir, events, "timed out", self.timeout.extra);
+            // The work may have finished meanwhile and recorded that it delivered a message. The
+            // agent must then get this message.
+            let mut report = self.reports.try_recv().unwrap_or_default();
+            report.warnings.push(warning);
+            report
+        });
+        reply(report);
+    }
 }
 
 /// Writes events to the spill folder after a timeout or a panic, and returns what to log about it. If
-/// the slow thread stores an event after all, the copy in the spill folder is later recognised by its
+/// the slow work stores an event after all, the copy in the spill folder is later recognised by its
 /// key and dropped.
 fn spill_events(
     data_dir: Option<DataDir>,
     pending: PendingEvents,
-    error: RecvTimeoutError,
+    problem: &str,
     limit: Duration,
 ) -> String {
     let PendingEvents { events, redaction } = pending;
-    let problem = match error {
-        RecvTimeoutError::Timeout => "timed out",
-        RecvTimeoutError::Disconnected => "panicked",
-    };
     let (Some(data_dir), false) = (data_dir, events.is_empty()) else {
         return format!("{problem} before the payload was read");
     };
@@ -128,7 +178,8 @@ fn spill_events(
 
 #[cfg(test)]
 mod tests {
-    use std::thread::sleep;
+    use std::sync::mpsc::channel;
+    use std::thread::{self, sleep};
     use std::time::Duration;
 
     use midcourse::{
@@ -150,7 +201,14 @@ mod tests {
     ) -> (Report, DataDir) {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::at(folder.path());
-        let report = run(Some(data_dir.clone()), Timeout::start(limit, extra), work);
+        let (sender, reports) = channel();
+        let for_run = data_dir.clone();
+        // A real hook ends its process when it replies; here the work may go on.
+        thread::spawn(move || {
+            let reply = move |report| sender.send(report).unwrap();
+            run(Some(for_run), Timeout::start(limit, extra), work, reply);
+        });
+        let report = reports.recv().unwrap();
         // The thread with the work may still use the folder, so keep the folder from being removed.
         std::mem::forget(folder);
         (report, data_dir)
