@@ -6,6 +6,7 @@
 
 pub(super) mod child;
 mod end;
+mod opening;
 mod program;
 #[cfg_attr(not(all(unix, feature = "proxy")), path = "run/without_proxy.rs")]
 mod proxied;
@@ -68,8 +69,8 @@ pub(super) struct Arguments {
     /// Read this configuration file and no other.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Run this command.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// Run this command, with everything that follows as its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -156,6 +157,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         if recording.settings.counts_tokens() && !counts_tokens {
             warn("the token budget cannot be counted, because midcourse sees no model requests");
         }
+        opening::print(&name, observed, &recording.settings);
     }
     let mut command = Command::new(program);
     command.args(words.get(1..).unwrap_or_default()).envs(environment);
