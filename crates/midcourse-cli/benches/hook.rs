@@ -1,11 +1,14 @@
 //! Benchmark of a whole hook process, as a host starts one for each event. Compares
-//! `midcourse hook` with a minimal hook in Python (`hook.py`) and with a process that does nothing;
-//! both hooks on a run of 100 records and on a long one. Each round measures all of them in turn.
-//! Also measures several `midcourse hook` processes that write to one run at the same time.
+//! `midcourse hook`, with and without another process that has the store open (as `midcourse run`
+//! does), with an empty process, an empty static process, one bare commit of the same size with
+//! SQLite in a static process, and a minimal hook in the fastest Python of this machine (`hook.py`).
+//! The hooks write to a run of 100 records and to a long one. Each round measures all of them in
+//! turn. Also measures several `midcourse hook` processes that write to one run at the same time.
 //!
 //! `cargo bench -p midcourse-cli --bench hook`; `MIDCOURSE_BENCH_LONG` sets the number of records
-//! of the long run, `MIDCOURSE_BENCH_ROUNDS` the number of rounds, and `MIDCOURSE_BENCH_BINARY` the
-//! path of another `midcourse` binary to measure.
+//! of the long run, `MIDCOURSE_BENCH_ROUNDS` the number of rounds, `MIDCOURSE_BENCH_BINARY` the
+//! path of another `midcourse` binary to measure, and `MIDCOURSE_BENCH_DIR` the folder for the
+//! stores (on the disk that matters).
 
 #![expect(
     clippy::unwrap_used,
@@ -33,18 +36,39 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 fn main() {
+    // This binary is static too, so it also stands for the two static processes to compare with.
+    let mut words = std::env::args().skip(1);
+    match (words.next().as_deref(), words.next()) {
+        (Some("empty"), _) => return,
+        (Some("commit"), Some(file)) => return bare_commit(&file),
+        _ => {}
+    }
     let long = setting("MIDCOURSE_BENCH_LONG", 1_000_000);
     let rounds = setting("MIDCOURSE_BENCH_ROUNDS", 400);
     let binary = std::env::var("MIDCOURSE_BENCH_BINARY")
         .map_or_else(|_| PathBuf::from(env!("CARGO_BIN_EXE_midcourse")), PathBuf::from);
-    let folder = tempfile::tempdir().unwrap();
-    let python = python();
+    let place = std::env::var_os("MIDCOURSE_BENCH_DIR").unwrap_or(std::env::temp_dir().into());
+    let folder = tempfile::tempdir_in(place).unwrap();
+    let python = fastest_python();
+    let this = std::env::current_exe().unwrap().display().to_string();
+    let commits = folder.path().join("commits.db").display().to_string();
+    prepare_bare_commits(&commits);
 
-    let mut subjects = vec![Subject::empty()];
+    let mut subjects = vec![
+        Subject::new("empty process", &["/bin/true"]),
+        Subject::new("empty static process", &[&this, "empty"]),
+        Subject::new("bare commit, static", &[&this, "commit", &commits]),
+    ];
+    let mut open = Vec::new();
     for length in [SHORT, long] {
         let home = folder.path().join(format!("home-{length}"));
         fill(&home, length);
-        subjects.push(Subject::midcourse(&binary, &home, length));
+        subjects.push(Subject::midcourse(&binary, &home, &format!("midcourse, {length} records")));
+        let home = folder.path().join(format!("open-{length}"));
+        fill(&home, length);
+        open.push(Store::open(&DataDir::at(&home), StoreSettings::default()).unwrap());
+        let name = format!("midcourse, store open, {length} records");
+        subjects.push(Subject::midcourse(&binary, &home, &name));
         if let Some(python) = &python {
             let file = folder.path().join(format!("python-{length}.db"));
             fill_for_python(python, &file, length);
@@ -57,8 +81,32 @@ fn main() {
             subject.run(&input);
         }
     }
+    drop(open);
     report(&mut subjects);
     writers(&binary, &folder.path().join("writers"), rounds / 2);
+}
+
+/// The number of database pages that a hook writes in a commit.
+const PAGES_PER_COMMIT: usize = 7;
+
+fn prepare_bare_commits(file: &str) {
+    let database = rusqlite::Connection::open(file).unwrap();
+    let mode: String = database.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+    database.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, bytes BLOB)", []).unwrap();
+    for _ in 0..PAGES_PER_COMMIT {
+        database.execute("INSERT INTO pages (bytes) VALUES (zeroblob(3000))", []).unwrap();
+    }
+}
+
+/// The least that a hook could do: opens a database, changes as many pages as a hook does, and
+/// commits them.
+fn bare_commit(file: &str) {
+    let database = rusqlite::Connection::open(file).unwrap();
+    database.execute_batch("PRAGMA synchronous=FULL; BEGIN IMMEDIATE").unwrap();
+    let bytes = std::process::id().to_le_bytes().repeat(750);
+    database.execute("UPDATE pages SET bytes = ?1", [bytes]).unwrap();
+    database.execute_batch("COMMIT").unwrap();
 }
 
 struct Subject {
@@ -69,21 +117,21 @@ struct Subject {
 }
 
 impl Subject {
-    fn empty() -> Self {
-        let command = vec!["/bin/true".to_owned()];
-        Self { name: "empty process".into(), command, home: None, took: Vec::new() }
+    fn new(name: &str, command: &[&str]) -> Self {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        Self { name: name.to_owned(), command, home: None, took: Vec::new() }
     }
 
-    fn midcourse(binary: &Path, home: &Path, length: u64) -> Self {
-        let command = hook(binary);
-        let name = format!("midcourse, {length} records");
+    fn midcourse(binary: &Path, home: &Path, name: &str) -> Self {
+        let (name, command) = (name.to_owned(), hook(binary));
         Self { name, command, home: Some(home.to_owned()), took: Vec::new() }
     }
 
     fn python(python: &str, file: &Path, length: u64) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/hook.py");
-        let command = vec![python.to_owned(), script.to_owned(), file.display().to_string()];
-        Self { name: format!("Python, {length} records"), command, home: None, took: Vec::new() }
+        // Without the environment and the `site` module, Python starts fastest.
+        let file = file.display().to_string();
+        Self::new(&format!("Python, {length} records"), &[python, "-I", "-S", script, &file])
     }
 
     fn run(&mut self, input: &str) {
@@ -188,12 +236,28 @@ fn fill(home: &Path, length: u64) {
     assert!(!last.is_empty());
 }
 
-/// The path of the real Python interpreter; `None` if there is none. The `python3` in `PATH`
-/// may be a script that starts the interpreter, which would add to the measured time.
-fn python() -> Option<String> {
-    let found = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
-    let path = String::from_utf8(found.ok()?.stdout).ok()?.trim().to_owned();
-    (!path.is_empty()).then_some(path)
+/// The Python interpreter of this machine that starts fastest; `None` if there is none. Asks each for
+/// its real path, because a name in `PATH` may be a script that starts the interpreter.
+fn fastest_python() -> Option<String> {
+    let names = (9..=15).map(|minor| format!("python3.{minor}"));
+    let paths = names.chain(["python3".to_owned(), "/usr/bin/python3".to_owned()]);
+    let found = paths.filter_map(|name| {
+        let ask = Command::new(name).args(["-c", "import sys; print(sys.executable)"]).output();
+        let path = String::from_utf8(ask.ok()?.stdout).ok()?.trim().to_owned();
+        (!path.is_empty()).then_some(path)
+    });
+    let start = |path: &String| {
+        let times = (0..7).map(|_| {
+            let begun = Instant::now();
+            let script = "import json, sqlite3";
+            let _ = Command::new(path).args(["-I", "-S", "-c", script]).status();
+            begun.elapsed()
+        });
+        times.min()
+    };
+    let fastest = found.min_by_key(start);
+    println!("Python: {}", fastest.as_deref().unwrap_or("none"));
+    fastest
 }
 
 fn fill_for_python(python: &str, file: &Path, length: u64) {
@@ -229,22 +293,17 @@ fn report(subjects: &mut [Subject]) {
             median - empty
         );
     }
-    let net = |subjects: &mut [Subject], start: &str, nth: usize| {
-        subjects
-            .iter_mut()
-            .filter(|subject| subject.name.starts_with(start))
-            .nth(nth)
-            .map(|subject| subject.at(0.5) - empty)
+    let mut net = |kind: &str| {
+        let is_of_kind =
+            |it: &&mut Subject| it.name.rsplit_once(", ").is_some_and(|it| it.0 == kind);
+        let mut found = subjects.iter_mut().filter(is_of_kind).map(|it| it.at(0.5) - empty);
+        (found.next(), found.next())
     };
-    let (ours, ours_long) = (net(subjects, "midcourse", 0), net(subjects, "midcourse", 1));
-    let (theirs, theirs_long) = (net(subjects, "Python", 0), net(subjects, "Python", 1));
-    println!("long/short {:.2}", ours_long.unwrap() / ours.unwrap());
-    if let (Some(theirs), Some(theirs_long)) = (theirs, theirs_long) {
-        println!(
-            "Python/midcourse {:.1} short, {:.1} long",
-            theirs / ours.unwrap(),
-            theirs_long / ours_long.unwrap()
-        );
+    let ours = net("midcourse").0.unwrap();
+    for kind in ["midcourse", "midcourse, store open", "Python"] {
+        if let (Some(short), Some(long)) = net(kind) {
+            println!("{kind}: long/short {:.2}, / midcourse {:.2}", long / short, short / ours);
+        }
     }
 }
 
