@@ -91,6 +91,12 @@ impl Disk {
     /// Do not kill these processes: a change that one just made could then be missing in the log.
     /// To test what a kill leaves, use the crash state in which every change survived.
     pub(crate) fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let is_static = cfg!(target_feature = "crt-static");
+        assert!(
+            !is_static,
+            "a static binary does not load the shim; set RUSTFLAGS=-Ctarget-feature=-crt-static \
+             for this test, as ./check does",
+        );
         command
             .env("LD_PRELOAD", shim())
             .env("DISK_ROOT", self.root())
