@@ -16,6 +16,7 @@ mod hook;
 mod import;
 mod input_files;
 mod input_line;
+mod install;
 mod list;
 mod man;
 mod open;
@@ -30,9 +31,11 @@ mod run;
 mod search;
 mod show;
 mod stats;
+mod statusline;
 mod step_json;
 mod tail;
 mod trust;
+mod uninstall;
 mod verify;
 
 use std::process::ExitCode;
@@ -75,6 +78,17 @@ enum Command {
     /// and so does everything if midcourse fails.
     #[cfg(feature = "proxy")]
     Proxy(crate::proxy::Arguments),
+    /// Add midcourse's hooks to a coding agent, for every session.
+    ///
+    /// Adds hooks to the agent's settings file and leaves everything else in it as it is. Without
+    /// an agent, the command lists the agents on PATH. `midcourse uninstall` undoes it.
+    Install(install::Arguments),
+    /// Remove midcourse's hooks from a coding agent.
+    ///
+    /// If nobody else has changed the settings file since `midcourse install`, it gets exactly the
+    /// content that it had before.
+    Uninstall(uninstall::Arguments),
+    Statusline(statusline::Arguments),
     /// List recorded runs, newest first.
     List(list::Arguments),
     /// Show one run, record by record.
@@ -167,14 +181,21 @@ pub(crate) fn run() -> ExitCode {
     // `midcourse hook` has a parser of its own. `Cli::parse` would exit with code 2 if the command
     // line is invalid, and a hook that exits with code 2 blocks the agent.
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "hook") {
+    let first = words.next();
+    if first.as_ref().is_some_and(|word| word == "hook") {
         return hook::run(words.collect());
+    }
+    // The same holds for the status line: Claude Code shows nothing if its command fails.
+    if first.as_ref().is_some_and(|word| word == "statusline") {
+        return statusline::run(words.collect());
     }
     let result = match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         #[cfg(feature = "proxy")]
         Command::Proxy(arguments) => crate::proxy::run(&arguments).map(success),
+        Command::Install(arguments) => install::run(&arguments).map(success),
+        Command::Uninstall(arguments) => uninstall::run(&arguments).map(success),
         Command::List(arguments) => list::run(&arguments).map(success),
         Command::Show(arguments) => show::run(&arguments).map(success),
         Command::Tail(arguments) => tail::run(&arguments).map(success),
@@ -191,9 +212,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),
-        // Never reached: `midcourse hook` was handled above. The variant exists only so that
-        // `midcourse help` lists the command.
-        Command::Hook(_) => Ok(ExitCode::SUCCESS),
+        // Never reached: these were handled above. The variants exist only so that `midcourse help`
+        // lists the commands.
+        Command::Hook(_) | Command::Statusline(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
         Command::Completions(arguments) => completions::run(&arguments).map(success),

@@ -11,12 +11,14 @@ mod claude_code;
 mod codex;
 mod copilot;
 mod gemini;
+mod hook_settings;
 mod llm_content;
 mod opencode;
 mod payload;
 mod qwen;
 mod reply;
 mod settings_file;
+mod settings_path;
 mod tool_result;
 mod unnamed_call;
 
@@ -31,6 +33,8 @@ use midcourse::{
     Source, Timestamp, TrajectoryPayload,
 };
 
+pub(crate) use claude_code::status_line::{self, StatusLine};
+pub(crate) use hook_settings::{HookSettings, midcourse_arguments, option_value};
 pub(crate) use reply::ReplyForm;
 pub(crate) use settings_file::changed_by_others;
 pub(crate) use unnamed_call::UnnamedCall;
@@ -38,6 +42,7 @@ pub(crate) use unnamed_call::UnnamedCall;
 pub(crate) use capabilities::WithProxy;
 
 use capabilities::Persistence;
+use settings_path::SettingsPath;
 
 /// Maximum number of messages in one run. The limit is low because a host repeats the messages from
 /// hooks in every later model request, which costs tokens.
@@ -88,6 +93,31 @@ pub(crate) struct HookedArguments {
     pub(crate) files: Vec<(&'static str, String)>,
 }
 
+/// What `midcourse install` writes into a file of a host.
+#[derive(Debug)]
+pub(crate) enum Installation {
+    /// Hooks in a settings file, which may contain other things.
+    Hooks(HookSettings),
+    /// A file that contains nothing else.
+    Plugin(PluginFile),
+}
+
+/// The text of a plugin.
+#[derive(Debug)]
+pub(crate) struct PluginFile(pub(crate) String);
+
+impl PluginFile {
+    /// Whether this is the text of midcourse's plugin, in this or another version.
+    pub(crate) fn is_ours(text: &str) -> bool {
+        opencode::is_plugin(text)
+    }
+
+    /// The command that a plugin of midcourse's starts.
+    pub(crate) fn command(text: &str) -> Option<Vec<String>> {
+        opencode::plugin_command(text)
+    }
+}
+
 /// Why hooks cannot be added to a host's command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
@@ -102,13 +132,13 @@ pub(crate) enum InstallError {
     AppServer(String),
     #[error(
         "Codex lists {listed} of {expected} hooks; this release of Codex may be too old or too \
-         new. To record its runs, put `midcourse hook codex` into its hooks.json and approve it \
+         new. To record its runs, use `midcourse install codex` and approve the hooks \
          with /hooks"
     )]
     HooksNotListed { listed: usize, expected: usize },
     #[error(
         "Gemini CLI reads hooks for one process only from a file of root's, and {} is not root's \
-         alone. To record its runs, put `midcourse hook gemini` into ~/.gemini/settings.json",
+         alone. To record its runs, use `midcourse install gemini`",
         .0.display()
     )]
     NotOfRoot(PathBuf),
@@ -218,6 +248,32 @@ impl Host {
             Self::Opencode => opencode::install_hooks(arguments, hook_command, folder),
             Self::Copilot => copilot::install_hooks(arguments, hook_command, folder),
         }
+    }
+
+    /// Where the host keeps the file into which `midcourse install` writes.
+    pub(crate) const fn settings_path(self) -> &'static SettingsPath {
+        match self {
+            Self::ClaudeCode | Self::Demo => &claude_code::SETTINGS,
+            Self::Codex => &codex::SETTINGS,
+            Self::Qwen => &qwen::SETTINGS,
+            Self::Gemini => &gemini::SETTINGS,
+            Self::Opencode => &opencode::SETTINGS,
+            Self::Copilot => &copilot::SETTINGS,
+        }
+    }
+
+    /// What `midcourse install` writes into that file.
+    pub(crate) fn installation(self, hook_command: &str) -> Installation {
+        Installation::Hooks(match self {
+            Self::ClaudeCode | Self::Demo => claude_code::hook_settings(hook_command),
+            Self::Codex => codex::hook_settings(hook_command),
+            Self::Qwen => qwen::hook_settings(hook_command),
+            Self::Gemini => gemini::hook_settings(hook_command),
+            Self::Copilot => copilot::hook_settings(hook_command),
+            Self::Opencode => {
+                return Installation::Plugin(PluginFile(opencode::plugin(hook_command)));
+            }
+        })
     }
 
     /// Creates an event. If hooks are installed twice, they report every event twice. The store

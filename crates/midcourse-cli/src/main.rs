@@ -16,6 +16,7 @@ mod duration;
 mod formats;
 mod handoff;
 mod hosts;
+mod json_edit;
 mod log;
 #[cfg(feature = "proxy")]
 mod proxy;
@@ -24,6 +25,7 @@ mod scenario;
 mod shell;
 mod size;
 mod terminal;
+mod user_file;
 
 use std::process::ExitCode;
 

@@ -251,6 +251,20 @@ impl Store {
         Ok(records.into_iter().map(StoredRecord::into_record).collect())
     }
 
+    /// The latest record of a run whose payload kind is in `kinds`. Searches from the end of the run.
+    pub fn latest_record_of(
+        &self,
+        run_id: &str,
+        kinds: &[&str],
+    ) -> Result<Option<TrajectoryRecord>, StoreError> {
+        let Some(head) = append::run_head(&self.connection, run_id)? else { return Ok(None) };
+        let Some(seq) = read::latest_seq_of(&self.connection, head.id, kinds)? else {
+            return Ok(None);
+        };
+        let record = read::record(&self.connection, head.id, seq)?;
+        Ok(record.map(StoredRecord::into_record))
+    }
+
     /// All records of a run in order, in the form that the engine takes.
     pub fn trajectory(&self, run_id: &str) -> Result<Vec<TrajectoryRecord>, StoreError> {
         let records = self.records(run_id, 0, usize::MAX)?;

@@ -30,7 +30,7 @@ use crate::hosts::{Decoded, Host, WithProxy};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-pub(super) use arguments::{Arguments, hook_command};
+pub(super) use arguments::{Arguments, hook_command, installed_hook_command, quoted};
 use guard::{Pending, Timeout};
 
 /// How much time the hook has after its timeout to save events that could not be stored. They are

@@ -12,7 +12,7 @@ mod install;
 mod rollout;
 
 pub(super) use decode::{add_transcript, decode};
-pub(super) use install::install_hooks;
+pub(super) use install::{SETTINGS, hook_settings, install_hooks};
 
 /// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
 /// something, such as PermissionRequest, are left out.

@@ -10,7 +10,7 @@ mod decode;
 mod install;
 
 pub(super) use decode::decode;
-pub(super) use install::install_hooks;
+pub(super) use install::{SETTINGS, hook_settings, install_hooks};
 
 /// The hook events that midcourse listens to.
 pub(super) const HOOK_EVENTS: [&str; 9] = [

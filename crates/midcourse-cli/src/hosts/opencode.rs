@@ -10,4 +10,4 @@ mod decode;
 mod install;
 
 pub(super) use decode::decode;
-pub(super) use install::install_hooks;
+pub(super) use install::{SETTINGS, install_hooks, is_plugin, plugin, plugin_command};

@@ -11,7 +11,7 @@ mod install;
 mod transcript;
 
 pub(super) use decode::{add_transcript, decode};
-pub(super) use install::install_hooks;
+pub(super) use install::{SETTINGS, hook_settings, install_hooks};
 
 /// The hook events that midcourse listens to.
 pub(super) const HOOK_EVENTS: [&str; 13] = [

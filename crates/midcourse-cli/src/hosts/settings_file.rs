@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::hook_settings::HookSettings;
 use super::{HookedArguments, Host, InstallError};
 
 /// Seconds after which the host stops waiting for a hook. `midcourse hook` has a timeout of its own
@@ -77,13 +78,38 @@ fn belongs_to_root(_: &std::fs::Metadata) -> bool {
     false
 }
 
-/// The hooks of each event that run `hook_command`.
-pub(super) fn hooks_json(host: Host, events: &[&str], hook_command: &str) -> Map<String, Value> {
+/// The hooks of Gemini CLI or Qwen Code in a settings file.
+pub(super) fn hook_settings(
+    host: Host,
+    events: &'static [&'static str],
+    hook_command: &str,
+) -> HookSettings {
+    HookSettings {
+        host,
+        events,
+        hook: hook(host, hook_command),
+        command_key: "command",
+        is_grouped: true,
+        new_file: "{}\n",
+        accepts_comments: true,
+    }
+}
+
+fn hook(host: Host, hook_command: &str) -> Map<String, Value> {
     let timeout = host.capabilities().timeout_unit.of_seconds(TIMEOUT_SECONDS);
     // `exec` replaces the shell instead of adding a process.
-    let hook = json!({"type": "command", "command": format!("exec {hook_command}"),
-                      "name": "midcourse", "timeout": timeout});
-    events.iter().map(|event| ((*event).to_owned(), json!([{"hooks": [hook]}]))).collect()
+    Map::from_iter([
+        ("type".to_owned(), "command".into()),
+        ("command".to_owned(), format!("exec {hook_command}").into()),
+        ("name".to_owned(), "midcourse".into()),
+        ("timeout".to_owned(), timeout.into()),
+    ])
+}
+
+/// The hooks of each event that run `hook_command`.
+pub(super) fn hooks_json(host: Host, events: &[&str], hook_command: &str) -> Map<String, Value> {
+    let list = json!([{"hooks": [hook(host, hook_command)]}]);
+    events.iter().map(|event| ((*event).to_owned(), list.clone())).collect()
 }
 
 /// Reads a settings file; an empty map if there is none.

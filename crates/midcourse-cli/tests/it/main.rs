@@ -23,6 +23,7 @@ mod faults;
 mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
+mod install;
 mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;

@@ -346,6 +346,23 @@ pub(super) fn seqs_of(
     Ok(seqs)
 }
 
+/// The seq of the latest record of a run whose payload kind is in `kinds`.
+pub(super) fn latest_seq_of(
+    connection: &Connection,
+    run: i64,
+    kinds: &[&str],
+) -> Result<Option<i64>, StoreError> {
+    let mut find = connection
+        .prepare_cached("SELECT seq, kind FROM records WHERE run = ?1 ORDER BY seq DESC")?;
+    let mut rows = find.query(params![run])?;
+    while let Some(row) = rows.next()? {
+        if row.get_ref(1)?.as_str().is_ok_and(|kind| kinds.contains(&kind)) {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
+}
+
 /// One complete record of a run.
 pub(super) fn record(
     connection: &Connection,

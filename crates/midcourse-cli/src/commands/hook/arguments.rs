@@ -110,16 +110,35 @@ pub(in crate::commands) fn hook_command(
     data_dir: &DataDir,
     launch_id: &str,
 ) -> anyhow::Result<String> {
-    let quoted = |path: &Path| {
-        let text = path.to_str().map(shell_quote);
-        text.with_context(|| format!("the path {} is not valid UTF-8", path.display()))
-    };
     let (program, home) = (quoted(&std::env::current_exe()?)?, quoted(data_dir.path())?);
-    let mut command = format!("{program} hook {} --home {home} --launch {launch_id}", host.name());
-    if let Some(timeout) = timeout_in_environment() {
-        command.push_str(&format!(" --timeout-ms {}", timeout.as_millis()));
+    let command = format!("{program} hook {} --home {home} --launch {launch_id}", host.name());
+    Ok(with_timeout(command))
+}
+
+/// The shell command that an agent runs as its hook after `midcourse install`. Like the command of
+/// `midcourse run`, it names every path.
+pub(in crate::commands) fn installed_hook_command(
+    host: Host,
+    program: &Path,
+    data_dir: &DataDir,
+) -> anyhow::Result<String> {
+    let (program, home) = (quoted(program)?, quoted(data_dir.path())?);
+    let config = quoted(&data_dir.config_file())?;
+    let command = format!("{program} hook {} --home {home} --config {config}", host.name());
+    Ok(with_timeout(command))
+}
+
+/// Quotes a path for a shell.
+pub(in crate::commands) fn quoted(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().map(shell_quote);
+    text.with_context(|| format!("the path {} is not valid UTF-8", path.display()))
+}
+
+fn with_timeout(command: String) -> String {
+    match timeout_in_environment() {
+        Some(timeout) => format!("{command} --timeout-ms {}", timeout.as_millis()),
+        None => command,
     }
-    Ok(command)
 }
 
 impl Arguments {

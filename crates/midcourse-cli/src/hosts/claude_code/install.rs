@@ -11,7 +11,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::super::{HookedArguments, InstallError};
+use super::super::hook_settings::HookSettings;
+use super::super::settings_path::SettingsPath;
+use super::super::{HookedArguments, Host, InstallError};
 use super::HOOK_EVENTS;
 
 const OPTION: &str = "--settings";
@@ -54,14 +56,43 @@ fn plugin_files(hooks: String) -> [(&'static str, String); 2] {
     [(".claude-plugin/plugin.json", manifest.to_string()), ("hooks/hooks.json", hooks)]
 }
 
+fn hook(hook_command: &str) -> Map<String, Value> {
+    let timeout = Host::ClaudeCode.capabilities().timeout_unit.of_seconds(TIMEOUT_SECONDS);
+    // Older releases of Claude Code ignore hooks whose arguments are listed separately, so use one
+    // shell command. `exec` replaces the shell instead of adding a process.
+    Map::from_iter([
+        ("type".to_owned(), "command".into()),
+        ("command".to_owned(), format!("exec {hook_command}").into()),
+        ("timeout".to_owned(), timeout.into()),
+    ])
+}
+
+/// The hooks in a settings file.
+pub(in crate::hosts) fn hook_settings(hook_command: &str) -> HookSettings {
+    HookSettings {
+        host: Host::ClaudeCode,
+        events: &HOOK_EVENTS,
+        hook: hook(hook_command),
+        command_key: "command",
+        is_grouped: true,
+        new_file: "{}\n",
+        accepts_comments: false,
+    }
+}
+
+/// The settings file of the user or, in the project's folder, the one that is not checked in.
+pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
+    variable: Some("CLAUDE_CONFIG_DIR"),
+    base: None,
+    folder: ".claude",
+    file: "settings.json",
+    project: ".claude/settings.local.json",
+};
+
 /// Adds midcourse's hooks to the settings, after the user's hooks. If `is_stream` is true, no hook
 /// runs at the start of a new session.
 fn with_hooks(mut settings: Map<String, Value>, hook_command: &str, is_stream: bool) -> Value {
-    // Older releases of Claude Code ignore hooks whose arguments are listed separately, so use one
-    // shell command. `exec` replaces the shell instead of adding a process.
-    let command = format!("exec {hook_command}");
-    let hook =
-        json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]});
+    let hook = json!({"hooks": [hook(hook_command)]});
     let hooks = settings.entry("hooks").or_insert_with(|| json!({}));
     for event in HOOK_EVENTS {
         if let Value::Object(hooks) = hooks

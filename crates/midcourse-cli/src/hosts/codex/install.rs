@@ -8,15 +8,43 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::super::{HookedArguments, InstallError};
+use super::super::hook_settings::HookSettings;
+use super::super::settings_path::SettingsPath;
+use super::super::{HookedArguments, Host, InstallError};
 use super::HOOK_EVENTS;
 use super::app_server::{self, ListedHook};
 
 /// Seconds after which Codex stops waiting for a hook. Codex allows no more than this for hooks at
 /// the end of a session. `midcourse hook` has a timeout of its own that is far shorter.
 const TIMEOUT_SECONDS: u64 = 3;
+
+/// The hooks in a settings file.
+pub(in crate::hosts) fn hook_settings(hook_command: &str) -> HookSettings {
+    let timeout = Host::Codex.capabilities().timeout_unit.of_seconds(TIMEOUT_SECONDS);
+    HookSettings {
+        host: Host::Codex,
+        events: &HOOK_EVENTS,
+        hook: Map::from_iter([
+            ("type".to_owned(), "command".into()),
+            ("command".to_owned(), hook_command.into()),
+            ("timeout".to_owned(), timeout.into()),
+        ]),
+        command_key: "command",
+        is_grouped: true,
+        new_file: "{}\n",
+        accepts_comments: false,
+    }
+}
+
+pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
+    variable: Some("CODEX_HOME"),
+    base: None,
+    folder: ".codex",
+    file: "hooks.json",
+    project: ".codex/hooks.json",
+};
 
 pub(in crate::hosts) fn install_hooks(
     starter: &[OsString],

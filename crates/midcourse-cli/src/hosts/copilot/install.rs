@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::super::hook_settings::HookSettings;
+use super::super::settings_path::SettingsPath;
 use super::super::{HookedArguments, Host, InstallError};
 use super::HOOK_EVENTS;
 
@@ -33,16 +35,44 @@ pub(in crate::hosts) fn install_hooks(
     })
 }
 
+fn hook(hook_command: &str) -> Map<String, Value> {
+    let timeout = Host::Copilot.capabilities().timeout_unit.of_seconds(TIMEOUT_SECONDS);
+    // `exec` replaces the shell instead of adding a process.
+    Map::from_iter([
+        ("type".to_owned(), "command".into()),
+        ("bash".to_owned(), format!("exec {hook_command}").into()),
+        ("timeoutSec".to_owned(), timeout.into()),
+    ])
+}
+
+/// The hooks in a file of their own: Copilot CLI reads every file in its folder of hooks.
+pub(in crate::hosts) fn hook_settings(hook_command: &str) -> HookSettings {
+    HookSettings {
+        host: Host::Copilot,
+        events: &HOOK_EVENTS,
+        hook: hook(hook_command),
+        command_key: "bash",
+        is_grouped: false,
+        new_file: "{\n  \"version\": 1\n}\n",
+        accepts_comments: false,
+    }
+}
+
+pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
+    variable: Some("COPILOT_HOME"),
+    base: None,
+    folder: ".copilot",
+    file: "hooks/midcourse.json",
+    project: ".github/hooks/midcourse.json",
+};
+
 fn plugin_files(hook_command: &str) -> Vec<(&'static str, String)> {
     let manifest = json!({"name": "midcourse", "version": env!("CARGO_PKG_VERSION"),
                           "description": "Keeps unattended agents on course.",
                           "hooks": "hooks.json"});
-    let timeout = Host::Copilot.capabilities().timeout_unit.of_seconds(TIMEOUT_SECONDS);
-    // `exec` replaces the shell instead of adding a process.
-    let hook = json!({"type": "command", "bash": format!("exec {hook_command}"),
-                      "timeoutSec": timeout});
+    let list = json!([hook(hook_command)]);
     let hooks: Map<String, Value> =
-        HOOK_EVENTS.iter().map(|event| ((*event).to_owned(), json!([hook]))).collect();
+        HOOK_EVENTS.iter().map(|event| ((*event).to_owned(), list.clone())).collect();
     let hooks = json!({"version": 1, "hooks": hooks});
     vec![("copilot/plugin.json", manifest.to_string()), ("copilot/hooks.json", hooks.to_string())]
 }

@@ -10,7 +10,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::super::settings_file::{SettingsFile, hooks_json};
+use super::super::hook_settings::HookSettings;
+use super::super::settings_file::{self, SettingsFile, hooks_json};
+use super::super::settings_path::SettingsPath;
 use super::super::{HookedArguments, Host, InstallError};
 use super::HOOK_EVENTS;
 
@@ -25,6 +27,19 @@ const SYSTEM_DEFAULTS: SettingsFile = SettingsFile {
     },
     name: "system-defaults.json",
     belongs_to_root: true,
+};
+
+/// The hooks in a settings file.
+pub(in crate::hosts) fn hook_settings(hook_command: &str) -> HookSettings {
+    settings_file::hook_settings(Host::Gemini, &HOOK_EVENTS, hook_command)
+}
+
+pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
+    variable: None,
+    base: Some(("GEMINI_CLI_HOME", ".gemini")),
+    folder: ".gemini",
+    file: "settings.json",
+    project: ".gemini/settings.json",
 };
 
 pub(in crate::hosts) fn install_hooks(

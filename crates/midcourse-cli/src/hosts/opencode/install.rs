@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::super::settings_path::SettingsPath;
 use super::super::{HookedArguments, InstallError};
 
 const VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
@@ -33,8 +34,27 @@ pub(in crate::hosts) fn install_hooks(
     })
 }
 
+pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
+    variable: Some("OPENCODE_CONFIG_DIR"),
+    base: Some(("XDG_CONFIG_HOME", "opencode")),
+    folder: ".config/opencode",
+    file: "plugin/midcourse.js",
+    project: ".opencode/plugin/midcourse.js",
+};
+
+/// Whether this is the text of midcourse's plugin, in this or another version.
+pub(in crate::hosts) fn is_plugin(text: &str) -> bool {
+    PLUGIN.lines().next().is_some_and(|line| text.starts_with(line))
+}
+
+/// The command in the text of midcourse's plugin.
+pub(in crate::hosts) fn plugin_command(text: &str) -> Option<Vec<String>> {
+    let line = text.lines().find_map(|line| line.strip_prefix("const COMMAND = "))?;
+    serde_json::from_str(line.trim_end_matches(';')).ok()
+}
+
 /// The plugin, with the command that it starts.
-fn plugin(hook_command: &str) -> String {
+pub(in crate::hosts) fn plugin(hook_command: &str) -> String {
     let words = shlex::split(hook_command).unwrap_or_default();
     // A timeout that the user has set is among the arguments of the hook.
     let given = words.iter().skip_while(|word| *word != "--timeout-ms").nth(1);
@@ -71,7 +91,7 @@ fn file_url(path: &Path) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{file_url, plugin, with_plugin};
+    use super::{file_url, is_plugin, plugin, plugin_command, with_plugin};
 
     #[test]
     fn the_plugin_starts_the_hook() {
@@ -82,6 +102,9 @@ mod tests {
         let text = plugin("midcourse hook opencode --timeout-ms 2000");
         assert!(text.contains("const TIME_LIMIT_MS = 2250;"), "{text}");
         assert!(!text.contains("{{"), "{text}");
+        let command = ["midcourse", "hook", "opencode", "--timeout-ms", "2000"].map(str::to_owned);
+        assert_eq!(plugin_command(&text), Some(command.to_vec()));
+        assert!(is_plugin(&text) && !is_plugin("export const Other = 1;"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-// The plugin with which opencode reports its steps to midcourse. `midcourse run` writes this file with
-// the command to start, for one process. Whatever fails here, opencode continues as without it: no
+// The plugin with which opencode reports its steps to midcourse. `midcourse run` writes this file for one
+// process and `midcourse install opencode` for good, with the command to start. Whatever fails here, opencode continues as without it: no
 // function throws, none waits longer than the time limit, and nothing is changed without a message.
 import { spawn } from "node:child_process";
 
