@@ -14,6 +14,7 @@ mod faults;
 mod hook_events;
 mod http;
 mod insertions;
+mod installed;
 mod model;
 mod openai;
 mod output;

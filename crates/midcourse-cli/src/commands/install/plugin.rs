@@ -41,9 +41,10 @@ pub(super) fn write(folder: &Path, hook_command: &str, is_dry_run: bool) -> Resu
 fn files(hook_command: &str) -> Result<[(&'static str, Vec<u8>); 3]> {
     let version = env!("CARGO_PKG_VERSION");
     let plugin = json!({"name": "midcourse", "version": version, "description": DESCRIPTION,
-                        "author": {"name": "midcourse"}});
+                        "author": {"name": "midcourse"}, "license": env!("CARGO_PKG_LICENSE")});
     let marketplace = json!({
         "name": "midcourse",
+        "description": DESCRIPTION,
         "owner": {"name": "midcourse"},
         "plugins": [{"name": "midcourse", "source": "./", "version": version,
                      "description": DESCRIPTION}],

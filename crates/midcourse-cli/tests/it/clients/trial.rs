@@ -100,6 +100,10 @@ impl Trial {
         self.model.address
     }
 
+    pub(crate) const fn client_kind(&self) -> Client {
+        self.client
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -127,8 +131,48 @@ impl Trial {
         self.ended(output)
     }
 
+    /// Runs the bare client between two steps, which install and uninstall hooks.
+    pub(crate) fn run_between(
+        self,
+        install: impl FnOnce(&Self),
+        uninstall: impl FnOnce(&Self),
+    ) -> Ended {
+        self.write_settings(&Hooks::None);
+        install(&self);
+        // The user has approved the hooks: Codex gets the option that says so.
+        let output = self.start(&Hooks::Installed(String::new()), false);
+        uninstall(&self);
+        self.ended(output)
+    }
+
+    /// Runs `midcourse` in the environment of the client. It must succeed.
+    pub(crate) fn midcourse(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+        command.args(arguments);
+        self.successful(command)
+    }
+
+    /// Runs the client itself with these arguments. It must succeed.
+    pub(crate) fn client(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(&self.program);
+        command.args(arguments);
+        self.successful(command)
+    }
+
+    fn successful(&self, mut command: Command) -> String {
+        self.set_environment(&mut command);
+        let output = run_to_end(command);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     fn start(&self, hooks: &Hooks, resumes: bool) -> Output {
         let mut command = self.command(hooks, resumes);
+        self.set_environment(&mut command);
+        run_to_end(command)
+    }
+
+    fn set_environment(&self, command: &mut Command) {
         let folder = |name: &str| self.folder().join(name);
         let config = match self.client {
             Client::ClaudeCode => "CLAUDE_CONFIG_DIR",
@@ -157,7 +201,6 @@ impl Trial {
         ] {
             command.env(name, "1");
         }
-        run_to_end(command)
     }
 
     fn ended(self, output: Output) -> Ended {
