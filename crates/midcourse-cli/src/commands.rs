@@ -20,6 +20,8 @@ mod install;
 mod list;
 mod man;
 mod open;
+#[cfg(feature = "proxy")]
+mod proxy;
 mod prune;
 mod record;
 mod redact;
@@ -75,9 +77,10 @@ enum Command {
     /// For agents that use Anthropic's Messages API or OpenAI's Chat Completions API. The proxy
     /// prints the variables to set for the agent and runs until it is stopped; `midcourse run` does
     /// all of this by itself. Requests that midcourse does not understand pass through unchanged,
-    /// and so does everything if midcourse fails.
+    /// and so does everything if midcourse fails. `midcourse proxy install` sets up a proxy that
+    /// stays.
     #[cfg(feature = "proxy")]
-    Proxy(crate::proxy::Arguments),
+    Proxy(proxy::ProxyCommand),
     /// Add midcourse's hooks to a coding agent, for every session.
     ///
     /// Adds hooks to the agent's settings file and leaves everything else in it as it is. Without
@@ -193,7 +196,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         #[cfg(feature = "proxy")]
-        Command::Proxy(arguments) => crate::proxy::run(&arguments).map(success),
+        Command::Proxy(arguments) => proxy::run(&arguments).map(success),
         Command::Install(arguments) => install::run(&arguments).map(success),
         Command::Uninstall(arguments) => uninstall::run(&arguments).map(success),
         Command::List(arguments) => list::run(&arguments).map(success),

@@ -79,9 +79,17 @@ impl JsonText {
         self.text.get(range.start..range.end)
     }
 
-    /// Whether the text is JSON without comments and trailing commas.
-    pub(crate) fn is_strict(&self) -> bool {
-        serde_json::from_str::<Value>(&self.text).is_ok()
+    pub(crate) fn has_comments(&self) -> bool {
+        parse(&self.text).is_ok_and(|parsed| parsed.tokens.iter().any(is_comment))
+    }
+
+    pub(crate) fn has_trailing_commas(&self) -> bool {
+        let Ok(parsed) = parse(&self.text) else { return false };
+        let tokens: Vec<&Token<'_>> =
+            parsed.tokens.iter().filter(|it| !is_comment(it)).map(|it| &it.token).collect();
+        tokens
+            .windows(2)
+            .any(|pair| matches!(pair, [Token::Comma, Token::CloseBrace | Token::CloseBracket]))
     }
 
     /// Adds a member to the end of the object at this path. The outer `levels` of the new value are

@@ -47,13 +47,16 @@ mod worker;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use midcourse::DataDir;
+use midcourse::{DataDir, Mode};
 use uuid::Uuid;
 
+use crate::config::Overrides;
+use crate::duration::parse_duration;
 use crate::handoff;
 use crate::log::Log;
 use crate::run_settings::{LaunchId, RunSettings};
@@ -75,8 +78,8 @@ pub(crate) use processes::{Found, find as find_processes};
 use recorder::Recorder;
 use server::Server;
 pub(crate) use trust::write as write_trust_files;
+pub(crate) use upstream::Upstreams;
 pub(crate) use upstream::{Redirect, check_interception, is_inside_another};
-use upstream::{Upstreams, variables};
 
 /// The environment variable in which `midcourse run` passes the access token to the proxy that it
 /// starts. The proxy rejects requests that do not contain the token.
@@ -94,6 +97,9 @@ const MAX_WAIT_VARIABLE: &str = "MIDCOURSE_PROXY_MAX_WAIT_MS";
 
 /// How long the recorder may take to write the remaining records when the proxy stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The least number of characters in a token that nobody can guess.
+const MIN_TOKEN_LEN: usize = 32;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -113,6 +119,21 @@ pub(crate) struct Arguments {
     /// The variable MIDCOURSE_PROXY_MAX_WAIT_MS sets the default.
     #[arg(long, value_name = "MILLISECONDS")]
     max_wait_ms: Option<NonZeroU64>,
+    /// Tell each run that it has this much time, such as 90m or "1h 30m".
+    #[arg(long, value_name = "DURATION", value_parser = deadline)]
+    deadline: Option<Duration>,
+    /// Record messages without delivering them.
+    #[arg(long)]
+    shadow: bool,
+    /// Read this configuration file and no other.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Read the token from this file, and print no variables.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Forward only to the servers of --upstream, with their hosts in the proxy's URLs.
+    #[arg(long, requires = "upstream")]
+    only_named: bool,
     /// Use the settings of this launch of `midcourse run`.
     #[arg(long, value_name = "ID", hide = true)]
     launch: Option<String>,
@@ -127,20 +148,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn run_alone(arguments: &Arguments) -> Result<()> {
-    let upstreams = Upstreams::find(&arguments.upstream, |name| std::env::var(name).ok())?;
+    let upstreams = match arguments.only_named {
+        true => Upstreams::named(&arguments.upstream)?,
+        false => Upstreams::find(&arguments.upstream, |name| std::env::var(name).ok())?,
+    };
     let listener = bind(arguments.listen)?;
-    let token = token_in_environment().unwrap_or_else(new_token);
+    let token = match &arguments.token_file {
+        Some(file) => read_token(file)?,
+        None => token_in_environment().unwrap_or_else(new_token),
+    };
     let address = listener.local_addr()?;
     if !address.ip().is_loopback() {
         warn(&format!("other machines can reach {address}; only the token in the URL protects it"));
     }
-    // The values contain no characters that are special in a shell, so they need no quotes.
-    let line = |(variable, value)| format!("export {variable}={value}\n");
-    let lines: String = variables(address, &token).into_iter().map(line).collect();
-    // Ignore errors: the reader may close the pipe after the first line.
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
-    drop(out);
+    if arguments.token_file.is_none() {
+        let lines = export_lines(&upstreams, address, &token);
+        // Ignore errors: the reader may close the pipe after the first line.
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+    }
     let (server, recorder) = prepare(arguments, &token, &upstreams)?;
     listener.set_nonblocking(true)?;
     serve(async {
@@ -153,6 +179,33 @@ fn run_alone(arguments: &Arguments) -> Result<()> {
     })?;
     finish(recorder);
     Ok(())
+}
+
+/// The lines for a shell that make clients use the proxy.
+pub(crate) fn export_lines(upstreams: &Upstreams, address: SocketAddr, token: &str) -> String {
+    // The values contain no characters that are special in a shell, so they need no quotes.
+    let line = |(variable, value)| format!("export {variable}={value}\n");
+    upstreams.variables(address, token).into_iter().map(line).collect()
+}
+
+/// Reads an access token from a file.
+pub(crate) fn read_token(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the token in {}", file.display()))?;
+    let token = text.trim();
+    let is_token = token.strip_prefix(handoff::PATH_PREFIX).is_some_and(|rest| {
+        rest.len() >= MIN_TOKEN_LEN && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    anyhow::ensure!(
+        is_token,
+        "{} contains no token; `midcourse proxy install` writes one",
+        file.display()
+    );
+    Ok(token.to_owned())
+}
+
+fn deadline(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "try 90m, 2h or \"1h 30m\"; at most 365d".to_owned())
 }
 
 /// Runs as the proxy process of `midcourse run`, which accepts connections and passes them to this
@@ -197,7 +250,15 @@ fn prepare(
     let log = Arc::new(Log::new(data_dir.as_ref(), "proxy"));
     let folder = std::env::current_dir().unwrap_or_default();
     let launch = arguments.launch.clone().map(LaunchId::Given);
-    let settings = RunSettings::for_event(data_dir.as_ref(), launch.as_ref(), Some(&folder));
+    let settings = match &arguments.config {
+        Some(file) => RunSettings::read(file).with_context(|| file.display().to_string())?,
+        None => RunSettings::for_event(data_dir.as_ref(), launch.as_ref(), Some(&folder)),
+    };
+    let settings = settings.with_overrides(Overrides {
+        mode: arguments.shadow.then_some(Mode::Shadow),
+        deadline: arguments.deadline,
+        ..Overrides::default()
+    });
     for warning in &settings.warnings {
         warn(warning);
     }

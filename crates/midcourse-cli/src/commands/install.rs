@@ -21,6 +21,7 @@ use crate::json_edit::JsonText;
 use crate::run_settings::RunSettings;
 use crate::shell::shell_quote;
 use crate::user_file::UserFile;
+pub(super) use program::path as program_path;
 use record::Record;
 use target::{Target, host_named, print_diff};
 
@@ -52,7 +53,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let Some(host) = arguments.host else { return program::list_hosts() };
     let data_dir = data_dir(arguments)?;
-    let program = program::path()?;
+    let program = program_path()?;
     if let Some(folder) = &arguments.plugin {
         ensure!(host == Host::ClaudeCode, "only Claude Code takes a plugin; leave out --plugin");
         let command = installed_hook_command(host, &program, &data_dir)?;
@@ -88,9 +89,11 @@ fn status_line_command(
     data_dir: &DataDir,
 ) -> Result<impl Fn(Option<&str>) -> String + use<>> {
     let (program, home) = (quoted(program)?, quoted(data_dir.path())?);
+    let config = quoted(&data_dir.config_file())?;
     Ok(move |wrapped: Option<&str>| {
         let wrap = wrapped.map(|theirs| format!(" --wrap {}", shell_quote(theirs)));
-        format!("exec {program} statusline --home {home}{}", wrap.unwrap_or_default())
+        let wrap = wrap.unwrap_or_default();
+        format!("exec {program} statusline --home {home} --config {config}{wrap}")
     })
 }
 
@@ -122,11 +125,17 @@ impl Change {
         let content = file.content().unwrap_or(hooks.new_file().as_bytes());
         let mut json = JsonText::parse(content).with_context(unchanged)?;
         let title = target.host.capabilities().title;
-        ensure!(
-            hooks.accepts_comments() || json.is_strict(),
-            "{path} is not changed: it contains comments or trailing commas, and {title} ignores \
-             such a file as a whole; remove them first"
-        );
+        let refused = match () {
+            () if json.has_trailing_commas() => Some("a trailing comma"),
+            () if json.has_comments() && !hooks.accepts_comments() => Some("a comment"),
+            () => None,
+        };
+        if let Some(refused) = refused {
+            bail!(
+                "{path} is not changed: it contains {refused}, and {title} does not read such a \
+                 file at all; remove it first"
+            );
+        }
         let had_hooks = !hooks.commands_in(&json).is_empty();
         hooks.add_to(&mut json).with_context(unchanged)?;
         let status_line = match status_line_command {

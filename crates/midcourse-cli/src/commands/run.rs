@@ -223,6 +223,8 @@ fn settings(arguments: &Arguments, data_dir: &DataDir) -> Result<RunSettings> {
         mode: arguments.shadow.then_some(Mode::Shadow),
         calls: arguments.max_calls.and_then(NonZeroU64::new),
         tokens: arguments.max_tokens.and_then(NonZeroU64::new),
+        // The deadline of a launch counts from the launch, also for a resumed run.
+        deadline: None,
     };
     let found = match &arguments.config {
         Some(file) => RunSettings::read(file)?,

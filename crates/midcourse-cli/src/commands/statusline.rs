@@ -32,6 +32,9 @@ pub(super) struct Arguments {
     /// Read this data directory instead of the user's.
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
+    /// Use this configuration file instead of midcourse.toml in the data directory.
+    #[arg(long, value_name = "FILE", requires = "home")]
+    config: Option<PathBuf>,
     /// Run this shell command first, with the same input, and print its output above.
     #[arg(long, value_name = "COMMAND")]
     wrap: Option<String>,
@@ -107,6 +110,10 @@ fn line(arguments: &Arguments, input: &InputWire) -> String {
         None => DataDir::of_user(),
     };
     let Ok(data_dir) = data_dir else { return "no data directory".to_owned() };
+    let data_dir = match &arguments.config {
+        Some(config) => data_dir.with_config_file(config.clone()),
+        None => data_dir,
+    };
     let session = input.session_id.as_str().unwrap_or_default();
     let status = match Status::read(&data_dir, session) {
         Ok(Some(status)) => status,
@@ -116,7 +123,10 @@ fn line(arguments: &Arguments, input: &InputWire) -> String {
     let cwd = input.cwd.as_str().map(PathBuf::from);
     let launch = LaunchId::in_environment();
     let settings = RunSettings::for_event(Some(&data_dir), launch.as_ref(), cwd.as_deref());
-    status.line(now(), settings.deadline, settings.config.mode == Mode::Shadow)
+    // A deadline in the configuration counts from the start of the run.
+    let in_config = || Some(status.run.started.after(settings.config.deadline?));
+    let deadline = settings.deadline.or_else(in_config);
+    status.line(now(), deadline, settings.mode() == Mode::Shadow)
 }
 
 /// What the store contains about a session.

@@ -5,6 +5,9 @@
 //! certificate authorities (`SSL_CERT_FILE`, `SSL_CERT_DIR`, `NODE_EXTRA_CA_CERTS`) for the agent,
 //! these clients use them too.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -82,7 +85,7 @@ const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 
 /// The servers that the proxy forwards to, each with its name in the proxy's URLs.
 #[derive(Debug, Clone)]
-pub(crate) struct Upstreams(Vec<(&'static str, BaseUrl)>);
+pub(crate) struct Upstreams(Vec<(String, BaseUrl)>);
 
 /// A base URL in the environment that is replaced by the proxy's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,18 +155,52 @@ impl Upstreams {
             }
             let url = BaseUrl::parse(&url)?;
             check(url.uri())?;
-            found.push((api, url));
+            found.push((api.to_owned(), url));
         }
         Ok(Self(found))
     }
 
     /// The servers of redirected base URLs.
     pub(super) fn of_redirects(redirects: &[Redirect]) -> Self {
-        Self(redirects.iter().map(|it| (it.variable, it.origin.clone())).collect())
+        Self(redirects.iter().map(|it| (it.variable.to_owned(), it.origin.clone())).collect())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &BaseUrl)> {
-        self.0.iter().map(|(name, url)| (*name, url))
+    /// Only the servers that the options name. The proxy's URLs contain the host of each: a client
+    /// with a URL for another server gets an error, and its key does not go to the wrong server.
+    pub(crate) fn named(options: &[String]) -> Result<Self> {
+        anyhow::ensure!(!options.is_empty(), "name a server with --upstream");
+        let is_named = |api: &str| {
+            options.iter().any(|option| match option.split_once('=') {
+                Some((name, _)) if BASE_URLS.iter().any(|(_, known, _)| *known == name) => {
+                    name == api
+                }
+                _ => true,
+            })
+        };
+        let named = Self::find(options, |_| None)?.0.into_iter().filter(|(api, _)| is_named(api));
+        let with_host = |(api, url): (String, BaseUrl)| {
+            let host = url.uri().authority().map_or("", |authority| authority.as_str());
+            (format!("{api}-{host}"), url)
+        };
+        Ok(Self(named.map(with_host).collect()))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &BaseUrl)> {
+        self.0.iter().map(|(name, url)| (name.as_str(), url))
+    }
+
+    /// The environment variables, with their values, that make clients use the proxy.
+    pub(crate) fn variables(
+        &self,
+        address: SocketAddr,
+        token: &str,
+    ) -> Vec<(&'static str, String)> {
+        let variable = |name: &str| {
+            let is_api = |api: &str| name.strip_prefix(api).is_some_and(is_end_of_api);
+            BASE_URLS.into_iter().find(|(_, api, _)| is_api(api)).map(|(variable, _, _)| variable)
+        };
+        let url = |name: &str| format!("http://{address}/{token}/{name}");
+        self.iter().filter_map(|(name, _)| Some((variable(name)?, url(name)))).collect()
     }
 }
 
@@ -180,12 +217,9 @@ pub(crate) fn is_inside_another() -> bool {
     variables.filter_map(|name| std::env::var(name).ok()).any(|url| is_proxy(&url))
 }
 
-/// The environment variables, with their values, that make clients use the proxy.
-pub(super) fn variables(address: SocketAddr, token: &str) -> Vec<(&'static str, String)> {
-    let variable = |(variable, api, _): (&'static str, &str, &str)| {
-        (variable, format!("http://{address}/{token}/{api}"))
-    };
-    BASE_URLS.into_iter().map(variable).collect()
+/// Whether the rest of an upstream's name, after that of its API, is empty or its host.
+fn is_end_of_api(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('-')
 }
 
 /// Checks that the user's HTTP proxy settings let midcourse connect to model hosts, so that
@@ -222,7 +256,7 @@ fn api_root(server: &str, api: &str) -> String {
 
 pub(super) struct Upstream {
     /// The first path segment, after the token, of requests to this server.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     base: Uri,
     /// Made from the credentials in the base URL.
     authorization: Option<HeaderValue>,
@@ -232,7 +266,7 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
-    pub(super) fn new(name: &'static str, base: &BaseUrl, tls: &Arc<ClientConfig>) -> Self {
+    pub(super) fn new(name: &str, base: &BaseUrl, tls: &Arc<ClientConfig>) -> Self {
         let (base, authorization) = (base.uri(), base.authorization());
         let tcp = TcpConnector::new(base);
         let tls = ClientConfig::clone(tls);
@@ -254,7 +288,7 @@ impl Upstream {
                 .build(connector)
         };
         Self {
-            name,
+            name: name.to_owned(),
             base: base.clone(),
             authorization,
             client: client(any),
@@ -264,7 +298,7 @@ impl Upstream {
 
     /// The server's name and port, for log lines.
     pub(super) fn server(&self) -> &str {
-        self.base.authority().map_or(self.name, |authority| authority.as_str())
+        self.base.authority().map_or(self.name.as_str(), |authority| authority.as_str())
     }
 
     /// Makes the header `Host` name the server instead of the proxy, or removes it. Adds the
@@ -382,93 +416,6 @@ impl tower_service::Service<Uri> for TcpConnector {
                 let connecting = tunnel.call(url);
                 Box::pin(async { Ok(connecting.await?) })
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ModelHosts, Redirect, Upstreams};
-
-    fn redirects(environment: &[(&str, &str)]) -> anyhow::Result<Vec<Redirect>> {
-        Redirect::all(|name: &str| {
-            let value = environment.iter().find(|(known, _)| *known == name);
-            value.map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn only_a_base_url_in_the_environment_is_redirected_and_keeps_its_path() {
-        assert_eq!(redirects(&[("OPENAI_BASE_URL", "")]).unwrap(), []);
-        let address = "127.0.0.1:9".parse().unwrap();
-        for (url, path, upstream) in [
-            ("http://gate:4000/v1", "/v1", "http://gate:4000/"),
-            ("http://gate:4000/v1/", "/v1/", "http://gate:4000/"),
-            ("http://gate:4000", "", "http://gate:4000/"),
-            ("https://gate.example/a/b", "/a/b", "https://gate.example/"),
-        ] {
-            let found = redirects(&[("OPENAI_API_BASE", url)]).unwrap();
-            assert_eq!(found.len(), 1);
-            let ours = found[0].url(address, "token");
-            assert_eq!(ours, format!("http://127.0.0.1:9/token/OPENAI_API_BASE{path}"));
-            let upstreams = Upstreams::of_redirects(&found);
-            let upstreams: Vec<_> = upstreams.iter().map(|(_, url)| url.to_string()).collect();
-            assert_eq!(upstreams, [upstream]);
-        }
-        // Two variables with different servers stay two servers.
-        let two = [("OPENAI_BASE_URL", "http://a/v1"), ("OPENAI_API_BASE", "http://b/v1")];
-        let upstreams = Upstreams::of_redirects(&redirects(&two).unwrap());
-        let upstreams: Vec<_> =
-            upstreams.iter().map(|(name, url)| format!("{name} {url}")).collect();
-        assert_eq!(upstreams, ["OPENAI_API_BASE http://b/", "OPENAI_BASE_URL http://a/"]);
-        assert!(redirects(&[("OPENAI_BASE_URL", "gate")]).is_err());
-        let covered = |url| redirects(&[("OPENAI_BASE_URL", url)]).unwrap()[0].clone();
-        let hosts = ModelHosts::default();
-        assert!(covered("https://api.openai.com/v1").is_covered_by(&hosts));
-        assert!(!covered("http://api.openai.com/v1").is_covered_by(&hosts));
-        assert!(!covered("https://gate.example/v1").is_covered_by(&hosts));
-    }
-
-    fn found(options: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Vec<String>> {
-        let options: Vec<String> = options.iter().map(|it| (*it).to_owned()).collect();
-        let variable = |name: &str| {
-            let value = environment.iter().find(|(known, _)| *known == name);
-            value.map(|(_, value)| (*value).to_owned())
-        };
-        let upstreams = Upstreams::find(&options, variable)?;
-        Ok(upstreams.iter().map(|(api, url)| format!("{api} {url}")).collect())
-    }
-
-    #[test]
-    fn options_win_over_the_environment_and_that_over_the_defaults() {
-        let gemini = "gemini https://generativelanguage.googleapis.com/";
-        let defaults =
-            ["anthropic https://api.anthropic.com/", "openai https://api.openai.com/v1", gemini];
-        assert_eq!(found(&[], &[("OPENAI_BASE_URL", "")]).unwrap(), defaults);
-        let set = [("OPENAI_API_BASE", "http://old/v1"), ("ANTHROPIC_BASE_URL", "http://a/x/")];
-        assert_eq!(
-            found(&[], &set).unwrap(),
-            ["anthropic http://a/x/", "openai http://old/v1", gemini]
-        );
-        let newer = [("OPENAI_API_BASE", "http://old/v1"), ("OPENAI_BASE_URL", "http://new/v1")];
-        assert_eq!(found(&[], &newer).unwrap()[1], "openai http://new/v1");
-        for server in ["http://gate:4000", "http://gate:4000/", "http://gate:4000/v1"] {
-            let both = [
-                "anthropic http://gate:4000/",
-                "openai http://gate:4000/v1",
-                "gemini http://gate:4000/",
-            ];
-            assert_eq!(found(&[server], &set).unwrap(), both, "{server}");
-        }
-        let one = found(&["openai=http://only/v2"], &set).unwrap();
-        assert_eq!(one, ["anthropic http://a/x/", "openai http://only/v2", gemini]);
-    }
-
-    #[test]
-    fn an_invalid_url_is_an_error() {
-        for wrong in ["gate", "ftp://gate", "http://", "openai=", "http://gate/?x=1"] {
-            let error = found(&[wrong], &[]).unwrap_err().to_string();
-            assert!(error.contains("invalid URL"), "{wrong}: {error}");
         }
     }
 }

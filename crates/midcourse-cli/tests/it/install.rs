@@ -293,7 +293,11 @@ fn the_status_line_of_the_user_is_wrapped() {
 fn files_that_cannot_be_edited_stay_as_they_are() {
     for (content, expected) in [
         ("{\"hooks\": ", "it is not valid JSON"),
-        ("{\n  // mine\n  \"model\": \"m\"\n}", "contains comments"),
+        (
+            "{\n  // mine\n  \"model\": \"m\"\n}",
+            "it contains a comment, and Claude Code does not read such a file at all",
+        ),
+        ("{\n  \"model\": \"m\",\n}", "it contains a trailing comma"),
         ("[]", "`the file` is not an object"),
         ("{\"hooks\": []}", "`hooks` is not an object"),
         ("{\"hooks\": {\"Stop\": 1}}", "`hooks.Stop` is not a list"),
@@ -324,14 +328,14 @@ fn files_that_cannot_be_edited_stay_as_they_are() {
 
 #[test]
 fn hosts_that_read_comments_keep_them() {
-    let settings = "{\n  // mine\n  \"ui\": {\"theme\": \"x\"}, /* last */\n}\n";
+    let settings = "{\n  // mine\n  \"ui\": {\"theme\": \"x\"} /* last, */\n}\n";
     for (host, file) in [("gemini", ".gemini/settings.json"), ("qwen", ".qwen/settings.json")] {
         let user = User::new();
         user.write(file, settings);
         user.ok(&["install", host]);
         let text = user.read(file);
         for part in [
-            "  // mine\n  \"ui\": {\"theme\": \"x\"}, /* last */\n  \"hooks\": {\n",
+            "  // mine\n  \"ui\": {\"theme\": \"x\"}, /* last, */\n  \"hooks\": {\n",
             "\"timeout\": 10000",
         ] {
             assert!(text.contains(part), "{text}");

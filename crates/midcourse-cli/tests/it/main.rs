@@ -37,6 +37,7 @@ mod run_command;
 mod runs_command;
 mod secrets;
 mod state_machine;
+mod statusline;
 mod store;
 mod strange_stores;
 mod tidy;

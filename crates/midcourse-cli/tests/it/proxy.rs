@@ -13,6 +13,7 @@ mod forwarding;
 mod headers;
 mod hooks;
 mod http2;
+mod installed_proxy;
 mod intercepted;
 mod rewritten;
 mod server;

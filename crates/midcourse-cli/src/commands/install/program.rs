@@ -10,7 +10,7 @@ use crate::hosts::Host;
 
 /// The path of midcourse for an installed hook. If PATH leads to this program, the path there: it
 /// often is a symlink, which stays valid when an upgrade replaces what is behind it.
-pub(super) fn path() -> Result<PathBuf> {
+pub(in crate::commands) fn path() -> Result<PathBuf> {
     let this = std::env::current_exe().context("cannot find the path of midcourse")?;
     let is_this = |found: &PathBuf| is_same_file(found, &this);
     let name = if cfg!(windows) { "midcourse.exe" } else { "midcourse" };

@@ -1,0 +1,153 @@
+//! The file that makes the system start the proxy: a unit of the user's systemd, or an agent of
+//! launchd on macOS.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+
+const MARK: &str = "Written by `midcourse proxy install`; `midcourse proxy uninstall` removes it.";
+
+const NAME: &str = "midcourse-proxy";
+
+pub(super) struct Unit {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+impl Unit {
+    /// The unit that runs a command with these environment variables.
+    pub(super) fn find(
+        command: Vec<String>,
+        environment: Vec<(&'static str, String)>,
+    ) -> Result<Self> {
+        let words = command.iter().chain(environment.iter().map(|(_, value)| value));
+        for word in words {
+            ensure!(
+                !word.contains(char::is_control),
+                "a path contains a control character: {word:?}"
+            );
+        }
+        let home = || dirs::home_dir().context("no home directory was found; set HOME");
+        if cfg!(target_os = "macos") {
+            let path = home()?.join("Library/LaunchAgents").join(format!("{NAME}.plist"));
+            return Ok(Self { path, text: launchd(&command, &environment) });
+        }
+        let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()) {
+            Some(folder) => PathBuf::from(folder),
+            None => home()?.join(".config"),
+        };
+        let path = config.join("systemd/user").join(format!("{NAME}.service"));
+        Ok(Self { path, text: systemd(&command, &environment) })
+    }
+
+    pub(super) fn is_ours(text: &str) -> bool {
+        text.contains(MARK)
+    }
+
+    pub(super) fn start_command(&self) -> String {
+        match cfg!(target_os = "macos") {
+            true => format!("launchctl load -w {}", self.quoted_path()),
+            false => format!(
+                "systemctl --user daemon-reload && systemctl --user enable {NAME} && \
+                 systemctl --user restart {NAME}"
+            ),
+        }
+    }
+
+    pub(super) fn stop_command(&self) -> String {
+        match cfg!(target_os = "macos") {
+            true => format!("launchctl remove {NAME}"),
+            false => format!("systemctl --user stop {NAME}; systemctl --user daemon-reload"),
+        }
+    }
+
+    /// Removes the link with which systemd starts the unit at login.
+    pub(super) fn remove_link(&self) {
+        if let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) {
+            let link = folder.join("default.target.wants").join(name);
+            if std::fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
+                // Without the unit, the link has no effect.
+                let _ = std::fs::remove_file(link);
+            }
+        }
+    }
+
+    fn quoted_path(&self) -> String {
+        crate::shell::shell_quote(&self.path.display().to_string())
+    }
+}
+
+fn systemd(command: &[String], environment: &[(&'static str, String)]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(&word.replace('$', "$$"))).collect();
+    let variable = |(name, value): &(&str, String)| {
+        format!("Environment={}\n", quoted(&format!("{name}={value}")))
+    };
+    let variables: String = environment.iter().map(variable).collect();
+    format!(
+        "# {MARK}\n\
+         [Unit]\n\
+         Description=midcourse proxy: records model traffic and injects guidance\n\
+         \n\
+         [Service]\n\
+         {variables}\
+         ExecStart={}\n\
+         WorkingDirectory=/\n\
+         Restart=on-failure\n\
+         RestartSec=2\n\
+         \n\
+         [Install]\n\
+         WantedBy=default.target\n",
+        words.join(" ")
+    )
+}
+
+/// Quotes a word for a unit of systemd, where a percent sign begins a specifier.
+fn quoted(word: &str) -> String {
+    let word = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
+    format!("\"{word}\"")
+}
+
+fn launchd(command: &[String], environment: &[(&'static str, String)]) -> String {
+    let string = |text: &str| format!("<string>{}</string>", escaped(text));
+    let words: String = command.iter().map(|word| format!("    {}\n", string(word))).collect();
+    let variable =
+        |(name, value): &(&str, String)| format!("    <key>{name}</key>{}\n", string(value));
+    let variables: String = environment.iter().map(variable).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
+         \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
+         <!-- {MARK} -->\n\
+         <plist version=\"1.0\">\n<dict>\n  \
+         <key>Label</key><string>{NAME}</string>\n  \
+         <key>ProgramArguments</key>\n  <array>\n{words}  </array>\n  \
+         <key>EnvironmentVariables</key>\n  <dict>\n{variables}  </dict>\n  \
+         <key>RunAtLoad</key><true/>\n  \
+         <key>KeepAlive</key><true/>\n\
+         </dict>\n</plist>\n"
+    )
+}
+
+/// Escapes a text for XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unit, launchd, systemd};
+
+    #[test]
+    fn special_characters_are_quoted() {
+        let command = ["/my bin/midcourse", "a\"b", "50%", "$HOME", "c\\d"].map(str::to_owned);
+        let environment = [("MIDCOURSE_HOME", "/data & more".to_owned())];
+        let unit = systemd(&command, &environment);
+        let line = r#"ExecStart="/my bin/midcourse" "a\"b" "50%%" "$$HOME" "c\\d""#;
+        assert!(unit.contains(&format!("\n{line}\n")), "{unit}");
+        assert!(unit.contains("\nEnvironment=\"MIDCOURSE_HOME=/data & more\"\n"), "{unit}");
+        let agent = launchd(&command, &environment);
+        assert!(agent.contains("<string>/data &amp; more</string>"), "{agent}");
+        assert!(agent.contains("    <string>/my bin/midcourse</string>\n"), "{agent}");
+        assert!(Unit::is_ours(&unit) && Unit::is_ours(&agent) && !Unit::is_ours("[Unit]\n"));
+    }
+}
