@@ -16,7 +16,9 @@ use midcourse::DataDir;
 
 use super::hook::{installed_hook_command, quoted};
 use crate::display::escape_control_chars;
-use crate::hosts::{Host, Installation, PluginFile, StatusLine, status_line};
+use crate::hosts::{
+    Host, Installation, PluginFile, StatusLine, midcourse_arguments, option_value, status_line,
+};
 use crate::json_edit::JsonText;
 use crate::run_settings::RunSettings;
 use crate::shell::shell_quote;
@@ -101,8 +103,8 @@ fn status_line_command(
 struct Change {
     file: UserFile,
     after: Vec<u8>,
-    /// Whether midcourse's hooks were in the file already.
-    had_hooks: bool,
+    /// The arguments of the hooks that were in the file already.
+    found: Option<Vec<String>>,
     status_line: Option<StatusLine>,
 }
 
@@ -117,8 +119,8 @@ impl Change {
         let hooks = match target.host.installation(command) {
             Installation::Hooks(hooks) => hooks,
             Installation::Plugin(PluginFile(text)) => {
-                let had_hooks = target.has_own_plugin(&file)?;
-                return Ok(Self { file, after: text.into_bytes(), had_hooks, status_line: None });
+                let found = target.own_plugin(&file)?;
+                return Ok(Self { file, after: text.into_bytes(), found, status_line: None });
             }
         };
         let unchanged = || format!("{path} is not changed");
@@ -136,17 +138,19 @@ impl Change {
                  file at all; remove it first"
             );
         }
-        let had_hooks = !hooks.commands_in(&json).is_empty();
+        let commands = hooks.commands_in(&json);
+        let found = commands.first().and_then(|command| midcourse_arguments(command));
         hooks.add_to(&mut json).with_context(unchanged)?;
         let status_line = match status_line_command {
             Some(command) => Some(status_line::add(&mut json, command).with_context(unchanged)?),
             None => None,
         };
-        Ok(Self { after: json.to_bytes(), file, had_hooks, status_line })
+        Ok(Self { after: json.to_bytes(), file, found, status_line })
     }
 
     fn apply(self, target: &Target, data_dir: &DataDir) -> Result<()> {
-        let Self { file, after, had_hooks, status_line } = self;
+        let Self { file, after, found, status_line } = self;
+        let had_hooks = found.is_some();
         let mut out = stdout().lock();
         let path = target.path.display().to_string();
         let path = escape_control_chars(&path);
@@ -155,10 +159,10 @@ impl Change {
             return Ok(());
         }
         file.check_writable()?;
-        let folder = Record::folder(data_dir, target.host, &target.path);
-        let previous = Record::load(&folder).filter(|_| had_hooks);
-        let mut record =
-            Record::save(data_dir, &folder, &target.path, file.content(), &after, previous)?;
+        // The hooks that are there may use another data directory.
+        let previous =
+            found.and_then(|arguments| Record::find(target, option_value(&arguments, "--home")));
+        let mut record = Record::save(data_dir, target, file.content(), &after, previous)?;
         let created = file.replace(&after)?;
         record.add_folders(created)?;
 
@@ -186,16 +190,17 @@ impl Change {
     }
 }
 
-/// Refuses to overwrite a file that midcourse has not written.
 impl Target {
-    fn has_own_plugin(&self, file: &UserFile) -> Result<bool> {
-        let Some(content) = file.content() else { return Ok(false) };
-        if !std::str::from_utf8(content).is_ok_and(PluginFile::is_ours) {
-            bail!(
+    /// The command of midcourse's plugin in a file; `None` if there is no file. Fails if the file
+    /// contains anything else, which must not be overwritten.
+    fn own_plugin(&self, file: &UserFile) -> Result<Option<Vec<String>>> {
+        let Some(content) = file.content() else { return Ok(None) };
+        match std::str::from_utf8(content).ok().filter(|text| PluginFile::is_ours(text)) {
+            Some(text) => Ok(Some(PluginFile::command(text).unwrap_or_default())),
+            None => bail!(
                 "{} is not changed: it is not midcourse's plugin; move it away first",
                 self.path.display()
-            );
+            ),
         }
-        Ok(true)
     }
 }

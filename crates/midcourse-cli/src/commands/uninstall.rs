@@ -5,10 +5,8 @@
 //! `install` added for them and is empty now.
 
 use std::io::{Write as _, stdout};
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use midcourse::DataDir;
 use serde_json::Value;
 
 use super::install::record::Record;
@@ -99,7 +97,7 @@ impl Removal {
         }
         let Some(command) = commands.first() else { return Ok(None) };
         let arguments = midcourse_arguments(command).unwrap_or_default();
-        let record = record_of(target, option_value(&arguments, "--home"));
+        let record = Record::find(target, option_value(&arguments, "--home"));
         let original = record.as_ref().and_then(Record::original);
         let original_json = original.and_then(|bytes| JsonText::parse(bytes).ok());
         if record.as_ref().is_some_and(|record| record.is_as_installed(content)) {
@@ -124,7 +122,7 @@ impl Removal {
     fn of_plugin(target: &Target, content: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(content).ok().filter(|text| PluginFile::is_ours(text))?;
         let command = PluginFile::command(text).unwrap_or_default();
-        let record = record_of(target, option_value(&command, "--home"));
+        let record = Record::find(target, option_value(&command, "--home"));
         Some(Self { after: None, is_as_before: true, record })
     }
 }
@@ -134,13 +132,4 @@ fn remove(target: &Target, hooks: &HookSettings, json: &mut JsonText, original: 
     if target.host == Host::ClaudeCode {
         status_line::remove(json, original);
     }
-}
-
-/// The record of the installation, in the data directory that the installed command names.
-fn record_of(target: &Target, home: Option<&str>) -> Option<Record> {
-    let data_dir = match home {
-        Some(home) => DataDir::at(PathBuf::from(home)),
-        None => DataDir::of_user().ok()?,
-    };
-    Record::load(&Record::folder(&data_dir, target.host, &target.path))
 }

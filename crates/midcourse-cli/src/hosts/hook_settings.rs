@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_the_events() {
+        let page = include_str!("../../../../docs/hosts.md");
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for host in [Host::ClaudeCode, Host::Codex, Host::Qwen, Host::Gemini, Host::Copilot] {
+            let (title, hooks) = (host.capabilities().title, hooks_of(host, ""));
+            let (_, entry) = page.split_once(&format!("- **{title}** (")).unwrap();
+            let (_, list) = entry.split_once("): ").unwrap();
+            assert!(list.starts_with(&format!("{}.", hooks.events.join(", "))), "{title}");
+        }
+    }
+
+    #[test]
     fn each_host_gets_its_own_form() {
         for (host, expected) in [
             (Host::Codex, json!([{"hooks": [{"type": "command", "command": "c", "timeout": 3}]}])),

@@ -205,6 +205,16 @@ const SETTINGS: &str = "\u{feff}{\r\n\t\"model\" : \"m\",\r\n\r\n   \"hooks\":{\
                         \"statusLine\": {\"type\": \"command\", \"command\": \"echo \\u0022it's\\u0022\"}}";
 
 #[test]
+fn codex_users_learn_what_keeps_the_hooks_from_running() {
+    let user = User::new();
+    user.write(".codex/config.toml", "[features]\nhooks = false\n");
+    let output = user.ok(&["install", "codex"]);
+    assert!(output.contains("approve the hooks with /hooks"), "{output}");
+    assert!(output.contains("hooks are switched off in config.toml"), "{output}");
+    assert_eq!(user.read(".codex/config.toml"), "[features]\nhooks = false\n");
+}
+
+#[test]
 fn a_dry_run_shows_the_change_and_makes_none() {
     let user = User::with_settings("{\n  \"model\": \"m\"\n}\n");
     let before = user.files();
@@ -252,6 +262,14 @@ fn an_update_keeps_the_original() {
     assert_eq!(user.read(".claude/settings.json"), SETTINGS);
     let saved = fs::read_dir(user.file("data/installed")).unwrap().count();
     assert_eq!(saved, 0, "the saved original is not needed any more");
+    // Another data directory: the original moves there.
+    user.ok(&["install", "claude-code", "--home", "../one"]);
+    user.ok(&["install", "claude-code", "--home", "../two"]);
+    user.ok(&["uninstall", "claude-code"]);
+    assert_eq!(user.read(".claude/settings.json"), SETTINGS);
+    for home in ["one", "two"] {
+        assert_eq!(fs::read_dir(user.file(home).join("installed")).unwrap().count(), 0);
+    }
     // Somebody changes the file between two installations: nothing of that is lost.
     user.ok(&["install", "claude-code", "--config", "/dev/null"]);
     let changed = user.read(".claude/settings.json").replace("\"m\"", "\"n\"");

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use midcourse::DataDir;
 use serde::{Deserialize, Serialize};
 
-use crate::hosts::Host;
+use super::target::Target;
 use crate::user_file::UserFile;
 
 const FILE_NAME: &str = "install.json";
@@ -45,15 +45,24 @@ pub(in crate::commands) struct Record {
 }
 
 impl Record {
+    /// The record of an installation, in the data directory `home` that the installed command names;
+    /// `None` if there is none that can be used.
+    pub(in crate::commands) fn find(target: &Target, home: Option<&str>) -> Option<Self> {
+        let data_dir = match home {
+            Some(home) => DataDir::at(home),
+            None => DataDir::of_user().ok()?,
+        };
+        Self::load(&Self::folder(&data_dir, target))
+    }
+
     /// The folder for the record of this file.
-    pub(in crate::commands) fn folder(data_dir: &DataDir, host: Host, file: &Path) -> PathBuf {
-        let hash = blake3::hash(file.as_os_str().as_encoded_bytes()).to_hex();
-        let name = format!("{}-{}", host.name(), hash.get(..16).unwrap_or_default());
+    fn folder(data_dir: &DataDir, target: &Target) -> PathBuf {
+        let hash = blake3::hash(target.path.as_os_str().as_encoded_bytes()).to_hex();
+        let name = format!("{}-{}", target.host.name(), hash.get(..16).unwrap_or_default());
         data_dir.path().join(FOLDER).join(name)
     }
 
-    /// Reads a record; `None` if there is none that can be used.
-    pub(in crate::commands) fn load(folder: &Path) -> Option<Self> {
+    fn load(folder: &Path) -> Option<Self> {
         let wire: RecordWire =
             serde_json::from_slice(&fs::read(folder.join(FILE_NAME)).ok()?).ok()?;
         let original = match &wire.original {
@@ -86,39 +95,45 @@ impl Record {
     /// installation whose hooks are still in the file: its original counts.
     pub(in crate::commands) fn save(
         data_dir: &DataDir,
-        folder: &Path,
-        path: &Path,
+        target: &Target,
         now: Option<&[u8]>,
         installed: &[u8],
         previous: Option<Self>,
     ) -> Result<Self> {
+        let folder = Self::folder(data_dir, target);
+        let mut old_folder = None;
         let record = match previous {
             Some(previous) => {
                 let is_exact = now.is_some_and(|now| previous.is_as_installed(now));
                 let installed = is_exact.then(|| hash(installed));
-                Self { wire: RecordWire { installed, ..previous.wire }, ..previous }
+                old_folder = Some(previous.folder).filter(|old| *old != folder);
+                let wire = RecordWire { installed, ..previous.wire };
+                Self { folder: folder.clone(), wire, original: previous.original }
             }
             None => {
                 let name = |content: &[u8]| {
                     format!("original-{}", hash(content).get(..16).unwrap_or_default())
                 };
                 let wire = RecordWire {
-                    file: path.to_owned(),
+                    file: target.path.clone(),
                     original: now.map(name),
                     installed: Some(hash(installed)),
                     created_folders: Vec::new(),
                 };
-                Self { folder: folder.to_owned(), wire, original: now.map(<[u8]>::to_vec) }
+                Self { folder: folder.clone(), wire, original: now.map(<[u8]>::to_vec) }
             }
         };
         let context = || format!("cannot save the original in {}", folder.display());
-        data_dir.create(folder).with_context(context)?;
+        data_dir.create(&folder).with_context(context)?;
         if let (Some(original), Some(path)) = (&record.original, record.original_path())
             && !path.exists()
         {
             write(&path, original).with_context(context)?;
         }
         record.write().with_context(context)?;
+        if let Some(old) = old_folder.and_then(|folder| Self::load(&folder)) {
+            old.remove(true);
+        }
         Ok(record)
     }
 

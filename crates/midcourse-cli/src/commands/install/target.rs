@@ -42,10 +42,24 @@ impl Target {
             }
             _ => Vec::new(),
         };
+        if self.host == Host::Codex && self.has_hooks_off() {
+            steps.push(
+                "next: hooks are switched off in config.toml; remove `hooks = false` below \
+                 [features]",
+            );
+        }
         if self.is_project {
             steps.push("note: the file contains paths of this machine; do not commit it");
         }
         steps
+    }
+
+    /// Whether the configuration of Codex beside its hooks switches them off.
+    fn has_hooks_off(&self) -> bool {
+        let text = std::fs::read_to_string(self.path.with_file_name("config.toml"));
+        let table = text.ok().and_then(|text| text.parse::<toml::Table>().ok());
+        let hooks = table.as_ref().and_then(|table| table.get("features")?.get("hooks"));
+        hooks.and_then(toml::Value::as_bool) == Some(false)
     }
 
     pub(super) fn uninstall_command(&self) -> String {
