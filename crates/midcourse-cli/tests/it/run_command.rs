@@ -87,6 +87,13 @@ fn the_exit_code_and_standard_output_are_the_programs() {
 }
 
 #[test]
+fn the_command_needs_no_dashes_before_it() {
+    let programs = Programs::new(&[("tool", "echo \"$1 $2\"")]);
+    let (status, out, err) = programs.run(&["--max-calls", "9", "tool", "--shadow", "--"]);
+    assert_eq!((status.code(), out.as_str()), (Some(0), "--shadow --\n"), "{err}");
+}
+
+#[test]
 fn run_dies_of_the_signal_that_killed_the_program() {
     for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         let programs = Programs::new(&[("claude", &format!("kill -{signal} $$"))]);
@@ -348,7 +355,7 @@ fn a_wrong_command_line_starts_nothing() {
         &["--until", "2020-01-01 07:00", "--", "claude"],
         &["--max-calls", "0", "--", "claude"],
         &["--"],
-        &["claude"],
+        &["--bogus", "claude"],
     ] {
         let (status, out, err) = programs.run(wrong);
         assert_eq!((status.code(), out.as_str()), (Some(2), ""), "{wrong:?}: {err}");
