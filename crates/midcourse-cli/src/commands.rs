@@ -1,8 +1,8 @@
 //! The command line: its arguments, its exit codes, and how errors are printed.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 for
-//! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`
-//! or `backup` found a problem, if `repair` lost a record, or if `eval` missed a threshold.
+//! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`,
+//! `backup` or `doctor` found a problem, if `repair` lost a record, or if `eval` missed a threshold.
 
 mod anchor;
 mod backtest;
@@ -10,6 +10,7 @@ mod backup;
 mod columns;
 mod completions;
 mod demo;
+mod doctor;
 mod eval;
 mod export;
 mod hook;
@@ -91,6 +92,12 @@ enum Command {
     /// If nobody else has changed the settings file since `midcourse install`, it gets exactly the
     /// content that it had before.
     Uninstall(uninstall::Arguments),
+    /// Check whether midcourse works here, and say what to do if not.
+    ///
+    /// Checks the hooks in the settings of each agent and runs them with a sample of a loop, in a
+    /// scratch store; then the user's store and the configuration. Changes nothing. The exit code is
+    /// 1 if there are problems.
+    Doctor(doctor::Arguments),
     Statusline(statusline::Arguments),
     /// List recorded runs, newest first.
     List(list::Arguments),
@@ -199,6 +206,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Proxy(arguments) => proxy::run(&arguments).map(success),
         Command::Install(arguments) => install::run(&arguments).map(success),
         Command::Uninstall(arguments) => uninstall::run(&arguments).map(success),
+        Command::Doctor(arguments) => doctor::run(&arguments).map(success_if),
         Command::List(arguments) => list::run(&arguments).map(success),
         Command::Show(arguments) => show::run(&arguments).map(success),
         Command::Tail(arguments) => tail::run(&arguments).map(success),

@@ -17,6 +17,7 @@ mod opencode;
 mod payload;
 mod qwen;
 mod reply;
+mod sample;
 mod settings_file;
 mod settings_path;
 mod tool_result;
@@ -34,8 +35,9 @@ use midcourse::{
 };
 
 pub(crate) use claude_code::status_line::{self, StatusLine};
-pub(crate) use hook_settings::{HookSettings, midcourse_arguments, option_value};
+pub(crate) use hook_settings::{HookSettings, InstalledHook, midcourse_arguments, option_value};
 pub(crate) use reply::ReplyForm;
+pub(crate) use sample::Sample;
 pub(crate) use settings_file::changed_by_others;
 pub(crate) use unnamed_call::UnnamedCall;
 
@@ -115,6 +117,11 @@ impl PluginFile {
     /// The command that a plugin of midcourse's starts.
     pub(crate) fn command(text: &str) -> Option<Vec<String>> {
         opencode::plugin_command(text)
+    }
+
+    /// How many milliseconds a plugin of midcourse's waits for the command.
+    pub(crate) fn time_limit_ms(text: &str) -> Option<f64> {
+        opencode::plugin_time_limit_ms(text)
     }
 }
 

@@ -53,6 +53,23 @@ impl Log {
         self.files.iter().find(is_recent).map(PathBuf::as_path)
     }
 
+    /// The lines that any process wrote within the last `time`, oldest first, each with its file.
+    pub(crate) fn lines_within(&self, time: Duration) -> Vec<(&Path, String)> {
+        let first = i64::try_from(now().unix_ms().saturating_sub(millis(time))).unwrap_or_default();
+        let is_recent = |line: &&str| {
+            let at = line.split_once(' ').and_then(|(at, _)| at.parse::<jiff::Timestamp>().ok());
+            at.is_some_and(|at| at.as_millisecond() >= first)
+        };
+        let mut lines = Vec::new();
+        for file in &self.files {
+            let bytes = fs::read(file).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let recent = text.lines().filter(is_recent);
+            lines.extend(recent.map(|line| (file.as_path(), line.to_owned())));
+        }
+        lines
+    }
+
     /// Writes a line to the first of `files` that can be written. If none can be written, the line
     /// is lost: there is nowhere to report the error.
     pub(crate) fn write(&self, message: &str) {
@@ -62,6 +79,10 @@ impl Log {
         let line = format!("{at:.3} {}: {}\n", sanitized(&self.writer), message.replace('\n', " "));
         let _ = self.files.iter().find(|file| append(file, &line).is_ok());
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn append(file: &Path, line: &str) -> io::Result<()> {
@@ -81,4 +102,28 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(file)?.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use midcourse::DataDir;
+
+    use super::Log;
+
+    #[test]
+    fn only_recent_lines_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path());
+        fs::write(data_dir.log_file(), "2020-01-01T00:00:00.000Z codex: old\nno time\n").unwrap();
+        let mut log = Log::new(Some(&data_dir), "codex");
+        log.files.truncate(1);
+        log.write("the store is locked");
+        let lines = log.lines_within(Duration::from_secs(3_600));
+        let [(file, line)] = lines.try_into().unwrap();
+        assert_eq!(file, data_dir.log_file());
+        assert!(line.ends_with("codex: the store is locked"), "{line}");
+    }
 }

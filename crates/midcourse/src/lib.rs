@@ -71,7 +71,7 @@ pub use sink::{
     TrajectorySink, Writing,
 };
 pub use store::{
-    Backup, Batch, Cursor, Durability, Finding, Head, Imported, Ingested, Intake, Link,
+    Backlog, Backup, Batch, Cursor, Durability, Finding, Head, Imported, Ingested, Intake, Link,
     RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunKey, RunSummary,
     SearchHit, SearchIndex, Spilled, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
     SyncedEngine, has_spilled, ingest, is_kept_in_memory, spill_event,

@@ -61,7 +61,7 @@ pub use restore::Restored;
 pub use runs::RunSummary;
 pub use search::{SearchHit, SearchIndex};
 pub use settings::{Durability, StoreSettings};
-pub use spill::{Spilled, has_spilled, is_kept_in_memory};
+pub use spill::{Backlog, Spilled, has_spilled, is_kept_in_memory};
 pub use synced_engine::SyncedEngine;
 pub use tail::{Cursor, RecordOfRun};
 pub use verify::Finding;
@@ -117,6 +117,11 @@ impl Store {
         let connection = schema::open_read_only(&file, settings.busy_timeout)?;
         let log = WriteAheadLog::of(&file, wal::CHECKPOINT_BYTES);
         Ok(Some(Self { connection, settings, data_dir: data_dir.clone(), log, count: None }))
+    }
+
+    /// The version of the store's schema.
+    pub fn schema_version(&self) -> Result<u32, StoreError> {
+        schema::version(&self.connection)
     }
 
     /// Stores one event without showing it to an engine, so no message for the agent results.

@@ -35,7 +35,7 @@ use guard::{Pending, Timeout};
 
 /// How much time the hook has after its timeout to save events that could not be stored. They are
 /// written to the spill folder, from which a later process stores them.
-const SPILL_TIME: Duration = Duration::from_millis(250);
+pub(super) const SPILL_TIME: Duration = Duration::from_millis(250);
 
 /// How long the hook waits until its log lines are written.
 const LOG_TIME: Duration = Duration::from_millis(100);

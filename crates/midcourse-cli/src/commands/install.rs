@@ -4,7 +4,7 @@
 //! directory first ([`record`]), and `midcourse uninstall` puts it back.
 
 mod plugin;
-mod program;
+pub(super) mod program;
 pub(super) mod record;
 pub(super) mod target;
 

@@ -34,6 +34,8 @@ pub(crate) struct Capabilities {
     pub(crate) needs_root: bool,
     /// The unit of a hook's time limit in the host's settings.
     pub(crate) timeout_unit: TimeoutUnit,
+    /// The oldest release with which midcourse was tested.
+    pub(crate) oldest_tested: &'static str,
 }
 
 /// How long a message from a hook stays in the conversation.
@@ -81,6 +83,7 @@ const CLAUDE_CODE: Capabilities = Capabilities {
     with_proxy: WithProxy::Both,
     needs_root: false,
     timeout_unit: TimeoutUnit::Seconds,
+    oldest_tested: "2.1.197",
 };
 
 const CODEX: Capabilities = Capabilities {
@@ -100,6 +103,7 @@ const CODEX: Capabilities = Capabilities {
     with_proxy: WithProxy::Both,
     needs_root: false,
     timeout_unit: TimeoutUnit::Seconds,
+    oldest_tested: "0.166.0",
 };
 
 const QWEN: Capabilities = Capabilities {
@@ -118,6 +122,7 @@ const QWEN: Capabilities = Capabilities {
     with_proxy: WithProxy::Proxy,
     needs_root: false,
     timeout_unit: TimeoutUnit::Milliseconds,
+    oldest_tested: "0.15.10",
 };
 
 const GEMINI: Capabilities = Capabilities {
@@ -133,6 +138,7 @@ const GEMINI: Capabilities = Capabilities {
     with_proxy: WithProxy::Proxy,
     needs_root: true,
     timeout_unit: TimeoutUnit::Milliseconds,
+    oldest_tested: "0.61.0",
 };
 
 const OPENCODE: Capabilities = Capabilities {
@@ -148,6 +154,7 @@ const OPENCODE: Capabilities = Capabilities {
     with_proxy: WithProxy::Proxy,
     needs_root: false,
     timeout_unit: TimeoutUnit::Milliseconds,
+    oldest_tested: "1.18.33",
 };
 
 const COPILOT: Capabilities = Capabilities {
@@ -166,6 +173,7 @@ const COPILOT: Capabilities = Capabilities {
     with_proxy: WithProxy::Proxy,
     needs_root: false,
     timeout_unit: TimeoutUnit::Seconds,
+    oldest_tested: "1.0.102",
 };
 
 /// The agent of `midcourse demo`, whose hooks have the same format as Claude Code's.
@@ -187,6 +195,22 @@ impl Host {
 }
 
 impl TimeoutUnit {
+    /// How many milliseconds this unit has.
+    pub(crate) const fn ms(self) -> f64 {
+        match self {
+            Self::Seconds => 1_000.0,
+            Self::Milliseconds => 1.0,
+        }
+    }
+
+    /// The unit in words.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Milliseconds => "milliseconds",
+        }
+    }
+
     /// A time limit in this unit.
     pub(super) const fn of_seconds(self, seconds: u64) -> u64 {
         match self {

@@ -7,11 +7,13 @@
 
 mod decode;
 mod install;
+mod sample;
 pub(crate) mod status_line;
 mod transcript;
 
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::{SETTINGS, hook_settings, install_hooks};
+pub(super) use sample::samples;
 
 /// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
 /// something, such as PermissionRequest, are left out.

@@ -10,9 +10,11 @@ mod app_server;
 mod decode;
 mod install;
 mod rollout;
+mod sample;
 
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::{SETTINGS, hook_settings, install_hooks};
+pub(super) use sample::samples;
 
 /// The hook events that midcourse listens to. Hook events that only ask the hook to allow or refuse
 /// something, such as PermissionRequest, are left out.

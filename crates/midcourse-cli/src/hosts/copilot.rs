@@ -8,9 +8,11 @@
 
 mod decode;
 mod install;
+mod sample;
 
 pub(super) use decode::decode;
 pub(super) use install::{SETTINGS, hook_settings, install_hooks};
+pub(super) use sample::samples;
 
 /// The hook events that midcourse listens to.
 pub(super) const HOOK_EVENTS: [&str; 9] = [

@@ -8,10 +8,12 @@
 
 mod decode;
 mod install;
+mod sample;
 mod transcript;
 
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::{SETTINGS, hook_settings, install_hooks};
+pub(super) use sample::samples;
 
 /// The hook events that midcourse listens to. PreCompress is left out: it precedes every model
 /// request, whether or not the conversation is compressed.

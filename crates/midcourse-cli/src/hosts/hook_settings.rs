@@ -29,9 +29,24 @@ pub(crate) struct HookSettings {
     pub(super) accepts_comments: bool,
 }
 
+/// One of midcourse's hooks in a settings file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct InstalledHook {
+    pub(crate) event: String,
+    /// Where the hook is in the list of its event.
+    pub(crate) position: Position,
+    pub(crate) command: String,
+    /// The time limit in the host's unit; `None` if the host's default applies.
+    pub(crate) timeout: Option<f64>,
+    /// Whether the host does not wait for the hook.
+    pub(crate) is_async: bool,
+    /// The tools to which the hook is limited; `None` if it runs for all.
+    pub(crate) matcher: Option<String>,
+}
+
 /// Where a hook is in the list of its event: the index of its group, and its index in the group. In a
 /// list without groups, only the first counts.
-type Position = (usize, usize);
+pub(crate) type Position = (usize, usize);
 
 impl HookSettings {
     pub(crate) const fn new_file(&self) -> &'static str {
@@ -104,6 +119,36 @@ impl HookSettings {
             }
         }
         commands
+    }
+
+    /// The events to which the hooks belong.
+    pub(crate) const fn events(&self) -> &'static [&'static str] {
+        self.events
+    }
+
+    /// midcourse's hooks in a settings file, in the order of the file.
+    pub(crate) fn installed_in(&self, json: &JsonText) -> Vec<InstalledHook> {
+        let mut installed = Vec::new();
+        for event in self.events_in(json) {
+            for position in self.ours(json, &event) {
+                let hook = json.get(&self.hook_path(&event, position)).unwrap_or_default();
+                let command = hook.get(self.command_key).and_then(Value::as_str);
+                let timeout = self.hook.keys().find(|key| key.starts_with("timeout"));
+                let matcher =
+                    json.get(&[Key(HOOKS), Key(&event), Index(position.0), Key("matcher")]);
+                installed.push(InstalledHook {
+                    event: event.clone(),
+                    position,
+                    command: command.unwrap_or_default().to_owned(),
+                    timeout: timeout.and_then(|key| hook.get(key)?.as_f64()),
+                    is_async: hook.get("async").and_then(Value::as_bool).unwrap_or_default(),
+                    matcher: matcher
+                        .and_then(|matcher| Some(matcher.as_str()?.to_owned()))
+                        .filter(|matcher| !["", "*", ".*"].contains(&matcher.as_str())),
+                });
+            }
+        }
+        installed
     }
 
     /// The hooks as JSON, for a file that contains nothing else.
@@ -309,6 +354,22 @@ mod tests {
         let settings: Value = serde_json::from_slice(&json.to_bytes()).unwrap();
         let stop = json!([{"matcher": "x", "hooks": [{"type": "command", "command": "other"}]}]);
         assert_eq!(settings, json!({"hooks": {"Stop": stop, "PreCompact": []}}));
+    }
+
+    #[test]
+    fn installed_hooks_are_listed_with_what_the_user_changed() {
+        let mut json = parse(
+            r#"{"hooks": {"Stop": [{"matcher": "Bash", "hooks": [{"type": "command",
+            "command": "midcourse hook claude-code", "timeout": 0.5, "async": true}]}]}}"#,
+        );
+        let hooks = hooks_of(Host::ClaudeCode, COMMAND);
+        let [stop] = hooks.installed_in(&json).try_into().unwrap();
+        assert_eq!((stop.event.as_str(), stop.timeout), ("Stop", Some(0.5)));
+        assert_eq!((stop.is_async, stop.matcher.as_deref()), (true, Some("Bash")));
+        hooks.add_to(&mut json).unwrap();
+        let installed = hooks.installed_in(&json);
+        assert_eq!(installed.len(), hooks.events().len());
+        assert!(installed.iter().all(|hook| hook.timeout == Some(10.0)), "{installed:?}");
     }
 
     #[test]

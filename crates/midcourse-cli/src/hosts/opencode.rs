@@ -8,6 +8,10 @@
 
 mod decode;
 mod install;
+mod sample;
 
 pub(super) use decode::decode;
-pub(super) use install::{SETTINGS, install_hooks, is_plugin, plugin, plugin_command};
+pub(super) use install::{
+    SETTINGS, install_hooks, is_plugin, plugin, plugin_command, plugin_time_limit_ms,
+};
+pub(super) use sample::samples;

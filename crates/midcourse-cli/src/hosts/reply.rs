@@ -45,6 +45,24 @@ impl ReplyForm {
         }
         .unwrap_or_default()
     }
+
+    /// The message in a reply; `None` if the reply has none or has another form, so that the host
+    /// would ignore it.
+    pub(crate) fn message_in(&self, reply: &[u8]) -> Option<String> {
+        let reply: Value = serde_json::from_slice(reply).ok()?;
+        let text = match self {
+            Self::HookOutput(_) => reply.pointer("/hookSpecificOutput/additionalContext"),
+            Self::ModelRequest(messages) => {
+                let last = messages.len();
+                reply.pointer(&format!("/hookSpecificOutput/llm_request/messages/{last}/content"))
+            }
+            Self::Context => reply.get("additionalContext"),
+            Self::Text => reply.get("text"),
+        };
+        let text = text?.as_str().filter(|text| !text.is_empty())?;
+        let expected: Value = serde_json::from_slice(&self.encode(text)).ok()?;
+        (reply == expected).then(|| text.to_owned())
+    }
 }
 
 /// The JSON of a reply. Do not add fields: Codex ignores a reply if it does not know one of its
@@ -72,4 +90,34 @@ struct RequestWire<'a> {
 #[derive(Serialize)]
 struct MessagesWire<'a> {
     messages: Vec<&'a Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::ReplyForm;
+
+    #[test]
+    fn a_message_is_found_only_in_a_reply_of_the_same_form() {
+        let forms = [
+            ReplyForm::HookOutput("PostToolUse"),
+            ReplyForm::HookOutput("PreToolUse"),
+            ReplyForm::ModelRequest(vec![json!({"role": "user", "content": "x"})]),
+            ReplyForm::Context,
+            ReplyForm::Text,
+        ];
+        for one in &forms {
+            for other in &forms {
+                let found = other.message_in(&one.encode("look elsewhere"));
+                assert_eq!(found.is_some(), one == other, "{one:?} {other:?}");
+            }
+            for nothing in ["", "{}", "plain text", "null"] {
+                assert_eq!(one.message_in(nothing.as_bytes()), None);
+            }
+            assert_eq!(one.message_in(&one.encode("")), None);
+        }
+        let more = json!({"additionalContext": "x", "systemMessage": "y"}).to_string();
+        assert_eq!(ReplyForm::Context.message_in(more.as_bytes()), None);
+    }
 }

@@ -15,6 +15,8 @@ mod contract;
 mod damage;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
+#[cfg(unix)]
+mod doctor;
 mod eval;
 mod event_format;
 mod events;

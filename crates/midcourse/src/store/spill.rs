@@ -201,6 +201,32 @@ pub(super) fn leftovers(data_dir: &DataDir) -> io::Result<Vec<String>> {
     Ok(whats)
 }
 
+/// How many events are not in the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Events in the spill folder, which the next process that writes to the store takes in.
+    pub spilled: usize,
+    /// Events that are in memory only, because the disk could not take them.
+    pub in_memory: usize,
+    /// Files in the spill folder that could not be read or stored.
+    pub unreadable: usize,
+    /// Lost events for which no gap marker is stored yet. Those in memory are counted here too.
+    pub lost: u64,
+}
+
+impl Backlog {
+    /// Counts the events of a data directory that are not in its store.
+    pub fn of(data_dir: &DataDir) -> io::Result<Self> {
+        let folder = data_dir.spill_folder();
+        Ok(Self {
+            spilled: files(&folder, DONE)?.len().saturating_add(orphans(data_dir)?.len()),
+            in_memory: in_memory(data_dir).len(),
+            unreadable: files(&folder, UNREAD)?.len(),
+            lost: LossNote::outstanding(data_dir).1,
+        })
+    }
+}
+
 /// Whether the spill folder or the memory folder contains events that are still to be stored.
 pub fn has_spilled(data_dir: &DataDir) -> bool {
     waiting(data_dir).is_ok_and(|files| !files.is_empty())

@@ -17,12 +17,12 @@ pub(in crate::commands) fn path() -> Result<PathBuf> {
     Ok(on_path(name).find(is_this).unwrap_or(this))
 }
 
-fn is_same_file(one: &Path, other: &Path) -> bool {
+pub(in crate::commands) fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The files with this name in the folders of PATH, in their order.
-fn on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
+pub(in crate::commands) fn on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let name = name.to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

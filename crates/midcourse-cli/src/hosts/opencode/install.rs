@@ -53,6 +53,12 @@ pub(in crate::hosts) fn plugin_command(text: &str) -> Option<Vec<String>> {
     serde_json::from_str(line.trim_end_matches(';')).ok()
 }
 
+/// The time limit in the text of midcourse's plugin, in milliseconds.
+pub(in crate::hosts) fn plugin_time_limit_ms(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("const TIME_LIMIT_MS = "))?;
+    line.trim_end_matches(';').parse().ok()
+}
+
 /// The plugin, with the command that it starts.
 pub(in crate::hosts) fn plugin(hook_command: &str) -> String {
     let words = shlex::split(hook_command).unwrap_or_default();
@@ -91,14 +97,14 @@ fn file_url(path: &Path) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{file_url, is_plugin, plugin, plugin_command, with_plugin};
+    use super::{file_url, is_plugin, plugin, plugin_command, plugin_time_limit_ms, with_plugin};
 
     #[test]
     fn the_plugin_starts_the_hook() {
         let text = plugin("'/bin/my midcourse' hook opencode --home /h");
         let command = r#"const COMMAND = ["/bin/my midcourse","hook","opencode","--home","/h"];"#;
         assert!(text.contains(command), "{text}");
-        assert!(text.contains("const TIME_LIMIT_MS = 750;"), "{text}");
+        assert_eq!(plugin_time_limit_ms(&text), Some(750.0));
         let text = plugin("midcourse hook opencode --timeout-ms 2000");
         assert!(text.contains("const TIME_LIMIT_MS = 2250;"), "{text}");
         assert!(!text.contains("{{"), "{text}");
