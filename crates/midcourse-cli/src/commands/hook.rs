@@ -30,7 +30,9 @@ use crate::hosts::{Decoded, Host, WithProxy};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
-pub(super) use arguments::{Arguments, hook_command, installed_hook_command, quoted};
+pub(super) use arguments::{
+    Arguments, DEFAULT_TIMEOUT, hook_command, installed_hook_command, quoted,
+};
 use guard::{Pending, Timeout};
 
 /// How much time the hook has after its timeout to save events that could not be stored. They are

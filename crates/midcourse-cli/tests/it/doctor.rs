@@ -115,3 +115,14 @@ fn a_wrong_command_line_has_exit_code_2() {
         assert_eq!(user.run(wrong).status.code(), Some(2));
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_a_terminal_gets_colours_unless_the_user_wants_none() {
+    let user = User::with_hooks("claude-code");
+    let plain = user.on_terminal(&[("NO_COLOR", "1"), ("TERM", "xterm")]);
+    let coloured = user.on_terminal(&[("TERM", "xterm")]);
+    assert!(plain.contains("  ok       trial: ") && !plain.contains('\u{1b}'), "{plain}");
+    assert!(coloured.contains("\u{1b}[32mok      \u{1b}[0m trial: "), "{coloured}");
+    assert!(!user.on_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));
+}

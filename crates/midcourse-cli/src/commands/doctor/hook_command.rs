@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use midcourse::DataDir;
 
+use super::super::hook::DEFAULT_TIMEOUT;
 use super::finding::Finding;
 use super::settings::SettingsFile;
 use super::{Place, own_program, program};
 use crate::hosts::{Host, option_value};
 use crate::shell::shell_quote;
-
-/// The timeout of `midcourse hook` if its command sets none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HookCommand {

@@ -30,6 +30,12 @@ pub(super) enum Content {
     },
     /// midcourse's hooks in the file; empty if there are none.
     Hooks(Vec<InstalledHook>),
+    /// midcourse's plugin, which starts this hook.
+    Plugin {
+        hook: InstalledHook,
+        /// Whether it is not the plugin of this release.
+        is_other_release: bool,
+    },
 }
 
 impl SettingsFile {
@@ -50,7 +56,8 @@ impl SettingsFile {
     pub(super) fn hooks(&self) -> &[InstalledHook] {
         match &self.content {
             Content::Hooks(hooks) => hooks,
-            _ => &[],
+            Content::Plugin { hook, .. } => std::slice::from_ref(hook),
+            Content::Missing | Content::Broken { .. } => &[],
         }
     }
 
@@ -60,6 +67,7 @@ impl SettingsFile {
             Content::Missing => false,
             Content::Broken { names_midcourse, .. } => *names_midcourse,
             Content::Hooks(hooks) => !hooks.is_empty(),
+            Content::Plugin { .. } => true,
         }
     }
 
@@ -96,11 +104,21 @@ impl SettingsFile {
                 }];
             }
             Content::Hooks(hooks) if hooks.is_empty() => return Vec::new(),
-            Content::Hooks(hooks) => hooks,
+            Content::Hooks(_) => self.hooks(),
+            Content::Plugin { is_other_release: false, .. } => {
+                return vec![Finding::ok(CHECK, format!("midcourse's plugin is there ({path})"))];
+            }
+            Content::Plugin { is_other_release: true, .. } => {
+                return vec![Finding::warning(
+                    CHECK,
+                    format!("{path} is the plugin of another release of midcourse, or was changed"),
+                    format!("{install} writes the plugin of this release"),
+                )];
+            }
         };
         let expected: &[&str] = match host.installation("") {
             Installation::Hooks(settings) => settings.events(),
-            Installation::Plugin(_) => &[PLUGIN_EVENT],
+            Installation::Plugin(_) => &[],
         };
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for hook in hooks {
@@ -112,11 +130,11 @@ impl SettingsFile {
             counts.iter().filter(|(_, count)| **count > 1).map(|(event, _)| *event).collect();
         let mut findings = Vec::new();
         if missing.is_empty() {
-            let what = match expected {
-                [_] => "midcourse's plugin is there".to_owned(),
-                events => format!("all {} events have midcourse's hook", events.len()),
-            };
-            findings.push(Finding::ok(CHECK, format!("{what} ({path})")));
+            let count = expected.len();
+            findings.push(Finding::ok(
+                CHECK,
+                format!("all {count} events have midcourse's hook ({path})"),
+            ));
         } else {
             findings.push(Finding::problem(
                 CHECK,
@@ -190,14 +208,19 @@ impl Content {
             Installation::Plugin(_) => {
                 let command = PluginFile::command(&text).unwrap_or_default();
                 let command: Vec<String> = command.iter().map(|word| shell_quote(word)).collect();
-                return Self::Hooks(vec![InstalledHook {
-                    event: PLUGIN_EVENT.to_owned(),
-                    position: (0, 0),
-                    command: command.join(" "),
-                    timeout: PluginFile::time_limit_ms(&text),
-                    is_async: false,
-                    matcher: None,
-                }]);
+                let command = command.join(" ");
+                let is_this = |installation: Installation| matches!(installation, Installation::Plugin(PluginFile(ours)) if ours == text);
+                return Self::Plugin {
+                    is_other_release: !is_this(host.installation(&command)),
+                    hook: InstalledHook {
+                        event: PLUGIN_EVENT.to_owned(),
+                        position: (0, 0),
+                        command,
+                        timeout: PluginFile::time_limit_ms(&text),
+                        is_async: false,
+                        matcher: None,
+                    },
+                };
             }
         };
         let json = match JsonText::parse(&bytes) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::hook::SPILL_TIME;
+use super::super::hook::{DEFAULT_TIMEOUT, SPILL_TIME};
 use super::finding::Finding;
 use super::hook_command::HookCommand;
 use super::settings::SettingsFile;
@@ -23,9 +23,8 @@ pub(super) fn check(host: Host, file: &SettingsFile) -> Vec<Finding> {
     };
     let remedy = || format!("`{}` writes the right limit", file.install_command(host));
     let title = host.capabilities().title;
-    let is_short = |hook: &&InstalledHook| {
-        ms_of(hook).is_some_and(|ms| ms < needed(hook).as_secs_f64() * 1_000.0)
-    };
+    let is_short =
+        |hook: &&InstalledHook| ms_of(hook).is_some_and(|limit| limit < ms(needed(hook)));
     let is_long = |hook: &&InstalledHook| ms_of(hook).is_some_and(|ms| ms > ABSURD_MS);
     let mut findings = Vec::new();
     if let Some(hook) = file.hooks().iter().find(is_short) {
@@ -41,7 +40,16 @@ pub(super) fn check(host: Host, file: &SettingsFile) -> Vec<Finding> {
                 file.hooks().len(),
                 needed(hook).as_millis()
             ),
-            remedy(),
+            // If the limit is long enough for the usual timeout, the hook's own timeout is too long.
+            if ms_of(hook) < Some(ms(DEFAULT_TIMEOUT.saturating_add(SPILL_TIME))) {
+                remedy()
+            } else {
+                format!(
+                    "the hooks have a timeout of their own (--timeout-ms): \
+                     `unset MIDCOURSE_HOOK_TIMEOUT_MS`, then `{}`",
+                    file.install_command(host)
+                )
+            },
         ));
     }
     if let Some(hook) = file.hooks().iter().find(is_long) {
@@ -69,4 +77,8 @@ pub(super) fn check(host: Host, file: &SettingsFile) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
 }

@@ -15,7 +15,7 @@ use crate::shell::shell_quote;
 
 const TIMEOUT_VARIABLE: &str = "MIDCOURSE_HOOK_TIMEOUT_MS";
 
-const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+pub(in crate::commands) const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Record one hook event of a coding agent and print the reply.
 ///

@@ -50,6 +50,19 @@ fn check_installed(client: Client) {
             fs::write(settings_file(trial), &before).unwrap();
             trial.midcourse(&["install", client.host()]);
             assert_ne!(fs::read_to_string(settings_file(trial)).unwrap(), before);
+            let report = trial.doctor();
+            let state = |check: &str| {
+                let findings = report["findings"].as_array().unwrap().iter();
+                let mut found = findings
+                    .filter(|it| it["area"] == client.host() && it["check"] == check)
+                    .map(|it| it["state"].as_str().unwrap());
+                found.next().map(str::to_owned)
+            };
+            let expected = ["hooks", "command", "trial", "switches"].map(|_| Some("ok".to_owned()));
+            assert_eq!(["hooks", "command", "trial", "switches"].map(state), expected, "{report}");
+            // Nobody has approved the hooks of Codex.
+            let approval = (client == Client::Codex).then(|| "problem".to_owned());
+            assert_eq!(state("approval"), approval);
         },
         |trial| {
             trial.midcourse(&["uninstall", client.host()]);

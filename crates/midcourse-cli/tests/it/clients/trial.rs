@@ -152,6 +152,15 @@ impl Trial {
         self.successful(command)
     }
 
+    /// Runs `midcourse doctor` in the environment of the client. It may find problems: the hooks of a
+    /// trial have more time than the client gives them.
+    pub(crate) fn doctor(&self) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+        command.args(["doctor", "--json", self.client.host()]);
+        self.set_environment(&mut command);
+        serde_json::from_slice(&run_to_end(command).stdout).unwrap()
+    }
+
     /// Runs the client itself with these arguments. It must succeed.
     pub(crate) fn client(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.program);

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use midcourse::{DataDir, GapReason, Store, StoreSettings, TrajectoryPayload};
 use serde_json::json;
 
 use super::user::{Found, User};
+use crate::events::user_message;
 
 const SETTINGS: &str = ".claude/settings.json";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_midcourse");
@@ -151,6 +153,15 @@ fn a_time_limit_has_the_wrong_unit() {
     let found = report.only("claude-code", "timeout");
     assert_found(&found, "claude-code", "timeout", "waits up to 10000 seconds", INSTALL);
     assert_eq!(found.state, "warning");
+}
+
+#[test]
+fn the_timeout_of_the_hooks_is_longer_than_the_agent_waits() {
+    let user = User::with_hooks("claude-code");
+    user.replace(SETTINGS, "--timeout-ms 2500", "--timeout-ms 60000");
+    let problem = user.doctor().only_problem();
+    let remedy = format!("`unset MIDCOURSE_HOOK_TIMEOUT_MS`, then {INSTALL}");
+    assert_found(&problem, "claude-code", "timeout", "may need 60250 ms", &remedy);
 }
 
 #[test]
@@ -310,4 +321,82 @@ fn a_project_cannot_make_the_doctor_start_a_program() {
     user.write("project/.claude/settings.local.json", &hook(&command));
     user.doctor();
     assert!(!user.file("started").exists());
+}
+
+#[test]
+fn the_hooks_start_another_release() {
+    let user = User::with_hooks("claude-code");
+    let version = "[ \"$1\" = --version ] && echo midcourse 0.0.1 && exit";
+    user.add_script("old/midcourse", &format!("{version}\nexec '{PROGRAM}' \"$@\""));
+    let program = user.file("old/midcourse").display().to_string();
+    user.replace(SETTINGS, &format!("exec {PROGRAM}"), &format!("exec '{program}'"));
+    let report = user.doctor();
+    let found = report.only("claude-code", "command");
+    assert_eq!((found.state.as_str(), report.problems), ("warning", 0), "{found:?}");
+    assert_found(&found, "claude-code", "command", "which is release 0.0.1", INSTALL);
+    assert_eq!(report.only("claude-code", "trial").state, "ok", "the wrapper passes everything on");
+}
+
+#[test]
+fn a_command_without_a_data_directory_is_tried_in_a_scratch_folder() {
+    let user = User::with_hooks("claude-code");
+    let (home, config) = (user.file("data"), user.file("data/midcourse.toml"));
+    let paths = format!(" --home '{}' --config '{}'", home.display(), config.display());
+    user.replace(SETTINGS, &format!("hook claude-code{paths}"), "hook claude-code");
+    let report = user.doctor();
+    let found = report.only("claude-code", "data-directory");
+    assert_found(&found, "claude-code", "data-directory", "names no data directory", INSTALL);
+    assert_eq!(report.only("claude-code", "trial").state, "ok");
+    assert!(!user.file("data/store.db").exists(), "nothing is stored in the user's store");
+}
+
+#[test]
+fn hooks_are_in_the_users_and_in_the_projects_settings() {
+    for (host, state) in [("claude-code", "note"), ("copilot", "warning")] {
+        let user = User::with_hooks(host);
+        user.ok(&["install", host, "--project"]);
+        let report = user.doctor();
+        assert_eq!(report.problems, 0, "{report:#?}");
+        let found = report.only(host, "duplicates");
+        assert_eq!(found.state, state);
+        assert!(found.remedy.contains(&format!("`midcourse uninstall {host} --project`")));
+        assert_eq!(report.only(host, "trial").state, "ok", "the same command is tried once");
+    }
+}
+
+#[test]
+fn the_plugin_of_opencode_was_changed() {
+    let user = User::with_hooks("opencode");
+    let plugin = ".config/opencode/plugin/midcourse.js";
+    user.replace(plugin, "const MAX_MESSAGES = 8;", "const MAX_MESSAGES = 9;");
+    let found = user.doctor().only("opencode", "hooks");
+    assert_eq!(found.state, "warning");
+    let remedy = "`midcourse install opencode`";
+    assert_found(&found, "opencode", "hooks", "plugin of another release", remedy);
+}
+
+#[test]
+fn an_interrupted_repair_is_not_finished() {
+    let user = User::with_hooks("claude-code");
+    user.record_a_run();
+    user.write("data/store.db.replacing", "");
+    let found = user.doctor().only("store", "store");
+    assert_eq!(found.state, "warning");
+    assert_found(&found, "store", "store", "was interrupted", "`midcourse list`");
+    assert!(user.file("data/store.db.replacing").exists());
+}
+
+#[test]
+fn gaps_in_a_run_are_noted() {
+    let user = User::with_hooks("claude-code");
+    let data_dir = DataDir::at(user.file("data"));
+    let mut store = Store::open(&data_dir, StoreSettings::default()).unwrap();
+    let mut gap = user_message("r", "");
+    gap.payload = TrajectoryPayload::Gap { lost: 2, reason: GapReason::Io };
+    store.append(user_message("r", "begin")).unwrap();
+    store.append(gap).unwrap();
+    drop(store);
+    let found = user.doctor().only("store", "gaps");
+    assert_eq!(found.state, "note");
+    assert_found(&found, "store", "gaps", "1 gap markers", "`midcourse show RUN`");
 }

@@ -95,12 +95,40 @@ impl User {
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What `midcourse doctor` prints on a terminal, with these variables.
+    #[cfg(target_os = "linux")]
+    pub(super) fn on_terminal(&self, variables: &[(&str, &str)]) -> String {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::io::Read as _;
+
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = fs::File::options().write(true).open(name).unwrap();
+        let mut command = self.command(&["doctor"]);
+        let mut child = command.envs(variables.iter().copied()).stdout(theirs).spawn().unwrap();
+        // Otherwise this process keeps the terminal open, and reading does not end.
+        drop(command);
+        let mut text = Vec::new();
+        // At the end, reading from a terminal fails.
+        let _ = fs::File::from(ours).read_to_end(&mut text);
+        child.wait().unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         command.env_clear().env("HOME", self.file("")).env("PATH", self.file("bin"));
         command.env("MIDCOURSE_HOME", self.file("data")).env("TMPDIR", self.file("tmp"));
         command.env("XDG_CONFIG_HOME", self.file(".config"));
+        // Installed hooks get this timeout, so that they have time enough on a busy machine.
+        command.env("MIDCOURSE_HOOK_TIMEOUT_MS", "2500");
         command.args(args).current_dir(self.file("project")).stdin(Stdio::null());
-        command.output().unwrap()
+        command
     }
 
     pub(super) fn ok(&self, args: &[&str]) {
