@@ -14,6 +14,7 @@ mod hosts;
 mod output;
 mod process;
 mod program;
+#[cfg(feature = "proxy")]
 mod proxy;
 mod scratch;
 mod settings;
@@ -92,6 +93,7 @@ fn check(named: &[Host], place: &Place) -> Vec<Area> {
         );
         areas.push(Area::new("agents", "Agents", vec![none]));
     }
+    #[cfg(feature = "proxy")]
     areas.extend(proxy::check(place));
     if place.data_dir.is_none() {
         let missing = Finding::problem(

@@ -166,6 +166,37 @@ fn environment() -> Vec<(&'static str, String)> {
     ["MIDCOURSE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(set).collect()
 }
 
+/// What `midcourse proxy install` has set up, as far as it is there.
+pub(super) struct InstalledProxy {
+    /// The address on which the proxy listens; `None` if it is not known.
+    pub(super) address: Option<SocketAddr>,
+    pub(super) unit: PathBuf,
+    pub(super) has_unit: bool,
+    pub(super) start_command: String,
+    pub(super) token_file: PathBuf,
+    /// Why the token cannot be used; `None` if it can.
+    pub(super) token_error: Option<String>,
+}
+
+impl InstalledProxy {
+    /// `None` if no proxy is installed.
+    pub(super) fn find(data_dir: &DataDir) -> Option<Self> {
+        let unit = Unit::find(Vec::new(), Vec::new()).ok()?;
+        let text = std::fs::read_to_string(&unit.path);
+        let has_unit = text.is_ok_and(|text| Unit::is_ours(&text));
+        let address = stored_address(data_dir);
+        let token_file = data_dir.path().join(TOKEN_FILE);
+        (has_unit || address.is_some() || token_file.exists()).then(|| Self {
+            address,
+            has_unit,
+            start_command: unit.start_command(),
+            unit: unit.path,
+            token_error: read_token(&token_file).err().map(|error| format!("{error:#}")),
+            token_file,
+        })
+    }
+}
+
 fn stored_address(data_dir: &DataDir) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(data_dir.path().join(ADDRESS_FILE)).ok()?;
     text.trim().parse().ok()

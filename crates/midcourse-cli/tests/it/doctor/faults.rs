@@ -400,3 +400,34 @@ fn gaps_in_a_run_are_noted() {
     assert_eq!(found.state, "note");
     assert_found(&found, "store", "gaps", "1 gap markers", "`midcourse show RUN`");
 }
+
+#[cfg(all(target_os = "linux", feature = "proxy"))]
+#[test]
+fn the_installed_proxy_does_not_run() {
+    let user = User::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    user.ok(&["proxy", "install", "--upstream", "http://127.0.0.1:1", "--listen", &address]);
+    let report = user.doctor();
+    report.assert_healthy();
+    assert!(report.only("proxy", "answers").detail.ends_with(&format!("connections on {address}")));
+    drop(listener);
+    let problem = user.doctor().only_problem();
+    let detail = format!("nothing answers on {address}");
+    assert_found(&problem, "proxy", "answers", &detail, "start the proxy: `");
+
+    // Its unit is gone, and others can read the token.
+    let listener = std::net::TcpListener::bind(&address);
+    fs::remove_dir_all(user.file(".config/systemd")).unwrap();
+    let token = user.file("data/proxy-token");
+    fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let report = user.doctor();
+    let found = report.only("proxy", "token");
+    assert_found(&found, "proxy", "token", "other users can read", "`chmod 600 ");
+    let found = report.only("proxy", "unit");
+    assert_eq!(found.state, "problem");
+    assert_found(&found, "proxy", "unit", "there is no unit", "`midcourse proxy install");
+    fs::write(token, "no token").unwrap();
+    assert_eq!(user.doctor().only("proxy", "token").state, "problem");
+    drop(listener);
+}
