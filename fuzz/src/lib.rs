@@ -12,6 +12,7 @@ mod config;
 mod duration;
 mod formats;
 mod hosts;
+mod json_edit;
 mod properties;
 mod shell;
 mod size;

@@ -1,0 +1,1 @@
+../../crates/midcourse-cli/src/json_edit.rs
