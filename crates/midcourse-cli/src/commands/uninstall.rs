@@ -66,7 +66,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             writeln!(out, "the file before the installation: {}", original.display())?;
         }
     }
-    writeln!(out, "what midcourse has recorded stays; `midcourse list` shows it")?;
+    writeln!(
+        out,
+        "what midcourse has recorded stays: `midcourse list` shows it; to delete it, delete the \
+         data directory (`midcourse doctor` names it)"
+    )?;
     Ok(())
 }
 

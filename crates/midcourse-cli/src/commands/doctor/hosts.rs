@@ -1,6 +1,6 @@
 //! Checks one host: its program, midcourse's hooks in its settings, and whether they work.
 
-use midcourse::DataDir;
+use midcourse::{DataDir, DecisionPoint};
 
 use super::finding::{Area, Finding, State};
 use super::hook_command::HookCommand;
@@ -63,6 +63,17 @@ fn is_problem(finding: &Finding) -> bool {
     finding.state == State::Problem
 }
 
+/// The decision point in words that do not need the glossary.
+const fn moment(point: DecisionPoint) -> &'static str {
+    match point {
+        DecisionPoint::PreRender => "with a prompt",
+        DecisionPoint::PreToolSelection => "before the agent chooses a tool",
+        DecisionPoint::PreToolExecution => "before a tool runs",
+        DecisionPoint::PostToolResult => "after a tool result",
+        DecisionPoint::PreResponse => "before the final answer",
+    }
+}
+
 /// At which moments the agent can get messages, by the events that have hooks.
 fn decision_points(host: Host, file: &SettingsFile) -> Finding {
     const CHECK: &str = "decision-points";
@@ -72,7 +83,7 @@ fn decision_points(host: Host, file: &SettingsFile) -> Finding {
     let (mut live, mut silent) = (Vec::new(), Vec::new());
     for (point, events) in host.capabilities().points {
         let hooked: Vec<&str> = events.iter().copied().filter(|event| has_hook(event)).collect();
-        let name = point.as_str().replace('_', " ");
+        let name = moment(*point);
         if hooked.is_empty() {
             silent.push(name);
         } else {
@@ -81,14 +92,14 @@ fn decision_points(host: Host, file: &SettingsFile) -> Finding {
     }
     let live = match live.is_empty() {
         true => "no messages reach the agent".to_owned(),
-        false => format!("messages reach the agent at: {}", live.join("; ")),
+        false => format!("messages reach the agent {}", live.join("; ")),
     };
     if silent.is_empty() {
         return Finding::ok(CHECK, live);
     }
     Finding::warning(
         CHECK,
-        format!("{live}; not at: {}", silent.join(", ")),
+        format!("{live}; not {}", silent.join(", ")),
         format!("`{}` adds the hooks for them", file.install_command(host)),
     )
 }

@@ -54,7 +54,7 @@ pub(super) fn print_text(areas: &[Area], problems: usize) -> Result<()> {
         writeln!(out)?;
     }
     match problems {
-        0 => writeln!(out, "All is well.")?,
+        0 => writeln!(out, "No problems.")?,
         1 => writeln!(out, "1 problem.")?,
         count => writeln!(out, "{count} problems.")?,
     }

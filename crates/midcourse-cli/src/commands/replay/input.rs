@@ -67,7 +67,9 @@ fn read_bytes(file: Option<&Path>) -> Result<(String, Vec<u8>)> {
     match file {
         Some(path) if path != Path::new("-") => {
             let name = path.display().to_string();
-            let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+            let bytes = fs::read(path).with_context(|| {
+                format!("cannot read {name} (for a stored run, use `--run {name}`)")
+            })?;
             Ok((name, bytes))
         }
         _ => {

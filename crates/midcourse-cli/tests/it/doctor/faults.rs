@@ -76,7 +76,7 @@ fn an_event_has_no_hook() {
     let problem = report.only_problem();
     assert_found(&problem, "claude-code", "hooks", "for PostToolBatch", INSTALL);
     let points = report.only("claude-code", "decision-points");
-    assert!(points.detail.ends_with("not at: pre tool selection"), "{points:?}");
+    assert!(points.detail.ends_with("not before the agent chooses a tool"), "{points:?}");
     assert_eq!(report.only("claude-code", "trial").state, "ok", "the other hooks work");
 }
 
