@@ -1,6 +1,7 @@
 //! `midcourse eval`: replays labelled scenarios (short runs with an expected message, or none) and
 //! counts how often midcourse delivers the messages as expected.
 
+mod calibration;
 mod scenario_list;
 mod score;
 
@@ -29,6 +30,9 @@ pub(super) struct Arguments {
     /// List all scenarios, not only unexpected results.
     #[arg(long)]
     all: bool,
+    /// Print how often messages were right, by stated confidence.
+    #[arg(long)]
+    calibration: bool,
     /// Print JSON lines: each scenario, then a summary.
     #[arg(long)]
     json: bool,
@@ -115,6 +119,9 @@ fn print(arguments: &Arguments, evaluated: &[Evaluated], score: &Score) -> Resul
         writeln!(out, "{}", score.line())?;
     } else {
         score.print(&mut out)?;
+        if arguments.calibration {
+            calibration::print(&mut out, evaluated)?;
+        }
         scenario_list::print(&mut out, evaluated, arguments.all)?;
     }
     Ok(out.flush()?)

@@ -56,14 +56,23 @@ fn pattern_fields(pattern: &TrajectoryPattern) -> Value {
            "evidence": pattern.evidence()})
 }
 
+/// The confidence that a message states; `None` if it states none.
+pub(super) fn confidence_of(delivery: &Delivery) -> Option<f64> {
+    match delivery {
+        Delivery::Feedback { .. } => None,
+        Delivery::Guidance(guidance) => Some(guidance.classification.confidence().value()),
+    }
+}
+
 /// The fields of the line about a delivered message. `delivery_seq` is the sequence number of the
 /// record that says that the message was delivered. A later line about the outcome of the message
 /// contains the same number.
 fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
-    let (kind, confidence) = match delivery {
-        Delivery::Feedback { .. } => ("feedback", None),
-        Delivery::Guidance(guidance) => ("guidance", Some(guidance.classification.confidence())),
+    let kind = match delivery {
+        Delivery::Feedback { .. } => "feedback",
+        Delivery::Guidance(_) => "guidance",
     };
+    let confidence = confidence_of(delivery);
     let why = delivery.why();
     json!({
         "delivery_seq": delivery_seq, "decision_point": delivery.decision_point(), "kind": kind,

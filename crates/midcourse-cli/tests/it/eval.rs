@@ -110,6 +110,18 @@ fn the_score_and_the_unexpected_results_are_printed() {
 }
 
 #[test]
+fn calibration_compares_the_stated_confidence_with_the_verdicts() {
+    let shown = text(&eval(&scenarios(), &[".", "--calibration"]).stdout);
+    let table: Vec<&str> =
+        shown.lines().skip_while(|line| !line.starts_with("STATED")).take(2).collect();
+    // Of the five scenarios with a message, one got it too early, and one expects none.
+    insta::assert_snapshot!(table.join("\n"), @r"
+    STATED CONFIDENCE  MESSAGES  RIGHT  SHARE
+    90–100 %                  5      3   60 %
+    ");
+}
+
+#[test]
 fn all_lists_the_expected_results_too() {
     let folder = scenarios();
     let all = text(&eval(&folder, &[".", "--all"]).stdout);

@@ -8,6 +8,7 @@ use midcourse::PatternType;
 use serde_json::{Value, json};
 
 use super::Evaluated;
+use crate::commands::step_json::confidence_of;
 use crate::display::{escape_control_chars, one_line};
 use crate::scenario::{Expected, ScenarioResult, ScenarioVerdict};
 
@@ -69,7 +70,7 @@ pub(super) fn line(evaluated: &Evaluated) -> Value {
         .map(|it| {
             let rung = it.delivery.why().map(|why| why.rung);
             json!({"event": it.event, "call": it.call, "cause": it.cause_name(), "rung": rung,
-                   "text": it.delivery.text()})
+                   "confidence": confidence_of(it.delivery), "text": it.delivery.text()})
         })
         .collect();
     json!({
