@@ -19,8 +19,10 @@ mod fold;
 mod frequency;
 mod open_call;
 mod pattern;
+mod preamble;
 mod progress;
 mod responses;
+mod result_digest;
 mod subject;
 mod tools;
 
@@ -46,6 +48,7 @@ use crate::record::{CallId, RunOutcome, Usage};
 use crate::text::Request;
 use crate::time::Timestamp;
 use frequency::ErrorFrequency;
+use preamble::Preamble;
 use responses::Responses;
 
 /// The maximum number of open calls (started and not ended) that are kept. If one more call starts,
@@ -93,6 +96,7 @@ pub struct TrajectoryAnalysis {
     errors: ErrorFrequency,
     progress: LatestProgress,
     responses: Responses,
+    preamble: Preamble,
     #[serde(with = "crate::record::all_counts")]
     usage: Usage,
     cost: Option<MicroUsd>,

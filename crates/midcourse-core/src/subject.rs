@@ -70,6 +70,9 @@ pub struct Subject {
     /// Whether the latest call succeeded but its result says that something is wrong.
     #[serde(default)]
     pub is_negative: bool,
+    /// Whether the latest call's error names a placeholder such as `{}`, which nothing has replaced.
+    #[serde(default)]
+    pub names_placeholder: bool,
     /// How many different calls there are in the evidence.
     pub different_calls: u32,
     /// How many different errors there are in the evidence; 0 if no call in it failed.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::activity::object_of;
 use super::call_flags::CallFlags;
 use super::config::TrajectoryAnalysisConfig;
+use super::preamble::Preamble;
 use super::{OpenCall, Scratch};
 use crate::digest::Digest;
 use crate::record::CallId;
@@ -117,7 +118,7 @@ impl ToolInvoked {
         let config = TrajectoryAnalysisConfig::default();
         let mut scratch = Scratch::default();
         let open = OpenCall::new(call_id, tool, args, at, &config, &mut scratch);
-        open.end(result, Some(is_error), 0, at, &mut scratch)
+        open.end(result, Some(is_error), 0, at, &mut Preamble::default(), &mut scratch)
     }
 
     /// The number of this call in the run, counted from 1; 0 before the call is added to a session.
@@ -387,7 +388,14 @@ impl ToolInvoked {
         self
     }
 
-    /// For the latest call: the digest of the object that it is about, if the arguments name one.
+    /// For the latest call, if it failed: whether the error names a placeholder such as `{}`, which
+    /// nothing has replaced.
+    pub(crate) const fn names_placeholder(&self) -> bool {
+        self.flags.any(CallFlags::PLACEHOLDER)
+    }
+
+    /// For the latest call: the digest of the object that it is about, if the arguments name one; for
+    /// a command, the digest of its program and paths.
     pub(crate) const fn subject(&self) -> Option<Digest> {
         self.subject
     }

@@ -41,9 +41,9 @@ pub fn call_failed(
     let text = result.comparable_text();
     let flag = error_flag(result, is_error);
     if flag == Some(true) && !is_bare_exit(&text) {
-        // The host may report a failure wrongly in one case only: a search command that found
-        // nothing. Such a command prints nothing, so other output makes the arguments irrelevant.
-        return CommandResult::parse(&text).is_none_or(|result| !result.is_silent())
+        // The host may report a failure wrongly in one case only: a search or a comparison whose
+        // exit code 1 is an answer. With another exit code, the arguments are irrelevant.
+        return CommandResult::parse(&text).is_none_or(|result| result.exit_code != 1)
             || CallEnd::of(flags(tool, &args()), &text, flag).failed;
     }
     let may_have_failed = flag == Some(true)
@@ -85,7 +85,14 @@ impl<'a> CallEnd<'a> {
     pub(super) fn of(flags: CallFlags, text: &'a str, flag: Option<bool>) -> Self {
         let is_command = flags.any(CallFlags::SHELL);
         // A search such as `grep` exits with 1 if it finds nothing, which is not a failure.
-        let is_search_command = is_command && flags.any(CallFlags::SEARCHES);
+        let is_search_command = is_command
+            && (flags.any(CallFlags::ANSWERS)
+                || (flags.any(CallFlags::SEARCHES) && !flags.any(CallFlags::HIDES_FAILURE)));
+        // Cline puts these lines before the output of every command, whether it failed or not.
+        let (text, flag) = match text.strip_prefix("Command executed.\nOutput:\n") {
+            Some(output) if is_command => (output, flag.filter(|failed| *failed)),
+            _ => (text, flag),
+        };
         let shows_content = flags.any(CallFlags::SHOWS_CONTENT);
         // A tool with another name may run a command too, and then reports its exit code in a form
         // that only agents write.
@@ -100,7 +107,7 @@ impl<'a> CallEnd<'a> {
             let may_hide_failure = flags.any(CallFlags::HIDES_FAILURE)
                 || (flag.is_none() && is_command && !flags.any(CallFlags::ONLY_READS));
             let looks_failed = match shows_content {
-                true => flag.is_none() && is_error_line(text),
+                true => is_error_line(text) && (flag.is_none() || is_plain_error(text)),
                 // A command such as `kubectl logs | tail` prints content, which may mention errors.
                 false if flags.any(CallFlags::ONLY_READS) && may_hide_failure => {
                     is_error_line(text)
@@ -128,7 +135,11 @@ impl<'a> CallEnd<'a> {
         let hides_failure = flags.any(CallFlags::HIDES_FAILURE)
             && !shows_content
             && output_looks_failed(&result.output);
-        let failed = (flag == Some(true) || says_failed || hides_failure) && !found_no_match;
+        // `diff` exits with 1 if it prints differences; an error would be 2.
+        let is_difference = flags.any(CallFlags::COMPARES) && result.exit_code == 1;
+        let failed = (flag == Some(true) || says_failed || hides_failure)
+            && !found_no_match
+            && !is_difference;
         let exit_code = is_agents.then_some(result.exit_code);
         let output = if !is_agents {
             Cow::Borrowed(text)
@@ -172,6 +183,8 @@ pub(super) fn add_result_flags(
     flags.set(CallFlags::HIDES_FAILURE, command.is_some_and(|c| c.hides_failure));
     flags.set(CallFlags::RUNS_CHECK, command.is_some_and(|c| c.runs_check));
     flags.set(CallFlags::LIMITS_TIME, command.is_some_and(|c| c.limits_time));
+    flags.set(CallFlags::ANSWERS, command.is_some_and(|c| c.answers));
+    flags.set(CallFlags::COMPARES, command.is_some_and(|c| c.compares));
     let reverts =
         command.is_some_and(|c| c.reverts) || view.command.as_deref() == Some("undo_edit");
     let writes = ToolSettings::default().writes(tool, name_traits, view, command);
@@ -198,7 +211,7 @@ mod tests {
         let (config, mut scratch) = (TrajectoryAnalysisConfig::default(), Scratch::default());
         let at = Timestamp::default();
         let open = OpenCall::new(&"c".into(), tool, args, at, &config, &mut scratch);
-        open.end(text, None, 0, at, &mut scratch)
+        open.end(text, None, 0, at, &mut super::super::preamble::Preamble::default(), &mut scratch)
     }
 
     /// Whether a call without an error flag failed, for the store and for the analysis.

@@ -48,6 +48,9 @@ impl CallFlags {
     pub(super) const ENDED: Self = Self(1 << 30);
     pub(super) const RUNS_CHECK: Self = Self(1 << 31);
     pub(super) const LIMITS_TIME: Self = Self(1 << 32);
+    pub(super) const ANSWERS: Self = Self(1 << 33);
+    pub(super) const COMPARES: Self = Self(1 << 34);
+    pub(super) const PLACEHOLDER: Self = Self(1 << 35);
     const SAVED: Self = Self((1 << 24) - 1);
 
     pub(super) const PROGRESS: Self =

@@ -1,8 +1,14 @@
 //! What the analysis knows about the conversation: what the latest user message asks for, and the
 //! model's responses that call no tool.
 
+use std::time::Duration;
+
 use super::TrajectoryAnalysis;
 use crate::text::Request;
+
+/// If the user said that something takes a long time, the time limit for a stall is multiplied by
+/// this factor.
+const PATIENT_FACTOR: u32 = 4;
 
 impl TrajectoryAnalysis {
     /// Whether the latest user message asks the agent to run something repeatedly. The loop
@@ -22,9 +28,21 @@ impl TrajectoryAnalysis {
         self.turns.request.has(Request::LIST)
     }
 
-    /// Whether the latest user message says that something takes a long time.
-    pub(crate) const fn user_asked_for_patience(&self) -> bool {
-        self.turns.request.has(Request::PATIENCE)
+    /// Whether the latest user message asks to do the same with each object of a list.
+    pub(crate) const fn user_asked_for_each(&self) -> bool {
+        self.turns.request.has(Request::EACH)
+    }
+
+    /// Whether the latest user message asks to change nothing but what it names.
+    pub(crate) const fn user_asked_for_nothing_else(&self) -> bool {
+        self.turns.request.has(Request::ONLY)
+    }
+
+    /// The time without progress that makes a stall. If the user said that something takes a long
+    /// time, it is longer than configured.
+    pub(crate) fn stall_after(&self) -> Duration {
+        let is_patient = self.turns.request.has(Request::PATIENCE);
+        self.config.stall_after.saturating_mul(if is_patient { PATIENT_FACTOR } else { 1 })
     }
 
     /// Whether the latest user message asks for a change that keeps the behaviour, such as a

@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::record::{
     AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
 };
-use crate::text::{Request, is_automatic};
+use crate::text::{Request, is_automatic, is_summary};
 use crate::time::Timestamp;
 
 impl TrajectoryAnalysis {
@@ -37,7 +37,8 @@ impl TrajectoryAnalysis {
                 };
                 let text = result.comparable_text();
                 let flag = error_flag(result, *is_error);
-                let call = open.end(&text, flag, record.seq, record.at(), &mut self.scratch);
+                let (preamble, scratch) = (&mut self.preamble, &mut self.scratch);
+                let call = open.end(&text, flag, record.seq, record.at(), preamble, scratch);
                 self.push_call(call.in_prompt(prompt));
                 self.last_call = bounded(tool_call_id);
             }
@@ -75,8 +76,7 @@ impl TrajectoryAnalysis {
                 self.progress.at = Some(self.latest_at);
             }
             TrajectoryPayload::ContextCompacted { .. } => {
-                self.totals.compactions += 1;
-                self.turns.calls_at_compaction = self.totals.calls;
+                self.compact();
             }
             TrajectoryPayload::UsageReported { usage } => self.add_usage(usage),
             TrajectoryPayload::CostReported { total_micro_usd } => {
@@ -316,7 +316,9 @@ impl TrajectoryAnalysis {
                     is_prompt && digest.is_some() && digest == self.turns.user_text;
                 self.turns.user_text = digest;
                 let is_automatic = text.is_some_and(|text| is_automatic(text, is_said_before));
-                if !is_empty && !is_automatic {
+                if text.is_some_and(is_summary) {
+                    self.compact();
+                } else if !is_empty && !is_automatic {
                     self.user_just_spoke = true;
                     self.turns.request = text.map(Request::of).unwrap_or_default();
                     self.start_after_user_message();
@@ -326,6 +328,12 @@ impl TrajectoryAnalysis {
             | AgentMessage::ToolResult { .. }
             | AgentMessage::Custom { .. } => {}
         }
+    }
+
+    /// Notes that the host has replaced the conversation so far by a summary.
+    const fn compact(&mut self) {
+        self.totals.compactions += 1;
+        self.turns.calls_at_compaction = self.totals.calls;
     }
 
     fn add_response(&mut self, text: &str, has_calls: bool) {

@@ -13,24 +13,20 @@ use super::call::{Act, CallStatus, Edit, ToolInvoked};
 use super::call_failure::{CallEnd, add_result_flags};
 use super::call_flags::CallFlags;
 use super::config::TrajectoryAnalysisConfig;
+use super::preamble::Preamble;
+use super::result_digest::{
+    MAX_CONFIRMATION_BYTES, measured_by, normalized_digest, page_of, unordered_digest,
+};
 use super::tools::NameTraits;
 use crate::digest::Digest;
 use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
-    ResultOf, SafeName, ShortResult, is_silence, strip_volatile, write_canonical,
-    write_without_layout,
+    ResultOf, SafeName, ShortResult, is_negative_reply, is_silence, names_placeholder,
+    strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
-
-/// If a result is at most this many bytes long, it is compared without the ids and times in it.
-const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
-
-/// In a result longer than `MAX_NORMALIZED_RESULT_BYTES`, ids and times are ignored only in the
-/// first 512 and the last 512 bytes; the rest is compared exactly.
-const RESULT_HEAD_BYTES: usize = 512;
-const RESULT_TAIL_BYTES: usize = 512;
 
 /// If arguments are at most this many bytes long, they are compared without the ids and times in
 /// them. Longer arguments, such as the content of a file, are compared exactly.
@@ -49,10 +45,6 @@ const MAX_BARE_SHELL_RESULT_BYTES: usize = 24;
 /// If the result of a call that writes is at most this many bytes long, it counts as no more than
 /// "done": it usually only confirms the write.
 const MAX_BARE_WRITE_RESULT_BYTES: usize = 240;
-
-/// If the result of an action on a page is at most this many bytes long, it only confirms the
-/// action and does not show the page.
-const MAX_CONFIRMATION_BYTES: usize = 60;
 
 /// A tool call that has started and not ended, reduced to what is needed when it ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,7 +141,11 @@ impl OpenCall {
             act,
             activity,
             object: named_object(activity, &view, command),
-            subject: view.target.map(|target| Digest::of(target.as_bytes())).or(view.subject),
+            subject: match (command, view.target) {
+                (Some(command), _) => command.place,
+                (None, Some(target)) => Some(Digest::of(target.as_bytes())),
+                (None, None) => view.subject,
+            },
             excerpt: excerpt_of(&scratch.text),
             flags,
             started_at: at,
@@ -189,11 +185,25 @@ impl OpenCall {
         error_flag: Option<bool>,
         seq: u64,
         at: Timestamp,
+        preamble: &mut Preamble,
         scratch: &mut Scratch,
     ) -> ToolInvoked {
         let is_search = matches!(self.act, Some(Act::Search(_)));
-        let CallEnd { failed: is_error, output, found_no_match, exit_code } =
+        let CallEnd { failed, output, found_no_match, exit_code } =
             CallEnd::of(self.flags, text, error_flag);
+        // Some shells print the same lines at the start of every result. They are not the error.
+        let result = match self.flags.any(CallFlags::SHELL) {
+            true if failed => preamble.strip(&output),
+            true => preamble.learn(&output),
+            false => &*output,
+        };
+        // A search that printed nothing else has found nothing.
+        let is_answer = failed
+            && result.is_empty()
+            && self.flags.any(CallFlags::ANSWERS)
+            && exit_code == Some(1);
+        let (is_error, found_no_match) = (failed && !is_answer, found_no_match || is_answer);
+        let result = if result.is_empty() && is_error { &*output } else { result };
         let failed_call = FailedCall {
             // The output of a failed shell command may contain the content of a file. The error of
             // another tool contains only the error message.
@@ -209,7 +219,7 @@ impl OpenCall {
             exit_code,
             limits_time: self.flags.any(CallFlags::LIMITS_TIME),
         };
-        let result = &*output;
+        self.flags.set(CallFlags::PLACEHOLDER, is_error && names_placeholder(result));
         let short = ShortResult::of(result, is_search);
         let status = if is_error && short.refused {
             CallStatus::Denied(refusal_of(&self.tool, FailureKind::Permission))
@@ -227,7 +237,8 @@ impl OpenCall {
         self.flags.set(CallFlags::ENDED, short.ended && !is_error);
         self.flags.set(CallFlags::POSITIVE, short.positive && !is_error);
         self.flags.set(CallFlags::PENDING, short.pending && !is_error);
-        self.flags.set(CallFlags::NEGATIVE, short.negative && !is_error);
+        let is_no = self.activity == Activity::Delegate && is_negative_reply(result);
+        self.flags.set(CallFlags::NEGATIVE, (short.negative || is_no) && !is_error);
         // If a file or a search result mentions an outage, that does not mean that there is one.
         let service_down = short.service_down && !is_error && self.may_use_a_service();
         self.flags.set(CallFlags::SERVICE_DOWN, service_down);
@@ -243,19 +254,18 @@ impl OpenCall {
             Digest::of(b"nothing")
         } else if self.flags.any(CallFlags::PRINTS_CLOCK) && !is_error {
             Digest::of(b"a clock's")
-        } else {
-            let whole = Digest::of(page);
+        } else if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
             // In these two cases, the digest includes ids and times. Errors are compared by their
             // signature and not by this digest. In the output of a benchmark, every number matters.
-            if is_error || self.flags.any(CallFlags::IS_BENCHMARK) {
-                whole
-            } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
-                scratch.stripped.clear();
-                scratch.stripped.extend(bytes.iter().filter(|byte| !byte.is_ascii_digit()));
-                Digest::of(&scratch.stripped)
-            } else {
-                normalized_digest(page, whole, &mut scratch.stripped)
-            }
+            Digest::of(page)
+        } else if self.flags.any(CallFlags::LISTS_PROCESSES) {
+            scratch.stripped.clear();
+            scratch.stripped.extend(bytes.iter().filter(|byte| !byte.is_ascii_digit()));
+            Digest::of(&scratch.stripped)
+        } else if is_search {
+            unordered_digest(page, &mut scratch.stripped)
+        } else {
+            normalized_digest(page, &mut scratch.stripped)
         };
         let is_silent = is_silence(result) || is_done(result);
         self.flags.set(CallFlags::SILENT, is_silent && !is_error);
@@ -300,7 +310,7 @@ impl OpenCall {
         // A denied call never ran, so it does not count as a search, read or edit.
         self.act = None;
         self.flags.clear(CallFlags::SEARCHES);
-        let mut call = self.end(reason, Some(true), seq, at, scratch);
+        let mut call = self.end(reason, Some(true), seq, at, &mut Preamble::default(), scratch);
         let class = match call.status.error().map(|error| error.kind) {
             Some(FailureKind::UnknownTool) => FailureKind::UnknownTool,
             _ => FailureKind::Permission,
@@ -369,34 +379,6 @@ fn excerpt_of(bytes: &[u8]) -> Excerpt {
     }
 }
 
-/// The digest of a result without ids and times; `whole` is the digest of the exact result.
-fn normalized_digest(text: &[u8], whole: Digest, scratch: &mut Vec<u8>) -> Digest {
-    scratch.clear();
-    if text.len() <= MAX_NORMALIZED_RESULT_BYTES {
-        return if strip_volatile(text, true, scratch) { Digest::of(scratch) } else { whole };
-    }
-    let (head, rest) = text.split_at(RESULT_HEAD_BYTES);
-    let (middle, tail) = rest.split_at(rest.len() - RESULT_TAIL_BYTES);
-    let mut digest = Digest::of(middle);
-    for end in [head, tail] {
-        scratch.clear();
-        let is_stripped = strip_volatile(end, true, scratch);
-        digest = digest.then(if is_stripped { scratch } else { end });
-    }
-    digest
-}
-
-/// The result of an action on a page, without its first line if that line is short: it only says
-/// what was done.
-fn page_of(result: &[u8]) -> &[u8] {
-    match result.iter().position(|byte| *byte == b'\n') {
-        Some(end) if end <= MAX_CONFIRMATION_BYTES && result.first() != Some(&b'[') => {
-            result.get(end + 1..).unwrap_or(result)
-        }
-        _ => result,
-    }
-}
-
 /// What a call does, as far as its arguments and the tool's name show.
 fn act_of(
     name_traits: NameTraits,
@@ -446,24 +428,6 @@ pub(super) fn read_or_search(
 /// Whether a result is a text that only means "done".
 fn is_done(result: &str) -> bool {
     DONE_RESULTS.iter().any(|word| result.trim().eq_ignore_ascii_case(word))
-}
-
-/// The digest of a text without its numbers, and the sum of the logarithms of its numbers. If one
-/// number grows by 3%, the sum grows by about 0.03.
-fn measured_by(text: &str) -> Option<(Digest, f32)> {
-    let text = text.get(..text.floor_char_boundary(MAX_NORMALIZED_RESULT_BYTES))?;
-    let is_number = |c: char| c.is_ascii_digit() || c == '.';
-    let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | ',' | '|'));
-    let (mut digest, mut sum) = (Digest::default(), None);
-    for word in words() {
-        let unit = word.trim_start_matches(is_number);
-        let digits = word.get(..word.len() - unit.len()).unwrap_or_default();
-        match digits.parse::<f32>() {
-            Ok(number) => sum = Some(sum.unwrap_or(0.0) + number.ln_1p()),
-            Err(_) => digest = digest.then(word.as_bytes()),
-        }
-    }
-    Some((digest, sum?))
 }
 
 /// Whether a query asks for a count.

@@ -170,6 +170,8 @@ pub enum PatternDetail {
     NoEffect {
         /// Number of changes, or groups of changes, each followed by the check.
         changes: u32,
+        /// Whether the result goes back and forth between two results.
+        alternates: bool,
     },
     /// The agent waits for something, such as a build.
     Waiting {
@@ -194,10 +196,14 @@ pub enum PatternDetail {
         /// Number of these responses in a row.
         responses: u32,
     },
-    /// Work on files outside the folders where the run began.
+    /// Work on files outside the folders where the run began, or many changes although the user
+    /// asked for nothing else.
     Drift {
-        /// Number of consecutive calls on files outside the folders where the run began.
+        /// Number of consecutive calls on files outside the folders where the run began, or of
+        /// different objects that were changed.
         calls: u32,
+        /// Whether the user asked to change nothing but what the message names.
+        is_forbidden: bool,
     },
     /// The finding of a custom detector.
     Custom {

@@ -81,6 +81,10 @@ impl TrajectoryAnalysis {
         if call.waits() {
             return true;
         }
+        // A change is not a poll. A command such as `git pull` may be both.
+        if call.writes() && !call.is_shell() {
+            return false;
+        }
         let is_same =
             |kept: &&ToolInvoked| kept.call_digest == call.call_digest && !kept.is_duplicate();
         let mut before = self.calls.iter().rev().filter(is_same);

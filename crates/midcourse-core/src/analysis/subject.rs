@@ -17,6 +17,7 @@ impl TrajectoryAnalysis {
             object: newest.object(),
             failure: newest.failure_kind(),
             is_negative: newest.is_negative(),
+            names_placeholder: newest.names_placeholder(),
             different_calls: 0,
             different_errors: 0,
             calls_between: 0,

@@ -50,7 +50,7 @@ const UI_WORDS: [&str; 6] = ["click", "press", "tap", "hover", "scroll", "swipe"
 
 /// Arguments that are ignored when calls are compared: they explain the call, limit its time or
 /// output, or ask for permissions.
-const IRRELEVANT_ARGUMENTS: [&str; 18] = [
+const IRRELEVANT_ARGUMENTS: [&str; 19] = [
     "request_id",
     "trace_id",
     "correlation_id",
@@ -62,6 +62,7 @@ const IRRELEVANT_ARGUMENTS: [&str; 18] = [
     "reasoning",
     "rationale",
     "justification",
+    "reason",
     "thought",
     "timeout",
     "timeout_ms",
@@ -118,6 +119,7 @@ impl ToolSettings {
                 command.is_some_and(|command| command.writes)
                     || args.search_term.is_some_and(is_sql_write)
                     || (name.has(NameTraits::WRITES) && !name.has(NameTraits::PLANS))
+                    || args.action.is_some_and(|action| has_word(action, &WRITING_WORDS))
             }
         })
     }
@@ -141,6 +143,8 @@ impl ToolSettings {
     pub(super) fn is_volatile(&self, tool: &str, args: &ArgsView<'_>, key: &str) -> bool {
         // In a call with a command, the description only explains the command.
         (key == "description" && args.command.is_some())
+            // A page gives its elements new references each time it is loaded.
+            || (key == "ref" && args.has_element)
             || IRRELEVANT_ARGUMENTS.contains(&key)
             || self.get(tool).is_some_and(|setting| setting.volatile.iter().any(|k| k == key))
     }

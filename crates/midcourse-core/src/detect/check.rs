@@ -45,12 +45,12 @@ fn describe(detail: &PatternDetail) -> String {
         PatternDetail::WriteThrash { file, .. } => {
             format!("{name} of {}", file.as_ref().map_or("?", |file| file.as_str()))
         }
-        PatternDetail::NoEffect { changes } => format!("{name} of {changes}"),
+        PatternDetail::NoEffect { changes, .. } => format!("{name} of {changes}"),
         PatternDetail::Waiting { polls, .. } => format!("{name} for {polls} polls"),
         PatternDetail::Outage { failures } => format!("{name} of {failures}"),
         PatternDetail::Monologue { repetitions } => format!("{name} of {repetitions}"),
         PatternDetail::IdleTalk { responses } => format!("{name} of {responses}"),
-        PatternDetail::Drift { calls } => format!("{name} of {calls}"),
+        PatternDetail::Drift { calls, .. } => format!("{name} of {calls}"),
         PatternDetail::Custom { .. } => name.to_string(),
     }
 }

@@ -23,6 +23,10 @@ use crate::record::TrajectoryRecord;
 const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 
+/// If this many different calls in a row repeat calls that were made since the agent's context was
+/// compacted, the pattern is present, too: the agent reads the same a third time.
+const MIN_REPEATED_CALLS_IN_A_ROW: usize = 6;
+
 /// At least this many different calls must be repeated. If the agent repeats a single call, that is
 /// a loop, which another detector reports.
 const MIN_DIFFERENT_CALLS: usize = 2;
@@ -56,16 +60,22 @@ impl PatternDetector for ContextDegradation {
                 && !call.writes()
                 && !call.polls()
         };
-        let examined = || trajectory.calls_since_user_message().take(EXAMINED_CALLS);
+        let in_a_row = trajectory.calls_since_user_message().take_while(repeats_a_read).count();
+        let is_in_a_row =
+            in_a_row >= MIN_REPEATED_CALLS_IN_A_ROW && trajectory.compaction_count() > 0;
+        let count = if is_in_a_row { in_a_row } else { EXAMINED_CALLS };
+        let examined = || trajectory.calls_since_user_message().take(count);
         let repeats = || examined().filter(repeats_a_read);
-        if repeats().count() < MIN_REPEATED_CALLS {
+        if is_expected || !(is_in_a_row || repeats().count() >= MIN_REPEATED_CALLS) {
             return Detection::Absent;
         }
         let mut different: Vec<_> = repeats().map(ToolInvoked::call_digest).collect();
         let repeated = different.len();
         different.sort_unstable();
         different.dedup();
-        if different.len() < MIN_DIFFERENT_CALLS || has_other_pattern(trajectory) {
+        let min_different =
+            if is_in_a_row { MIN_REPEATED_CALLS_IN_A_ROW } else { MIN_DIFFERENT_CALLS };
+        if different.len() < min_different {
             return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -150,5 +160,25 @@ mod tests {
     #[test]
     fn starting_over_because_the_user_asks_for_it_is_not_degradation() {
         check(&format!("{}user: again, please\n{}", audit(1..20), audit(1..4)), &[]);
+    }
+
+    #[test]
+    fn reading_everything_again_after_a_compaction_is_normal_once() {
+        let reads: String =
+            (0..6).map(|n| format!("read src/f{n}.rs -> text of file number {n}\n")).collect();
+        let summary = "user: This session is being continued from a previous conversation that ran \
+                       out of context. Summary: five files are moved.\n";
+        check(&format!("{reads}{summary}{reads}"), &[]);
+        check(
+            &format!("{reads}{summary}{reads}bash ls -> src and docs\n{reads}"),
+            &["call 19: context_degradation of 6 in 6"],
+        );
+    }
+
+    #[test]
+    fn switching_as_often_as_the_user_asked_for_is_not_degradation() {
+        let switch =
+            "service {\"name\":\"lamp.on\"} -> on\nservice {\"name\":\"lamp.off\"} -> off\n";
+        check(&format!("user: switch it on and off eight times\n{}", switch.repeat(8)), &[]);
     }
 }

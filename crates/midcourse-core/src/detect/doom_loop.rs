@@ -21,6 +21,7 @@ use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+use crate::subject::Activity;
 use crate::text::similarity_of_change;
 
 /// The longest cycle that is detected, in calls.
@@ -35,14 +36,14 @@ const LONG_CYCLE_LEN: u32 = 5;
 const MIN_CALLS_OF_LAST_ROUND: u32 = 2;
 
 /// If the user asked for something to be repeated, fewer rounds than this are not a loop.
-const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 20;
+const MIN_REPEATS_WHEN_ASKED_TO_REPEAT: u32 = 40;
 
 /// For a command such as `date`, whose output differs each time, fewer rounds than this are not a
 /// loop. All outputs of such a command count as the same result.
 const MIN_REPEATS_OF_CLOCK: u32 = 4;
 
-/// If the result says "still running", fewer rounds than this are not a loop. This limit is for an
-/// agent that asks again and again without a pause. Calls with pauses between them are polls, not a
+/// If what the agent waits for may not have arrived yet, fewer rounds than this are not a loop. This limit is for an agent that
+/// asks again and again without a pause. Calls with pauses between them are polls, not a
 /// loop.
 const MIN_REPEATS_WHILE_PENDING: u32 = 6;
 
@@ -53,6 +54,14 @@ const MIN_RECURRENCES: usize = 5;
 /// If the agent polls something this often although the result says that it has ended, that is a
 /// loop.
 const MIN_LOOKS_AT_WHAT_HAS_ENDED: usize = 3;
+
+/// If the agent polls something this often, nothing moves, and the time without progress that makes a
+/// stall is over, that is a loop.
+const MIN_LOOKS_OF_A_LONG_WAIT: usize = 4;
+
+/// If there are more different calls than this between equal changes, the changes may be made to
+/// different things.
+const MAX_OTHERS_BETWEEN_EQUAL_CHANGES: usize = 2;
 
 /// A call that the agent makes again and again between other calls may be a check after each step
 /// of its work. It is a loop only if at least this many of the intervals between the equal calls
@@ -123,9 +132,13 @@ impl DoomLoop {
         threshold: NonZeroU32,
         min_len: NonZeroU32,
     ) -> Option<TrajectoryPattern> {
-        let is_pending = trajectory.latest_call().is_some_and(ToolInvoked::is_pending);
+        let is_pending = trajectory.latest_call().is_some_and(|call| may_arrive(trajectory, call));
         let is_requested = trajectory.user_asked_to_repeat()
             && trajectory.latest_call().is_some_and(|call| !call.is_error());
+        // Another agent may do something else each time, even if its results look the same.
+        let is_delegation = trajectory
+            .latest_call()
+            .is_some_and(|call| call.activity() == Activity::Delegate && !call.is_error());
         let is_clock = trajectory.latest_call().is_some_and(ToolInvoked::prints_clock);
         (1..).zip(&self.lags).filter(|(length, _)| *length >= min_len.get()).find_map(
             |(length, lag): (u32, &Lag)| {
@@ -139,7 +152,8 @@ impl DoomLoop {
                 } else {
                     0
                 };
-                let threshold = threshold.get().max(min_repeats);
+                let threshold = threshold.get() + u32::from(is_delegation);
+                let threshold = threshold.max(min_repeats);
                 let rounds_left = threshold.saturating_sub(repetitions);
                 let is_clear_early = length >= LONG_CYCLE_LEN
                     && rounds_left == 1
@@ -197,6 +211,14 @@ fn similarity_if_same(
     (similarity >= trajectory.config().similarity.value()).then_some(similarity)
 }
 
+/// Whether what the agent waits for may not have arrived yet: the result says that something is still
+/// running, or a query of a service found nothing after the agent had sent or changed something.
+fn may_arrive(trajectory: &TrajectoryAnalysis, call: &ToolInvoked) -> bool {
+    let is_query = call.found_nothing() && !call.is_shell() && call.target().is_none();
+    call.is_pending()
+        || (is_query && trajectory.calls_since_user_message().any(ToolInvoked::landed))
+}
+
 /// The loop pattern for a call that the agent keeps making between other calls, with the same
 /// result and without a known change in between; `None` if `call` is no such call.
 fn recurring_call(
@@ -205,16 +227,22 @@ fn recurring_call(
 ) -> Option<TrajectoryPattern> {
     // A result that says no more than "ok" tells nothing, so getting it again is not a loop. The
     // short output of a shell command, such as a number, does tell something.
-    let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0);
+    // Making the same change again, because something undoes it, is a loop, too.
+    let is_change = call.writes() && !call.is_shell();
+    let is_empty = call.is_bare() && !(call.is_shell() && call.result_bytes() > 0) && !is_change;
     // The agent still polls something whose result says that it has ended.
     let waits_for_nothing = call.polls() && call.says_ended();
-    let is_wait = (call.polls() && !waits_for_nothing)
-        || call.is_pending()
+    let is_wait = (call.waits() && !waits_for_nothing)
+        || may_arrive(trajectory, call)
         || call.reports_outage()
         || trajectory.user_asked_to_repeat();
     if call.is_error() || is_empty || is_wait || call.is_idle() {
         return None;
     }
+    // The same change on one page after the other is work through a list. If the agent only looks at
+    // one or two things in between, it is one and the same change.
+    let may_be_list = is_change && call.is_bare();
+    let (mut first, mut others) = (call, Vec::new());
     let mut evidence = vec![call.ended_seq()];
     let (mut intervals_without_change, mut may_have_changed) = (0, false);
     for old in trajectory.earlier_distinct_calls() {
@@ -225,18 +253,32 @@ fn recurring_call(
             if !old.same_result(call) {
                 break;
             }
+            first = old;
             evidence.push(old.ended_seq());
             intervals_without_change += usize::from(!std::mem::take(&mut may_have_changed));
         } else {
             may_have_changed |= old.may_have_changed_something();
+            if may_be_list
+                && others.len() <= MAX_OTHERS_BETWEEN_EQUAL_CHANGES
+                && !others.contains(&old.call_digest())
+            {
+                others.push(old.call_digest());
+            }
         }
     }
     let (recurrences, unchanged) = if waits_for_nothing {
         (MIN_LOOKS_AT_WHAT_HAS_ENDED, MIN_LOOKS_AT_WHAT_HAS_ENDED - 1)
+    } else if call.polls() {
+        // Waiting is normal, unless nothing moves for a long time.
+        if call.ended_at().since(first.ended_at()) < trajectory.stall_after() {
+            return None;
+        }
+        (MIN_LOOKS_OF_A_LONG_WAIT, MIN_LOOKS_OF_A_LONG_WAIT - 1)
     } else {
         (MIN_RECURRENCES, MIN_INTERVALS_WITHOUT_CHANGE)
     };
-    if evidence.len() < recurrences || intervals_without_change < unchanged {
+    let is_list = others.len() > MAX_OTHERS_BETWEEN_EQUAL_CHANGES;
+    if evidence.len() < recurrences || intervals_without_change < unchanged || is_list {
         return None;
     }
     let repetitions = u32::try_from(evidence.len()).unwrap_or(u32::MAX);

@@ -25,6 +25,10 @@ const MIN_EQUAL_LOOKS: u32 = 5;
 /// Used in place of `MIN_EQUAL_LOOKS` for a measurement, whose results are never quite equal.
 const MIN_EQUAL_MEASUREMENTS: u32 = 6;
 
+/// If the result goes back this often to the one before the last, with a change each time, the
+/// pattern is present: the agent goes back and forth between two states, and neither is good.
+const MIN_RETURNS: u32 = 3;
+
 /// Two measurements that differ by at most this fraction count as equal.
 const MAX_NOISE: f32 = 0.03;
 
@@ -51,12 +55,19 @@ pub(crate) struct NoEffect {
 struct Look {
     call: Digest,
     result: Digest,
+    /// The result before this one.
+    before: Option<Digest>,
+    /// How often in a row a change brought back the result before the last.
+    returns: u32,
     /// The sum of the logarithms of the numbers in the result, if it is a measurement.
     measured: Option<f32>,
     /// Number of looks with this result: the first one, and the later ones that followed a change.
     count: u32,
     /// Whether something was changed since the latest look.
     is_changed: bool,
+    /// Whether a file or another object was edited since the latest look. A command may change
+    /// anything, as `git bisect` does.
+    is_edited: bool,
     /// Whether one of the changes was made to an object that had been changed before, or to an
     /// unknown object. If not, the agent is working through a list of objects.
     is_rework: bool,
@@ -80,6 +91,7 @@ impl PatternDetector for NoEffect {
             let is_rework = self.is_rework(call);
             for look in self.looks.iter_mut().filter(|look| look.call != call.call_digest()) {
                 look.is_changed = true;
+                look.is_edited |= !call.is_shell() || call.target().is_some();
                 look.is_rework |= is_rework;
             }
         }
@@ -89,8 +101,11 @@ impl PatternDetector for NoEffect {
         let Some((before, now)) = self.add(call) else { return Detection::Absent };
         let threshold =
             if now.measured.is_some() { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
-        let is_expected = trajectory.user_asked_to_repeat() || trajectory.user_asked_to_preserve();
-        if now.count < threshold
+        let is_expected = trajectory.user_asked_to_repeat()
+            || trajectory.user_asked_to_preserve()
+            || trajectory.user_asked_for_each();
+        let alternates = now.returns >= MIN_RETURNS;
+        if (now.count < threshold && !alternates)
             || !now.is_rework
             || is_expected
             || trajectory.has_pattern(&PatternType::DoomLoop)
@@ -98,9 +113,9 @@ impl PatternDetector for NoEffect {
         {
             return Detection::Absent;
         }
-        let changes = now.count.saturating_sub(1);
+        let changes = if alternates { now.returns + 1 } else { now.count.saturating_sub(1) };
         Detection::Present(TrajectoryPattern::new(
-            PatternDetail::NoEffect { changes },
+            PatternDetail::NoEffect { changes, alternates },
             Confidence::clamped(0.75),
             Cause::new("no_effect", now.call.with(now.result)),
             changes,
@@ -139,15 +154,18 @@ impl NoEffect {
     }
 
     /// Adds a look. Returns the seq of the previous look with the same call, and the new look.
-    /// Returns `None` if there is no recent look with this call and result, or if nothing was
-    /// changed since then.
+    /// Returns `None` if there is no recent look with this call and one of the latest two results, or
+    /// if nothing was changed since then.
     fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
         let new = Look {
             call: call.call_digest(),
             result: call.measured().map_or(call.result_digest(), |(text, _)| text),
+            before: None,
+            returns: 0,
             measured: call.measured().map(|(_, number)| number),
             count: 1,
             is_changed: false,
+            is_edited: false,
             is_rework: false,
             call_index: call.call_index(),
             seq: call.ended_seq(),
@@ -157,7 +175,8 @@ impl NoEffect {
         let is_recent = |old: &Look| {
             new.call_index.saturating_sub(old.call_index) <= MAX_CALLS_BETWEEN_LOOKS + 1
         };
-        let same = before.filter(|old| is_recent(old) && old.is_same_result(&new));
+        let recent = before.filter(is_recent);
+        let same = recent.filter(|old| old.is_same_result(&new));
         let now = match same {
             // Keeps the first measurement for comparison. Otherwise a slow drift would count as no
             // change.
@@ -165,19 +184,33 @@ impl NoEffect {
                 count: old.count + u32::from(old.is_changed),
                 measured: old.measured,
                 is_rework: old.is_rework,
+                before: old.before,
+                returns: old.returns,
                 ..new
             },
-            None => new,
+            None => recent.filter(Look::may_alternate).map_or(new, |old| Look {
+                before: Some(old.result),
+                returns: if old.before == Some(new.result) { old.returns + 1 } else { 0 },
+                is_rework: old.is_rework,
+                ..new
+            }),
         };
         if self.looks.len() == MAX_LOOKS {
             self.looks.remove(0);
         }
         self.looks.push(now);
-        same.filter(|old| old.is_changed).map(|old| (old.seq, now))
+        recent
+            .filter(|old| old.is_changed && (same.is_some() || now.returns > 0))
+            .map(|old| (old.seq, now))
     }
 }
 
 impl Look {
+    /// Whether the next look may show that the agent goes back and forth. Measurements differ anyway.
+    fn may_alternate(&self) -> bool {
+        self.is_edited && self.measured.is_none()
+    }
+
     fn is_same_result(&self, other: &Self) -> bool {
         let is_near = match (self.measured, other.measured) {
             (Some(a), Some(b)) => (a - b).abs() <= MAX_NOISE,
@@ -277,5 +310,32 @@ mod tests {
             })
             .collect();
         check(&run, &["call 9: no_effect of 4"]);
+    }
+
+    #[test]
+    fn a_result_that_goes_back_and_forth_has_not_improved() {
+        let move_logo = r#"slides_move {"shape":"logo_5","x":{n}} -> moved"#;
+        let look = |n| {
+            let hit = if n % 2 == 0 { "title" } else { "chart_2" };
+            format!(r#"layout_check {{"slide": 5}} -> logo_5 overlaps {hit}"#)
+        };
+        check(&rounds(move_logo, look, 5), &["call 10: no_effect of 4"]);
+        let bisect = "bash git bisect next{n} -> {n} revisions left";
+        let test = |n| {
+            let verdict = if n % 2 == 0 { "is slow, 30 minutes" } else { "is fast, 8 minutes" };
+            format!("bash ./measure.sh -> this revision {verdict}")
+        };
+        check(&rounds(bisect, test, 8), &[]);
+    }
+
+    #[test]
+    fn returning_to_the_same_form_for_each_person_is_no_trouble() {
+        let fill = r#"add_person {"note":"person {n}"} -> added"#;
+        let form = |_| {
+            r#"browser_navigate {"url":"https://a.example/form"} -> textbox Name, button Send"#
+                .to_owned()
+        };
+        let run = rounds(fill, form, 8);
+        check(&format!("user: register the eight trainees, one registration each\n{run}"), &[]);
     }
 }

@@ -14,6 +14,10 @@ use crate::record::TrajectoryRecord;
 /// is back, the pattern is present.
 const MIN_FAILURES: u32 = 3;
 
+/// If different calls report an outage, the pattern needs this many failures more: the agent tries
+/// whether another way works.
+const EXTRA_FAILURES_OF_DIFFERENT_CALLS: u32 = 1;
+
 /// Used in place of `MIN_FAILURES` for an agent that pauses between its attempts.
 const MIN_FAILURES_WHEN_POLLING: u32 = 5;
 
@@ -32,6 +36,8 @@ pub(crate) struct Outage {
     turn: u64,
     call_digest: Digest,
     call_index: u64,
+    /// Whether different calls have failed.
+    is_mixed: bool,
     evidence: [u64; MIN_FAILURES as usize],
 }
 
@@ -64,6 +70,7 @@ impl PatternDetector for Outage {
             return Detection::Unchanged;
         }
         let is_other_call = self.call_digest != call.call_digest();
+        self.is_mixed |= is_other_call && self.failures > 0;
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
         self.call_digest = call.call_digest();
@@ -79,7 +86,7 @@ impl PatternDetector for Outage {
         } else if call.polls() {
             MIN_FAILURES_WHEN_POLLING
         } else {
-            MIN_FAILURES
+            MIN_FAILURES + if self.is_mixed { EXTRA_FAILURES_OF_DIFFERENT_CALLS } else { 0 }
         };
         let min_failures = if is_other_call {
             min_different_calls(trajectory, threshold)
@@ -118,15 +125,21 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn three_outage_errors_are_an_outage() {
-        check(
-            "
+    fn three_outage_errors_of_one_call_are_an_outage() {
+        let fetch = "fetch a !! connect ECONNREFUSED: connection refused\n";
+        check(&fetch.repeat(3), &["call 3: outage of 3"]);
+    }
+
+    #[test]
+    fn outage_errors_of_different_calls_need_one_more() {
+        let three = "
             fetch a !! connect ECONNREFUSED: connection refused
             fetch b !! HTTP status 503: service unavailable
             fetch c !! upstream server: connection reset
-            ",
-            &["call 3: outage of 3"],
-        );
+            ";
+        check(three, &[]);
+        let four = format!("{three}fetch d !! HTTP status 503: service unavailable\n");
+        check(&four, &["call 4: outage of 4"]);
     }
 
     #[test]

@@ -20,14 +20,14 @@ use crate::record::TrajectoryRecord;
 /// call that takes long is not a stall.
 const MIN_CALLS_IN_TIMED_STALL: u64 = 3;
 
-/// If the user said that something takes a long time, the time limit for a stall is multiplied by
-/// this factor.
-const PATIENT_FACTOR: u32 = 4;
-
 /// While the agent waits for something, more calls without progress are normal: it stalls only
 /// after this many, or after the configured number if that is higher. The limit on the time alone
 /// is not enough to find a stalled wait, because not every host reports times.
 const MIN_CALLS_WHEN_WAITING: u64 = 30;
+
+/// Used in place of `MIN_CALLS_WHEN_WAITING` if the user asked to repeat something: a hundred rounds
+/// may be what the user wants.
+const MIN_CALLS_WHEN_ASKED_TO_REPEAT: u64 = 120;
 
 /// If the agent sleeps this often in a row and never checks what it waits for, it stalls.
 const MIN_CONSECUTIVE_SLEEPS: usize = 6;
@@ -47,12 +47,17 @@ impl PatternDetector for ProgressStall {
         // If the user asked for repeated checks, equal results are expected, and time alone does
         // not show a stall.
         let is_asked = trajectory.user_asked_to_repeat();
-        let patience = if trajectory.user_asked_for_patience() { PATIENT_FACTOR } else { 1 };
-        let is_long = time >= config.stall_after.saturating_mul(patience);
+        let is_long = time >= trajectory.stall_after();
         let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && is_long && !is_asked;
-        let is_waiting = is_asked || trajectory.has_pattern(&PatternType::Waiting);
+        let is_waiting = trajectory.has_pattern(&PatternType::Waiting);
         let threshold = u64::from(config.stall_threshold.get());
-        let min_calls = if is_waiting { threshold.max(MIN_CALLS_WHEN_WAITING) } else { threshold };
+        let min_calls = if is_asked {
+            threshold.max(MIN_CALLS_WHEN_ASKED_TO_REPEAT)
+        } else if is_waiting {
+            threshold.max(MIN_CALLS_WHEN_WAITING)
+        } else {
+            threshold
+        };
         let by_calls =
             calls >= min_calls || consecutive_sleeps(trajectory) >= MIN_CONSECUTIVE_SLEEPS;
         if !(by_time || by_calls) || has_specific_pattern(trajectory) {
@@ -158,7 +163,7 @@ mod tests {
         );
         check(
             &format!("user: book the train when it is cheaper\n{looks}"),
-            &["call 3: waiting for 2 polls", "call 4: progress_stall of 3 calls"],
+            &["call 3: waiting for 2 polls", "call 4: doom_loop of 1, 4 times"],
         );
     }
 

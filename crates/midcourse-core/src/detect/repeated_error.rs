@@ -8,8 +8,6 @@
 //! are compared by their template (the text without the words of the call's arguments) or by their
 //! kind (such as "not found"). The pattern then usually needs more failures.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Detection, PatternDetector, TurnCounter, min_different_calls, min_failures};
@@ -21,20 +19,23 @@ use crate::record::TrajectoryRecord;
 use crate::text::{ErrorSignature, FailureKind};
 
 /// If the agent changed something in this many of the intervals between the failures, it is working
-/// on the error, and the error is reported one failure later.
+/// on the error.
 const MIN_CHANGES_OF_AN_ATTEMPT: u32 = 2;
 
 /// If an error comes back this often after the same call failed with another error, changes in
 /// between do not delay the report.
 const MIN_RETURNS_OF_AN_ERROR: u32 = 2;
 
-/// The error is reported after this many failures of the same call if they are refusals, or
-/// timeouts of at least `LONG_TIMEOUT`: such calls are the most expensive to repeat.
-const MIN_COSTLY_FAILURES: u32 = 2;
-const LONG_TIMEOUT: Duration = Duration::from_secs(60);
+/// If different calls fail with the same error, or the agent works on the error, it is reported this
+/// many failures later: the agent may be about to find what works.
+const EXTRA_FAILURES_OF_ATTEMPTS: u32 = 1;
+
+/// If this many of the failures are failures of one call, the user's list of objects to check does
+/// not explain them.
+const MIN_FAILURES_OF_ONE_CALL: u32 = 2;
 
 /// If the agent pauses between its attempts, the error is reported this many failures later.
-const EXTRA_FAILURES_WHEN_POLLING: u32 = 2;
+const EXTRA_FAILURES_WHEN_POLLING: u32 = 1;
 
 /// Errors with the same template or kind, but different texts, are counted among this many of the
 /// latest calls.
@@ -118,9 +119,9 @@ impl RepeatedError {
             .or_else(|| same_template(trajectory, call, error))
             .or_else(|| same_kind(trajectory, call, error.kind));
         let is_enough = |found: &Failures| {
-            let is_one_call = found.of_this_call >= MIN_COSTLY_FAILURES;
+            let is_one_call = found.of_this_call >= MIN_FAILURES_OF_ONE_CALL;
             let min_count = if is_one_call { min_failures } else { min_different_calls };
-            found.count >= min_count(trajectory, MIN_COSTLY_FAILURES)
+            found.count >= min_count(trajectory, MIN_FAILURES_OF_ONE_CALL)
         };
         let Some(Failures { cause, count, evidence, .. }) = found.filter(is_enough) else {
             let error_changed =
@@ -200,7 +201,7 @@ fn same_error(
 ) -> Option<Failures> {
     let config = trajectory.config();
     let window = config.error_window.get() as usize;
-    let (mut recent, mut of_this_call, mut costly) = (0, 0, 0);
+    let (mut recent, mut of_this_call) = (0, 0);
     let (mut turns, mut changes, mut since_failure) = (TurnCounter::default(), 0, 0);
     let (mut solved, mut evidence) = (Solved::default(), Vec::new());
     let (mut returns, mut is_other_error) = (0, false);
@@ -213,7 +214,8 @@ fn same_error(
             }
             None => {
                 solved.add(old);
-                since_failure |= u32::from(old.landed() || old.reverts());
+                since_failure |=
+                    u32::from(old.landed() || old.reverts() || old.may_have_changed_something());
                 continue;
             }
         }
@@ -228,30 +230,17 @@ fn same_error(
         if turns.add(old) {
             recent += u32::from(is_recent);
             of_this_call += u32::from(is_this_call);
-            costly += u32::from(is_this_call && is_costly(trajectory, old, error.kind));
         }
     }
     // If an error keeps coming back after other errors of the same call, the fix for one error
     // causes the other. Such changes do not delay the report.
     let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
-    let extra = u32::from(is_attempt) + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let count = recent.max(of_this_call);
-    let is_repeated =
-        count >= config.error_threshold.get() + extra || costly >= MIN_COSTLY_FAILURES;
+    let threshold =
+        config.error_threshold.get() + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
+    let is_repeated = (of_this_call >= threshold && !is_attempt)
+        || count >= threshold + EXTRA_FAILURES_OF_ATTEMPTS;
     is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, changes, evidence })
-}
-
-/// Whether a failure is expensive to repeat: a refusal, or a long timeout.
-fn is_costly(trajectory: &TrajectoryAnalysis, call: &ToolInvoked, kind: FailureKind) -> bool {
-    let is_long = || {
-        // Not every host reports when a call began, so the time since the end of the previous call
-        // counts, too.
-        let before = trajectory.calls().rev().find(|old| old.call_index() < call.call_index());
-        let began = before.map_or(call.started_at(), ToolInvoked::ended_at);
-        call.took().max(call.ended_at().since(began)) >= LONG_TIMEOUT
-    };
-    // A timeout of a command that waits, such as `kubectl rollout status`, only means "not yet".
-    call.is_denied() || (kind == FailureKind::Timeout && !call.waits() && is_long())
 }
 
 /// The failures with the template of this error (the same error about a different object each
@@ -300,10 +289,13 @@ fn same_kind(
 ) -> Option<Failures> {
     let extra = match kind {
         FailureKind::UnknownTool | FailureKind::BadArguments | FailureKind::Resource => 0,
-        FailureKind::Permission | FailureKind::EditMismatch | FailureKind::Timeout => 1,
+        FailureKind::EditMismatch | FailureKind::Timeout => 1,
         // Looking for a file in a few places, or fixing a few typos, is normal: more failures are
         // needed.
+        // A refusal by a person or a policy is a decision, unlike an address that is closed.
+        FailureKind::Permission if call.is_denied() => 1,
         FailureKind::NotFound
+        | FailureKind::Permission
         | FailureKind::MissingProgram
         | FailureKind::MissingPackage
         | FailureKind::UnknownName

@@ -15,6 +15,7 @@ use crate::cause::Cause;
 use crate::confidence::Confidence;
 use crate::digest::Digest;
 use crate::record::TrajectoryRecord;
+use crate::subject::Activity;
 use crate::text::SafeName;
 
 /// Results shorter than this many bytes do not count: different calls may get them by chance.
@@ -28,6 +29,13 @@ const MIN_RESULT_BYTES_WITHOUT_TARGET: u64 = 40;
 /// The minimum length of a result, in bytes, for calls that show a file or a page. It is lower
 /// because different files rarely have the same content.
 const MIN_SHOWN_BYTES: u64 = 24;
+
+/// If searches for one term find nothing in this many different places, the pattern is present: the
+/// term is probably nowhere.
+const MIN_EMPTY_PLACES: usize = 8;
+
+/// How many variants of a command are remembered.
+const MAX_VARIANTS: usize = 16;
 
 /// How many of the latest calls with comparable results are examined.
 const EXAMINED_CALLS: usize = 12;
@@ -48,6 +56,16 @@ const MIN_COVERED_SEARCHES: u32 = 4;
 pub(crate) struct Stagnation {
     /// The latest search that found nothing and that was not covered by an earlier search.
     empty_search: Option<EmptySearch>,
+    variants: Option<Variants>,
+}
+
+/// Commands in a row that ask the same place in different ways and get the same short result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Variants {
+    place: Digest,
+    result: Digest,
+    /// The exact digests of the different commands, each with its seq.
+    commands: Vec<(Digest, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,12 +89,18 @@ impl PatternDetector for Stagnation {
             return Detection::Absent;
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
+        if let Some(evidence) = self.variants_up_to(trajectory, call) {
+            let count = u32::try_from(evidence.len()).unwrap_or(u32::MAX);
+            return Detection::Present(pattern(call, count, call.result_digest(), evidence));
+        }
         // Many calls with the result "passed" are a list of checks, which is normal.
         let says_little = call.is_bare() || call.is_idle() || call.is_positive();
         if call.is_error() || says_little || call.polls() {
             return Detection::Unchanged;
         }
+        // A result that says that something is wrong tells more than other results.
         let threshold = trajectory.config().stagnation_threshold.get();
+        let threshold = threshold.saturating_sub(u32::from(call.is_negative()));
         let threshold = min_different_calls(trajectory, threshold) as usize;
         let found = Equal::among(trajectory, call, threshold);
         let (count, evidence) = if let Some(search) = self.covering_search(call) {
@@ -89,22 +113,63 @@ impl PatternDetector for Stagnation {
         if trajectory.has_pattern(&PatternType::DoomLoop) {
             return Detection::Absent;
         }
-        let tool = if call.found_nothing() { "" } else { call.tool() };
-        Detection::Present(TrajectoryPattern::new(
-            PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
-            Confidence::clamped(0.8),
-            Cause::new("stagnation", Digest::of(tool.as_bytes()).with(call.result_digest())),
-            count,
-            evidence,
-        ))
+        // The replies of other agents differ each time.
+        let result = if is_negative_reply(call) { Digest::default() } else { call.result_digest() };
+        Detection::Present(pattern(call, count, result, evidence))
     }
 
     fn reset(&mut self) {
-        self.empty_search = None;
+        *self = Self::default();
     }
 }
 
+fn pattern(
+    call: &ToolInvoked,
+    count: u32,
+    result: Digest,
+    evidence: Vec<u64>,
+) -> TrajectoryPattern {
+    let tool = if call.found_nothing() { "" } else { call.tool() };
+    TrajectoryPattern::new(
+        PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
+        Confidence::clamped(0.8),
+        Cause::new("stagnation", Digest::of(tool.as_bytes()).with(result)),
+        count,
+        evidence,
+    )
+}
+
 impl Stagnation {
+    /// Adds a command that only reads and has a short result. If there are enough variants of it in
+    /// a row, returns their seqs.
+    fn variants_up_to(
+        &mut self,
+        trajectory: &TrajectoryAnalysis,
+        call: &ToolInvoked,
+    ) -> Option<Vec<u64>> {
+        let is_query = call.is_shell() && call.only_reads() && !call.is_remote() && !call.is_idle();
+        let is_short = call.is_bare() || call.found_nothing();
+        if !is_query || !is_short || call.is_error() || call.is_positive() || call.polls() {
+            self.variants = None;
+            return None;
+        }
+        let (place, result) = (call.subject()?, call.result_digest());
+        let known = self.variants.take().filter(|it| it.place == place && it.result == result);
+        let mut variants = known.unwrap_or(Variants { place, result, commands: Vec::new() });
+        if !variants.commands.iter().any(|(command, _)| *command == call.exact_digest()) {
+            variants.commands.push((call.exact_digest(), call.ended_seq()));
+        }
+        let commands = &variants.commands;
+        let threshold = trajectory.config().stagnation_threshold.get();
+        let is_enough = commands.len() >= min_different_calls(trajectory, threshold) as usize;
+        let evidence = is_enough.then(|| commands.iter().map(|(_, seq)| *seq).collect());
+        if commands.len() == MAX_VARIANTS {
+            variants.commands.remove(0);
+        }
+        self.variants = Some(variants);
+        evidence
+    }
+
     /// Remembers a search that found nothing. If an earlier search covers this one, and has covered
     /// `MIN_COVERED_SEARCHES` searches by now, returns the earlier search.
     fn covering_search(&mut self, call: &ToolInvoked) -> Option<&EmptySearch> {
@@ -144,6 +209,8 @@ struct Equal {
     different: Vec<Digest>,
     /// Digests of the different calls with a second negative result, the same for all of them.
     other: Vec<Digest>,
+    /// Digests of the different searches for the term of the latest call, if it found nothing.
+    places: Vec<Digest>,
     /// Number of calls with this result, including equal calls.
     all: usize,
     evidence: Vec<u64>,
@@ -156,7 +223,7 @@ impl Equal {
         let comparable =
             trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
         for old in comparable.take(EXAMINED_CALLS.max(threshold + EXTRA_CALLS_OF_TWO_RESULTS)) {
-            if !old.same_result(call) {
+            if !is_same_result(old, call) {
                 // If `call` found nothing, then `old` found something, and searches before it do
                 // not count.
                 if call.found_nothing() {
@@ -170,11 +237,14 @@ impl Equal {
             // Several searches for the same term that find nothing count once, whatever their
             // other arguments.
             let search_term = old.search_term().filter(|_| call.found_nothing());
+            if search_term == call.search_term() {
+                found.places.push(old.call_digest());
+            }
             found.different.push(search_term.unwrap_or(old.call_digest()));
             found.evidence.push(old.ended_seq());
         }
         found.all = found.different.len();
-        for digests in [&mut found.different, &mut found.other] {
+        for digests in [&mut found.different, &mut found.other, &mut found.places] {
             digests.sort_unstable();
             digests.dedup();
         }
@@ -185,6 +255,7 @@ impl Equal {
         let (same, other) = (self.different.len(), self.other.len());
         let is_page_left = call.shows_page() && self.all >= threshold;
         same >= threshold
+            || (call.found_nothing() && self.places.len() >= MIN_EMPTY_PLACES.max(threshold))
             || (call.is_negative()
                 && same.min(other) * 2 >= threshold
                 && same + other >= threshold + EXTRA_CALLS_OF_TWO_RESULTS)
@@ -194,6 +265,17 @@ impl Equal {
     fn count(&self) -> usize {
         self.different.len().max(self.evidence.len().min(self.all))
     }
+}
+
+/// Whether two calls got the same result. The replies of other agents differ in their words, so two
+/// replies are the same if both say no.
+fn is_same_result(old: &ToolInvoked, call: &ToolInvoked) -> bool {
+    old.same_result(call) || (is_negative_reply(old) && is_negative_reply(call))
+}
+
+/// Whether another agent has replied that it could not do or find what it was asked for.
+fn is_negative_reply(call: &ToolInvoked) -> bool {
+    call.activity() == Activity::Delegate && call.is_negative()
 }
 
 /// Whether `call` is compared with the earlier call `old`: both are searches, or both use the same
@@ -279,7 +361,7 @@ mod tests {
         let acts = ["open", "push", "unlock", "pull", "kick", "break", "climb"];
         let tries: String =
             acts.iter().map(|act| format!("act {act} gate -> The gate is locked.\n")).collect();
-        check(&tries, &["call 6: stagnation of 6"]);
+        check(&tries, &["call 5: stagnation of 5"]);
         check(&format!("user: check that all gates are locked\n{tries}"), &[]);
     }
 
@@ -287,11 +369,60 @@ mod tests {
     fn two_negative_results_in_turn_are_stagnation() {
         let round = |n: u32| {
             format!(
-                "delegate {{\"task\": \"download the plan, {n}\"}} -> I am unable to download files\n\
-                 delegate {{\"task\": \"open the plan, {n}\"}} -> No such file in /downloads\n"
+                "download {{\"plan\": \"p{n}\"}} -> I am unable to download files\n\
+                 download {{\"plan\": \"q{n}\"}} -> No such file in /downloads\n"
             )
         };
-        check(&(0..4).map(round).collect::<String>(), &["call 8: stagnation of 4"]);
+        check(
+            &(0..4).map(round).collect::<String>(),
+            &["call 7: stagnation of 4", "call 8: stagnation of 4"],
+        );
+    }
+
+    #[test]
+    fn other_agents_that_all_say_no_are_stagnation() {
+        let replies = [
+            "There is no such service in the repository.",
+            "None. Only two comments mention it.",
+            "I could not find it in any language.",
+            "Neither vendor nor tools has it.",
+            "Result: not found.",
+        ];
+        let ask = |reply: &str| format!("Task {{\"prompt\": \"find it, {reply}\"}} -> {reply}\n");
+        check(&replies.map(ask).concat(), &["call 5: stagnation of 5"]);
+        let found = replies.map(|reply| ask(&reply.replace("no", "a").replace("No", "A")));
+        check(&format!("{}{}", ask("It is in src/main.rs."), found.concat()), &[]);
+    }
+
+    #[test]
+    fn one_term_that_is_nowhere_is_stagnation() {
+        let grep = |n: u32| format!("bash ssh app-{n} \"grep -h 7be1 /var/log/app.log\" -> \"\"\n");
+        let greps = (0..8).map(grep).collect::<String>();
+        check(&greps, &["call 8: stagnation of 8"]);
+        check(&format!("user: check all hosts for 7be1\n{greps}"), &[]);
+    }
+
+    #[test]
+    fn the_same_matches_in_another_order_are_the_same_result() {
+        let results = [
+            "1. toner shop, 2. locking guide of the vendor",
+            "1. locking guide of the vendor, 2. toner shop",
+        ];
+        let searches: String = (0..6)
+            .zip(results.iter().cycle())
+            .map(|(n, result)| format!("web_search {{\"query\": \"q{n}\"}} -> {result}\n"))
+            .collect();
+        check(&searches, &["call 6: stagnation of 6"]);
+    }
+
+    #[test]
+    fn variants_of_a_command_with_one_short_result_are_stagnation() {
+        let variants: String =
+            (1..7).map(|n| format!("bash cut -f{n} /srv/list.txt | sort -u -> 3\n")).collect();
+        check(&variants, &["call 6: stagnation of 6"]);
+        let batch: String =
+            (1..9).map(|n| format!("bash cut -f1 /srv/list{n}.txt | sort -u -> 3\n")).collect();
+        check(&batch, &[]);
     }
 
     #[test]

@@ -68,7 +68,10 @@ impl PatternDetector for Sweep {
         }
         let is_repeated =
             repeated.len() >= MIN_REPEATED_READS && repeated.last() == Some(&call.ended_seq());
-        if !is_repeated && reads.len() < MIN_READS {
+        // `tail` shows the end of a growing file. An agent that looks there often waits for something.
+        let is_piece =
+            |read: &&&ToolInvoked| read.shown_lines().is_some_and(|(from, _)| from < u32::MAX);
+        if !is_repeated && reads.iter().filter(is_piece).count() < MIN_READS {
             return Detection::Absent;
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

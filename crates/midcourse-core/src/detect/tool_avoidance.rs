@@ -13,7 +13,7 @@ use crate::record::TrajectoryRecord;
 
 /// If this many responses in a row announce an action, and no tool call or user message comes in
 /// between, the pattern is present.
-const MIN_ANNOUNCEMENTS: u32 = 3;
+const MIN_ANNOUNCEMENTS: u32 = 4;
 
 /// Used in place of `MIN_ANNOUNCEMENTS` if the user sends messages in between: in a conversation,
 /// it is normal to say what comes next.
@@ -56,7 +56,7 @@ mod tests {
     use super::super::check::check;
 
     #[test]
-    fn three_announcements_without_a_call_are_tool_avoidance() {
+    fn four_announcements_without_a_call_are_tool_avoidance() {
         check(
             "
             bash ls -> a.txt and b.txt and c.txt
@@ -65,7 +65,7 @@ mod tests {
             assistant: Let me read the file.
             assistant: I shall now begin to read the file.
             ",
-            &["call 1: tool_avoidance of 3"],
+            &["call 1: tool_avoidance of 4"],
         );
     }
 

@@ -23,12 +23,17 @@ impl FeedbackProvider for DriftDetector {
 
     fn provide(&self, context: &FeedbackContext<'_>) -> Result<Feedback, ProviderError> {
         let pattern = context.trajectory().pattern(&PatternType::Drift).ok_or("no drift")?;
-        let PatternDetail::Drift { calls } = pattern.detail() else {
+        let PatternDetail::Drift { calls, is_forbidden } = pattern.detail() else {
             return Err("no drift".into());
         };
-        let summary = format!(
-            "Your last {calls} calls on files were in directories that this run did not start in."
-        );
+        let summary = if *is_forbidden {
+            format!("You changed {calls} different things, and the user asked for nothing else.")
+        } else {
+            format!(
+                "Your last {calls} calls on files were in directories that this run did not start \
+                 in."
+            )
+        };
         Ok(Feedback::new(self.name(), summary)
             .with_suggestion("Check whether these files belong to the original request.")
             .with_severity(Severity::Caution)

@@ -52,7 +52,10 @@ impl FeedbackProvider for StallDetector {
             PatternDetail::WriteThrash { returns, .. } => {
                 ("Thrashing", format!("a file returned to an earlier state {returns} times"))
             }
-            PatternDetail::NoEffect { changes } => (
+            PatternDetail::NoEffect { changes, alternates: true } => {
+                ("Stagnation", format!("the same check went back and forth over {changes} changes"))
+            }
+            PatternDetail::NoEffect { changes, .. } => (
                 "Stagnation",
                 format!("the same check gave the same result after {changes} changes"),
             ),

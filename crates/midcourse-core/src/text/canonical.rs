@@ -146,6 +146,10 @@ pub(crate) struct ArgsView<'a> {
     pub(crate) new_text: Option<&'a str>,
     /// The pattern or query of a search.
     pub(crate) search_term: Option<&'a str>,
+    /// What a general tool shall do, such as `light.turn_on` or `POST`.
+    pub(crate) action: Option<&'a str>,
+    /// Whether an argument describes an element of a page.
+    pub(crate) has_element: bool,
     /// Input for a process that is already running.
     pub(crate) input: Option<&'a str>,
     /// Digest of the arguments that hold the id of the call's object, such as `order_id`; the
@@ -168,6 +172,7 @@ impl<'a> ArgsView<'a> {
             Value::String(text) if is_shell => view.read_text("command", text),
             Value::String(text) => view.target = patched_file(text),
             Value::Object(map) => {
+                view.has_element = map.contains_key("element");
                 for (key, value) in map {
                     match value {
                         Value::String(text) => view.read_text(key, text),
@@ -190,7 +195,7 @@ impl<'a> ArgsView<'a> {
     }
 
     fn read_text(&mut self, key: &str, text: &'a str) {
-        let is_id = names_object(key);
+        let is_id = names_object(key) && !(key == "ref" && self.has_element);
         if is_id || is_subject(key) {
             self.subject = Some(self.subject.unwrap_or_default().then(text.as_bytes()));
         }
@@ -211,6 +216,9 @@ impl<'a> ArgsView<'a> {
             "pattern" | "query" | "q" | "regex" | "search" | "search_term" | "keyword"
             | "keywords" | "glob" | "sql" | "statement" => self.search_term = Some(text),
             "chars" | "input" | "keys" => self.input = Some(text),
+            "action" | "method" | "operation" => self.action = Some(text),
+            // `light.turn_on`. Without a dot, it is the name of a service.
+            "service" if text.contains('.') => self.action = Some(text),
             _ => {}
         }
         if let Some(file) = patched_file(text) {

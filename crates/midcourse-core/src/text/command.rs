@@ -47,6 +47,11 @@ pub(crate) struct CommandView<'a> {
     pub(crate) lists_processes: bool,
     /// Exits with success even if an earlier part failed, as `make | tail` does.
     pub(crate) hides_failure: bool,
+    /// The program whose exit code counts says "no" with 1, as `grep` and `test` do. Such an exit code
+    /// without output is an answer and not a failure.
+    pub(crate) answers: bool,
+    /// The same for a program that prints the differences it finds, as `diff` does.
+    pub(crate) compares: bool,
     /// Runs a benchmark. The durations in its output are what the agent wants to know, so they are
     /// not ignored when two outputs are compared.
     pub(crate) is_benchmark: bool,
@@ -67,6 +72,10 @@ pub(crate) struct CommandView<'a> {
     pub(crate) task: Task,
     /// The first and last line of `file` that the command shows.
     pub(crate) lines: Option<(u32, u32)>,
+    /// Digest of the first program and the paths that it gets or, without paths, its other operands;
+    /// `None` if it has none. Quoted words are left out, because they are mostly patterns. Commands
+    /// that differ only in the rest ask the same place.
+    pub(crate) place: Option<Digest>,
     /// Digest of the command without flags, quotes and redirections. Commands with the same digest
     /// count as the same command.
     pub(crate) normalized: Digest,
@@ -79,6 +88,7 @@ impl<'a> CommandView<'a> {
             Self { only_prints: true, only_reads: true, prints_clock: true, ..Self::default() };
         let mut normalized = Digest::of(b"command");
         let (mut programs, mut scratch) = (0, Vec::new());
+        let (mut paths, mut operands) = (None, None);
         for part in Parts::of(command.get(..end).unwrap_or_default()).take(MAX_PARTS) {
             view.writes |= part.writes_a_file();
             let words = part.words();
@@ -94,6 +104,13 @@ impl<'a> CommandView<'a> {
             }
             programs += 1;
             view.hides_failure = programs > 1 && (part.is_piped || program.is(Program::PRINTS));
+            let subcommand = arguments.iter().find(|word| !word.starts_with('-')).copied();
+            view.compares =
+                matches!((name, subcommand), ("diff" | "cmp", _) | ("git", Some("diff")));
+            view.answers = view.compares
+                || program.is(Program::SEARCHES)
+                || matches!(name, "test" | "[" | "[[" | "pidof")
+                || (name, subcommand) == ("git", Some("grep"));
             // Variables that are set for the program (`A=1 make`) are part of the normalized
             // command.
             for word in words.iter().take_while(|word| word.contains('=')) {
@@ -109,6 +126,11 @@ impl<'a> CommandView<'a> {
             if !is_filter && !is_pause {
                 normalized = normalized.then(name.as_bytes());
                 for word in arguments.iter().filter(|word| !is_flag_or_redirection(word)) {
+                    if programs == 1 && !word.starts_with(['-', '"', '\'']) {
+                        let of = if is_file(bare(word)) { &mut paths } else { &mut operands };
+                        let before = of.unwrap_or(Digest::of(name.as_bytes()));
+                        *of = Some(before.then(bare(word).as_bytes()));
+                    }
                     normalized = normalized.then(without_ids(bare(word).as_bytes(), &mut scratch));
                 }
             }
@@ -132,6 +154,7 @@ impl<'a> CommandView<'a> {
             normalized = normalized.then(command.as_bytes());
         }
         view.normalized = normalized;
+        view.place = paths.or(operands);
         view
     }
 
@@ -212,9 +235,6 @@ impl<'a> CommandView<'a> {
             || sends
             || program.is(Program::WRITES)
             || (is_writing_subcommand && !reads);
-        if name == "ssh" {
-            self.add_remote_command(arguments);
-        }
         let last_file = || arguments.iter().rev().copied().map(bare).find(|word| is_file(word));
         if in_place || reverts || matches!(name, "patch" | "tee" | "touch") {
             self.file = self.file.or_else(last_file);
@@ -230,15 +250,24 @@ impl<'a> CommandView<'a> {
             self.file = self.file.or_else(last_file);
             self.lines = shown_lines(name, arguments);
         }
+        if name == "ssh" {
+            self.add_remote_command(arguments);
+        }
     }
 }
 
-impl CommandView<'_> {
+impl<'a> CommandView<'a> {
     /// Examines the command that `ssh` runs on the other machine, and adds what it does.
-    fn add_remote_command(&mut self, arguments: &[&str]) {
+    fn add_remote_command(&mut self, arguments: &[&'a str]) {
         let mut words = arguments.iter().skip_while(|word| word.starts_with('-')).skip(1);
         let Some(first) = words.next().copied() else { return };
         let is_quoted = first.starts_with(['"', '\'']);
+        if is_quoted {
+            self.search_term = CommandView::of(bare(first)).search_term;
+        } else {
+            let rest: Vec<&'a str> = words.clone().copied().collect();
+            self.search_term = search_of(first, Program::named(first), &rest).1;
+        }
         // A remote command without quotes consists of all remaining words. If the remote command
         // is another `ssh`, it is not examined.
         let joined;
@@ -253,6 +282,8 @@ impl CommandView<'_> {
             return;
         }
         let remote = CommandView::of(command);
+        self.answers = remote.answers;
+        self.searches = remote.searches;
         self.writes |= remote.writes;
         self.waits |= remote.waits;
         self.only_reads |= remote.only_reads;
@@ -354,7 +385,10 @@ fn is_flag_or_redirection(word: &str) -> bool {
     let is_flag = word.starts_with('-')
         && !word.contains('=')
         && word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    // A flag such as `--timeout=120s` says how long to try, not what.
+    let is_time_limit = word.starts_with("--") && word.contains("timeout");
     is_flag
+        || is_time_limit
         || word.contains(">&")
         || word.contains("/dev/null")
         || matches!(word, ">" | "2>" | "&>")

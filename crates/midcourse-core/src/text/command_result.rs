@@ -186,6 +186,7 @@ fn codex_sandbox(text: &str) -> Option<CommandResult<'_>> {
     let (_, rest) = text.strip_prefix("failed in sandbox ")?.split_once(", exit code: ")?;
     let (code, output) = rest.split_once(", stdout: ")?;
     let exit_code = code.parse().ok()?;
+    let output = output.strip_prefix(", stderr: ").unwrap_or(output);
     Some(CommandResult { exit_code, output: Cow::Borrowed(output), form: Form::Envelope })
 }
 
@@ -272,7 +273,8 @@ fn first_line(text: &str) -> Option<CommandResult<'_>> {
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let (exit_code, form) = statement(line)?;
     let rest = rest.trim_start();
-    let output = strip_phrase(rest, "code output:").unwrap_or(rest);
+    let label = ["code output:", "command output:", "output:"];
+    let output = label.iter().find_map(|label| strip_phrase(rest, label)).unwrap_or(rest);
     let form = if form == Form::Envelope { form } else { Form::FirstLine };
     Some(CommandResult { exit_code, output: Cow::Borrowed(output), form })
 }

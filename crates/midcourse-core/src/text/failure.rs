@@ -62,7 +62,7 @@ static FAILURE_PHRASES: Phrases<24> = Phrases::new([
     ("no such file or directory", FAILED | REASON),
     ("permission denied", FAILED | REASON),
     ("syntaxerror:", FAILED),
-    ("syntax error", FAILED),
+    ("syntax error", FAILED | REASON),
     ("timed out", FAILED),
     ("timeouterror", FAILED),
     ("deadline exceeded", FAILED),
@@ -97,7 +97,14 @@ pub(crate) fn output_looks_failed(output: &str) -> bool {
         || has_phrase(head, FAILED)
         || text.lines().next().is_some_and(is_reason_line)
         || (text.len() > HEAD_BYTES && has_phrase(tail, FAILED))
+        || (text.len() <= HEAD_BYTES && text.lines().any(is_labelled_error))
         || tail.lines().last().is_some_and(is_exception_line)
+}
+
+/// Whether a line begins with a label such as `Error:`. Many programs print a banner before it.
+fn is_labelled_error(line: &str) -> bool {
+    let rest = ["error: ", "fatal: ", "fatal error: "].iter().find_map(|it| strip_phrase(line, it));
+    rest.is_some_and(|rest| !NO_ERROR_VALUES.iter().any(|none| strip_phrase(rest, none).is_some()))
 }
 
 /// Whether a text is an error message as a whole, not a longer text that mentions an error: it
@@ -112,12 +119,32 @@ pub(crate) fn is_error_message(text: &str) -> bool {
                 || text.lines().last().is_some_and(is_exception_line)))
 }
 
-/// Whether a text is a single line with which a program says why it failed, as in
+/// Whether a text is a line, or a few of them, with which a program says why it failed, as in
 /// `cat: a.txt: No such file or directory`. A line of a file is unlikely to look like that.
 pub(crate) fn is_error_line(text: &str) -> bool {
     let text = text.trim();
-    let is_line = text.len() <= HEAD_BYTES && !text.contains('\n');
-    is_line && begins_with_program(text) && (is_reason_line(text) || begins_with_failure(text))
+    // A program that prints several lines about one error begins each of them with its name.
+    let label = text.split_inclusive(':').next().unwrap_or_default();
+    let is_one_error = text.len() <= HEAD_BYTES && text.lines().all(|line| line.starts_with(label));
+    is_one_error
+        && begins_with_program(text)
+        && (text.lines().any(is_reason_line) || begins_with_failure(text))
+}
+
+/// Whether an error says that there is no file with the name of a placeholder: `grep: {}: No such
+/// file or directory`. The command was quoted so that nothing replaced it.
+pub(crate) fn names_placeholder(error: &str) -> bool {
+    let (head, _) = ends(error.trim());
+    let names_one = |line: &str| {
+        line.split([' ', ':', '\'', '"', '`']).any(|word| {
+            let is_variable =
+                |name: &str| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '{');
+            word == "{}"
+                || word.strip_prefix('$').is_some_and(is_variable)
+                || (word.len() > 2 && word.starts_with('<') && word.ends_with('>'))
+        })
+    };
+    head.lines().any(|line| has_phrase(line, REASON) && names_one(line))
 }
 
 /// The beginning and the end of a text.

@@ -10,7 +10,7 @@ use super::phrases::{Phrases, WHOLE};
 const MAX_REQUEST_BYTES: usize = 2048;
 
 /// Beginnings of messages that a host, a hook or a router writes in the user's name, in lowercase.
-const AUTOMATIC_BEGINNINGS: [&str; 22] = [
+const AUTOMATIC_BEGINNINGS: [&str; 23] = [
     "no tool call",
     "no function call",
     "no tool was called",
@@ -29,6 +29,7 @@ const AUTOMATIC_BEGINNINGS: [&str; 22] = [
     "keep going",
     "[context compacted",
     "[session resumed",
+    "[resumed",
     "[system",
     "[hook",
     "[automatic",
@@ -46,6 +47,17 @@ const MIN_REPEATED_BYTES: usize = 16;
 /// A message that begins with "continue" or "keep going" and has more bytes than this is a request
 /// of the user, because it says more than to continue.
 const MAX_CONTINUE_BYTES: usize = 80;
+
+/// How the message begins with which a host continues a conversation after it has replaced the
+/// earlier messages by a summary.
+const SUMMARY_BEGINNING: &str = "this session is being continued from a previous conversation";
+
+/// Whether a message contains the summary of an earlier conversation. The host wrote it; the request
+/// of the user is still the one from before.
+pub(crate) fn is_summary(text: &str) -> bool {
+    let start = text.get(..SUMMARY_BEGINNING.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(SUMMARY_BEGINNING))
+}
 
 /// Whether the host wrote a message in the user's name. `is_said_before` says whether the previous
 /// message with the user's role was the same, a short time ago.
@@ -81,6 +93,13 @@ impl Request {
     /// The user says that something takes minutes or hours, so that waiting for it is normal.
     pub(crate) const PATIENCE: Self = Self(1 << 4);
 
+    /// The user asks to do the same with each object of a list, so that the agent returns to the same
+    /// page or state after each.
+    pub(crate) const EACH: Self = Self(1 << 5);
+
+    /// The user asks to change nothing but what the message names.
+    pub(crate) const ONLY: Self = Self(1 << 6);
+
     /// What a message asks for.
     pub(crate) fn of(text: &str) -> Self {
         let text = text.get(..text.floor_char_boundary(MAX_REQUEST_BYTES)).unwrap_or_default();
@@ -91,7 +110,9 @@ impl Request {
                 REPEAT => Self::REPEAT.0,
                 FAILURES => Self::FAILURES.0,
                 PRESERVE => Self::PRESERVE.0,
-                CHECKED_FAILURES | CHECK | REPORT | FIX | LISTS => 0,
+                ONLY if ends_clause(text, at) => Self::ONLY.0,
+                REPEAT_BEFORE_TIME if names_each(text, at) => Self::EACH.0,
+                CHECKED_FAILURES | CHECK | REPORT | FIX | LISTS | ONLY => 0,
                 TAKES if names_time(text, at) => Self::PATIENCE.0,
                 TAKES => 0,
                 _ if asks_to_repeat(text, at, meaning) => Self::REPEAT.0,
@@ -103,6 +124,14 @@ impl Request {
         }
         if words & LISTS != 0 && words & CHECK != 0 && words & FIX == 0 {
             request.0 |= Self::LIST.0;
+        }
+        // To fix each of several things, the agent has to see an effect, as with a single one.
+        if words & FIX != 0 {
+            request.0 &= !Self::EACH.0;
+        }
+        // The user names one change, and not the same change in many places.
+        if words & (LISTS | REPEAT_BEFORE_TIME) != 0 {
+            request.0 &= !Self::ONLY.0;
         }
         request
     }
@@ -136,11 +165,29 @@ const PRESERVE: u16 = 256;
 
 /// Flag of a word such as "takes", which says how long something takes if a time follows.
 const TAKES: u16 = 2048;
+/// Flag of a phrase that asks to change nothing but what the message names.
+const ONLY: u16 = 4096;
 /// Flag of a phrase such as "all" or "one by one", which refers to many objects.
 const LISTS: u16 = 512;
 
-static REQUESTS: Phrases<90> = Phrases::new([
+static REQUESTS: Phrases<106> = Phrases::new([
     ("repeatedly", REPEAT),
+    ("cycles", REPEAT_AFTER_NUMBER),
+    ("rounds", REPEAT_AFTER_NUMBER),
+    ("repetitions", REPEAT_AFTER_NUMBER),
+    ("provok", FAILURES),
+    ("nothing else", ONLY),
+    ("no other change", ONLY),
+    ("touch nothing", ONLY),
+    ("change nothing", ONLY),
+    ("only that", ONLY | WHOLE),
+    ("only this", ONLY | WHOLE),
+    ("don't touch anything", ONLY),
+    ("do not touch anything", ONLY),
+    ("don't change anything", ONLY),
+    ("do not change anything", ONLY),
+    ("leave everything else", ONLY),
+    ("leave the rest", ONLY),
     ("flaky", REPEAT_IN_QUESTION),
     ("flakiness", REPEAT_IN_QUESTION),
     ("times", REPEAT_AFTER_NUMBER),
@@ -271,7 +318,11 @@ fn asks_to_repeat(text: &str, at: usize, meaning: u16) -> bool {
             is_one_of(unit, &TIME_UNITS)
         }
         _ => {
-            let mut before = before.rsplit(not_word).filter(is_word);
+            let mut before = before.rsplit(not_word).filter(is_word).peekable();
+            // "30 power cycles": the word between says what kind of cycle.
+            if from_phrase.starts_with("cycles") {
+                before.next_if(|word| !is_number(word));
+            }
             let is_counted = before.next().is_some_and(is_number);
             let is_report = before.next().is_some_and(|word| is_one_of(word, &REPORT_VERBS));
             is_counted
@@ -279,6 +330,26 @@ fn asks_to_repeat(text: &str, at: usize, meaning: u16) -> bool {
                 && !after.next().is_some_and(|word| is_one_of(word, &COMPARISONS))
         }
     }
+}
+
+/// Whether the word "each" at this position stands for each object of a list: "one mail each", "for
+/// each person". "After each step" does not: there, the user asks for a step in between.
+fn names_each(text: &str, at: usize) -> bool {
+    let (before, from_word) = text.split_at_checked(at).unwrap_or_default();
+    let Some((word, after)) = from_word.split_at_checked(4) else { return false };
+    let previous = before.split_whitespace().next_back().unwrap_or_default();
+    let is_last = !after.trim_start_matches(' ').starts_with(|c: char| c.is_alphanumeric());
+    let is_distributed = is_last && !is_one_of(previous, &["after", "before"]);
+    word.eq_ignore_ascii_case("each") && (is_distributed || previous.eq_ignore_ascii_case("for"))
+}
+
+/// Whether a phrase such as "only that" at this position ends its clause, unlike in "only that week".
+/// Other phrases need not.
+fn ends_clause(text: &str, at: usize) -> bool {
+    let phrase = text.get(at..).unwrap_or_default();
+    let is_only = phrase.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("only"));
+    let rest = phrase.get("only that".len()..).unwrap_or_default();
+    !is_only || !rest.trim_start_matches(' ').starts_with(|c: char| c.is_alphanumeric())
 }
 
 /// Whether one of the five words after the word at position `at` is a unit such as "minutes" or
@@ -392,6 +463,28 @@ mod tests {
             assert!(!is_automatic(text, false), "{text}");
         }
         assert!(!is_automatic("yes", true));
+    }
+
+    #[test]
+    fn a_summary_of_the_host_is_not_a_request() {
+        let start = "This session is being continued from a previous conversation that ran out";
+        assert!(is_summary(start));
+        assert!(!is_summary("This session is about the parser"));
+        assert!(is_automatic("[resumed] Continue where you left off.", false));
+    }
+
+    #[test]
+    fn requests_for_one_change_and_for_each_object_are_recognized() {
+        assert!(asks("Fix this one word, nothing else.", Request::ONLY));
+        assert!(asks("Fix only that; no other changes please.", Request::ONLY));
+        assert!(!asks("Add a docstring to each file. No other changes.", Request::ONLY));
+        assert!(asks("Register the 14 trainees, one registration each.", Request::EACH));
+        assert!(!asks("Look at it each time, and test after each.", Request::EACH));
+        assert!(!asks("Book it only that week", Request::ONLY));
+        assert!(!asks("Fix each failing test", Request::EACH));
+        assert!(asks("Do 30 power cycles and read the boot line", Request::REPEAT));
+        assert!(!asks("The last cycles were slow", Request::REPEAT));
+        assert!(asks("Document all messages by provoking each of them", Request::FAILURES));
     }
 
     proptest! {

@@ -58,7 +58,7 @@ pub(crate) fn strip_volatile(text: &[u8], is_result: bool, out: &mut Vec<u8>) ->
         let (token, punctuation) = split_punctuation(span(start, end));
         let (before, after) = (span(0, start), span(end, text.len()));
         if is_volatile_number(token, text_kind, before, punctuation, after)
-            || (is_result && has_volatile_name(before))
+            || (is_result && (has_volatile_name(before) || before.ends_with(b"[ref=")))
         {
             out.extend_from_slice(span(written, start));
             out.push(PLACEHOLDER);

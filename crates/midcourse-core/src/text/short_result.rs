@@ -72,8 +72,10 @@ const REFUSED: u16 = 1 << 5;
 const NEGATIVE: u16 = 1 << 6;
 /// All is well: tests passed, nothing differs, an operation succeeded.
 const POSITIVE: u16 = 1 << 9;
-/// Something has ended, with or without success, so that looking at it again brings nothing new.
+/// Something has ended, so that looking at it again brings nothing new.
 const ENDED: u16 = 1 << 10;
+/// Something, or a part of it, is done.
+const DONE: u16 = 1 << 11;
 /// The phrase "0 failed". It cancels `NEGATIVE`, which the word "failed" in it would mean.
 const NONE_FAILED: u16 = 1 << 7;
 /// A status code such as 404; means that something is missing if it follows a `STATUS` word.
@@ -196,9 +198,9 @@ static PHRASES: Phrases<156> = Phrases::new([
     ("0 failed", NONE_FAILED),
     ("passed", POSITIVE | WHOLE),
     ("passing", POSITIVE | WHOLE),
-    ("succeeded", POSITIVE | ENDED | WHOLE),
-    ("completed", ENDED | WHOLE),
-    ("complete", ENDED | WHOLE),
+    ("succeeded", POSITIVE | DONE | WHOLE),
+    ("completed", DONE | WHOLE),
+    ("complete", DONE | WHOLE),
     ("rollback_complete", ENDED),
     ("create_complete", ENDED),
     ("update_complete", ENDED),
@@ -211,12 +213,12 @@ static PHRASES: Phrases<156> = Phrases::new([
     ("stopped", ENDED | WHOLE),
     ("expired", ENDED | WHOLE),
     ("exited", ENDED | WHOLE),
-    ("done", ENDED | WHOLE),
+    ("done", DONE | WHOLE),
     ("merged", ENDED | WHOLE),
     ("finished_at", ENDED),
     ("not complete", PENDING),
     ("incomplete", PENDING),
-    ("success", POSITIVE | ENDED),
+    ("success", POSITIVE | DONE),
     ("success\": false", NEGATIVE),
     ("success\":false", NEGATIVE),
     ("valid", POSITIVE | WHOLE),
@@ -234,7 +236,7 @@ static PHRASES: Phrases<156> = Phrases::new([
     ("200 ok", POSITIVE | WHOLE),
     ("built", POSITIVE | WHOLE),
     ("build success", POSITIVE),
-    ("finished", POSITIVE | ENDED | WHOLE),
+    ("finished", POSITIVE | DONE | WHOLE),
     ("compiled", POSITIVE | WHOLE),
     ("no warnings", POSITIVE | WHOLE),
     ("failures: 0", NONE_FAILED | POSITIVE),
@@ -278,9 +280,9 @@ impl ShortResult {
             nothing_found: is_search && is_statement && finds_nothing(&text.to_ascii_lowercase()),
             pending: is_statement && means(PENDING),
             service_down: means(DOWN),
-            unchanged: is_statement && means(UNCHANGED),
+            unchanged: is_statement && (means(UNCHANGED) || counts_no_change(text)),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
-            ended: means(ENDED) && !means(PENDING),
+            ended: (means(ENDED) || (means(DONE) && !is_part_done(text))) && !means(PENDING),
             positive: means(POSITIVE) && (!means(NEGATIVE) || means(NONE_FAILED)),
             refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }
@@ -317,7 +319,69 @@ fn finds_nothing(text: &str) -> bool {
     let begins = ["no ", "0 ", "found 0", "(0 ", "found no", "could not find", "nothing"]
         .iter()
         .any(|start| plain.strip_prefix(start).is_some_and(is_about_finding));
-    begins || is_empty_list(plain)
+    // "0 messages", "no replies": a count of nothing, whatever it is that was counted.
+    let mut words = plain.split_whitespace();
+    let is_count = matches!(words.next(), Some("0" | "no")) && (1..=2).contains(&words.count());
+    begins || is_count || is_empty_list(plain)
+}
+
+/// Whether a text says how much of something is done, and it is not all: `epoch 19/40 done`.
+fn is_part_done(text: &str) -> bool {
+    text.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_digit());
+        let counts = word.split_once('/');
+        let counts = counts.and_then(|(done, all)| Some((done.parse().ok()?, all.parse().ok()?)));
+        counts.is_some_and(|(done, all): (u32, u32)| done < all)
+    })
+}
+
+/// Whether a text says that zero objects were changed: `{"occurrencesChanged": 0}`, `0 rows
+/// updated`. Any other number in it may be a count of something that was.
+fn counts_no_change(text: &str) -> bool {
+    const CHANGES: [&str; 6] = ["chang", "updat", "modif", "affect", "replac", "edited"];
+    let mut digits = text.bytes().filter(u8::is_ascii_digit).peekable();
+    if digits.peek().is_none() || digits.any(|digit| digit != b'0') {
+        return false;
+    }
+    let text = text.to_ascii_lowercase();
+    CHANGES.iter().any(|word| text.contains(word))
+}
+
+/// Whether the reply of another agent says that it could not do or find what it was asked for. Every
+/// reply has other words, so that replies cannot be compared by their text.
+pub(crate) fn is_negative_reply(text: &str) -> bool {
+    const BEGINNINGS: [&str; 14] = [
+        "no ",
+        "none",
+        "neither",
+        "nothing",
+        "unable",
+        "i cannot",
+        "i can't",
+        "i could not",
+        "i couldn't",
+        "i was unable",
+        "i am unable",
+        "i'm unable",
+        "sorry",
+        "i have no ",
+    ];
+    const PHRASES: [&str; 9] = [
+        "there is no ",
+        "there's no ",
+        "there are no ",
+        "not found",
+        "no access",
+        "does not exist",
+        "doesn't exist",
+        "could not find",
+        "couldn't find",
+    ];
+    let text = text.trim_start();
+    let head = text.get(..text.floor_char_boundary(MAX_STATEMENT_BYTES)).unwrap_or(text);
+    let head = head.to_ascii_lowercase();
+    BEGINNINGS.iter().any(|beginning| head.starts_with(beginning))
+        || PHRASES.iter().any(|phrase| head.contains(phrase))
 }
 
 /// Whether a text is a JSON object with an empty list and no number above zero, such as
@@ -398,5 +462,32 @@ mod tests {
         assert!(ShortResult::of("status: in_progress", false).pending);
         assert!(ShortResult::of("nothing to commit, working tree clean", false).unchanged);
         assert!(!ShortResult::of("done", false).pending);
+    }
+
+    #[test]
+    fn a_part_that_is_done_has_not_ended_the_whole() {
+        assert!(!ShortResult::of("epoch 19/40 done, loss 0.42", false).ended);
+        assert!(ShortResult::of("epoch 40/40 done, loss 0.42", false).ended);
+        assert!(ShortResult::of("w4: terminated at 214/310 rows", false).ended);
+    }
+
+    #[test]
+    fn zero_changes_are_no_change() {
+        for text in [r#"{"occurrencesChanged": 0}"#, "0 rows updated", "Updated 0 cells."] {
+            assert!(ShortResult::of(text, false).unchanged, "{text}");
+        }
+        for text in [r#"{"occurrencesChanged": 10}"#, "3 rows updated, 0 errors", "updated"] {
+            assert!(!ShortResult::of(text, false).unchanged, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_of_nothing_are_nothing_found() {
+        for text in ["0 messages", "No unread mails.", "no replies"] {
+            assert!(ShortResult::of(text, true).nothing_found, "{text}");
+        }
+        for text in ["10 messages", "No, the mail of Monday has not been answered yet"] {
+            assert!(!ShortResult::of(text, true).nothing_found, "{text}");
+        }
     }
 }

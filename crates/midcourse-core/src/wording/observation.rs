@@ -82,11 +82,17 @@ pub(super) fn text(detail: &PatternDetail, subject: Option<&Subject>) -> String 
                 .map_or("A file".to_owned(), |file| format!("The file {file}"));
             format!("{file} has gone back to an earlier state {returns} times.")
         }
-        PatternDetail::NoEffect { changes } => {
+        PatternDetail::NoEffect { changes, alternates } => {
             let check = match subject.and_then(|subject| subject.object.as_ref()) {
                 Some(object) => format!("{object}"),
                 None => "what you check".to_owned(),
             };
+            if *alternates {
+                return format!(
+                    "You made {changes} changes, and {check} went back and forth between the same two \
+                     results."
+                );
+            }
             format!("You made {changes} changes, and {check} gave the same result after each.")
         }
         PatternDetail::IdleTalk { responses } => {
@@ -104,7 +110,10 @@ pub(super) fn text(detail: &PatternDetail, subject: Option<&Subject>) -> String 
         PatternDetail::Monologue { repetitions } => {
             format!("Your last {repetitions} responses said nearly the same.")
         }
-        PatternDetail::Drift { calls } => format!(
+        PatternDetail::Drift { calls, is_forbidden: true } => format!(
+            "The user asked to change nothing else, and you have changed {calls} different things."
+        ),
+        PatternDetail::Drift { calls, .. } => format!(
             "Your last {calls} calls on files were all outside the folders that this run began in."
         ),
         PatternDetail::Waiting { .. } | PatternDetail::Custom { .. } => String::new(),

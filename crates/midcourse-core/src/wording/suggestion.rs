@@ -19,6 +19,10 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
                 different_calls: 1,
                 ..
             }) => "Read what it reports, and change something about that before the next run.",
+            Some(Subject { names_placeholder: true, .. }) => {
+                "The name in the error is a placeholder that nothing replaced: check the quotes around it, \
+                 and print the command before you run it."
+            }
             Some(Subject { failure: Some(kind), activity, .. }) => {
                 instead_of_failing(*kind, *activity)
             }
@@ -62,7 +66,7 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
                 "The result may simply be true: decide what follows from it, or ask another source."
             }
         },
-        PatternDetail::WriteThrash { .. } => {
+        PatternDetail::WriteThrash { .. } | PatternDetail::NoEffect { alternates: true, .. } => {
             "Note what each version breaks, and look for one that breaks neither before the next edit."
         }
         PatternDetail::NoEffect { .. } => {
@@ -78,6 +82,10 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
         }
         PatternDetail::Monologue { .. } => {
             "Say it once, and then act: make a tool call or give your final answer."
+        }
+        PatternDetail::Drift { is_forbidden: true, .. } => {
+            "Compare each of them with the request; undo what it does not ask for, and report it \
+             instead."
         }
         PatternDetail::Drift { .. } => {
             "If the task leads there, carry on; if not, return to the original request."
@@ -211,12 +219,12 @@ pub(super) const fn narrowing(detail: &PatternDetail, subject: Option<&Subject>)
         | PatternDetail::Sweep { .. } => {
             "Name the one thing that you still need to know, and get exactly that, or go on without it."
         }
-        PatternDetail::NoEffect { .. } => {
-            "Find out what the result depends on: what is run, with which files and which settings."
-        }
-        PatternDetail::WriteThrash { .. } => {
+        PatternDetail::WriteThrash { .. } | PatternDetail::NoEffect { alternates: true, .. } => {
             "If both versions fail, write a test for each problem, and change something else than these \
              lines."
+        }
+        PatternDetail::NoEffect { .. } => {
+            "Find out what the result depends on: what is run, with which files and which settings."
         }
         PatternDetail::Outage { .. } => {
             "Test the connection with the smallest request there is, once; then work on what does not \

@@ -44,6 +44,7 @@ fn subject(activity: Activity, failure: Option<FailureKind>, object: &str) -> Su
         calls_between: 0,
         changes_between: 0,
         may_have_changed: false,
+        names_placeholder: false,
         minutes: 0,
     }
 }
@@ -93,12 +94,14 @@ fn patterns(n: u32, file: &SafeName) -> Vec<PatternDetail> {
         PatternDetail::Stagnation { tool: file.clone(), calls: n },
         PatternDetail::WriteThrash { file: some(), returns: n },
         PatternDetail::WriteThrash { file: None, returns: n },
-        PatternDetail::NoEffect { changes: n },
+        PatternDetail::NoEffect { changes: n, alternates: false },
+        PatternDetail::NoEffect { changes: n, alternates: true },
         PatternDetail::IdleTalk { responses: n },
         PatternDetail::Outage { failures: n },
         PatternDetail::Monologue { repetitions: 0 },
         PatternDetail::Monologue { repetitions: n },
-        PatternDetail::Drift { calls: n },
+        PatternDetail::Drift { calls: n, is_forbidden: false },
+        PatternDetail::Drift { calls: n, is_forbidden: true },
     ]
 }
 
@@ -233,6 +236,16 @@ fn table() -> String {
         let it = subject(activity, None, object);
         row(&mut page, "the same call with the same result", &doom_loop(1, 3, 1.0), Some(&it));
     }
+    let it = Subject {
+        names_placeholder: true,
+        ..subject(Activity::RunCommand, Some(FailureKind::NotFound), "xargs")
+    };
+    row(
+        &mut page,
+        "an error about a placeholder",
+        &repeated_error(FailureKind::NotFound, 3),
+        Some(&it),
+    );
     row(&mut page, "a round of calls", &doom_loop(3, 3, 1.0), None);
     for detail in patterns(7, &file).into_iter().skip(4) {
         let it = subject(Activity::Search, None, "max_retries");

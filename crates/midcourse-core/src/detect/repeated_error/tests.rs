@@ -26,8 +26,53 @@ fn the_same_error_from_different_commands_is_repeated() {
         read a.c           -> int mian() and so on
         bash make all      !! error: undefined reference to main
         bash cc -o a a.c   !! error: undefined reference to main
+        bash cc a.c        !! error: undefined reference to main
         ",
-        &["call 4: repeated_error of kind other, 3 times"],
+        &["call 5: repeated_error of kind other, 4 times"],
+    );
+}
+
+#[test]
+fn the_third_different_call_may_be_the_one_that_works() {
+    check(
+        r#"
+        get_order {"order_id": "77O19"} !! Error: order not found
+        get_order {"order_id": "77019"} !! Error: order not found
+        get_order {"order_id": "W7701"} !! Error: order not found
+        get_order {"order_id": "7701"} -> shipped on Monday
+        "#,
+        &[],
+    );
+}
+
+#[test]
+fn commands_between_the_failures_may_be_attempts() {
+    let round = |n: u32| {
+        format!(
+            "bash python sort.py --mode {n} -> moved 460 files\nbash python verify.py !! FAIL: one well is missing\n"
+        )
+    };
+    check(&(0..3).map(round).collect::<String>(), &[]);
+    let message = "call 8: repeated_error of kind check, 4 times";
+    check(&(0..4).map(round).collect::<String>(), &[&message.replace("check", "other")]);
+}
+
+#[test]
+fn the_answer_no_of_a_pipeline_is_not_a_failure() {
+    check(
+        "
+        bash git log -S KEY --oneline | grep . !! Exit code 1
+        bash ls -la | grep key !! Exit code 1
+        bash test -f key.pem !! Exit code 1
+        bash pgrep -f keyd !! Exit code 1
+        bash diff a.txt b.txt !! \"Exit code 1\\n1c1\\n< a\\n---\\n> b\"
+        bash diff a.txt c.txt !! \"Exit code 1\\n1c1\\n< a\\n---\\n> c\"
+        ",
+        &[],
+    );
+    check(
+        "4x bash grep -q key missing.txt !! grep: missing.txt: No such file or directory\n",
+        &["call 3: doom_loop of 1, 3 times", "call 3: repeated_error of kind not_found, 3 times"],
     );
 }
 
@@ -40,14 +85,15 @@ fn the_same_error_about_four_different_files_is_repeated() {
 }
 
 #[test]
-fn a_second_refusal_of_the_same_call_is_repeated() {
+fn a_third_refusal_of_the_same_call_is_repeated() {
     check(
         "
         read notes.txt -> some notes about the release
         bash git push xx the user said no
         bash git push xx the user said no
+        bash git push xx the user said no
         ",
-        &["call 3: repeated_error of kind permission, 2 times"],
+        &["call 4: doom_loop of 1, 3 times", "call 4: repeated_error of kind permission, 3 times"],
     );
 }
 
@@ -175,7 +221,7 @@ fn an_error_that_a_tool_reports_as_a_text_only_is_an_error() {
             format!("update_booking {{\"flight\": \"HAT{n}\"}} -> Error: balance is not enough\n")
         })
         .collect();
-    check(&tries, &["call 3: repeated_error of kind other, 3 times"]);
+    check(&tries, &["call 4: repeated_error of kind other, 4 times"]);
 }
 
 #[test]

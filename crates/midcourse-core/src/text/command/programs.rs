@@ -81,7 +81,7 @@ impl Program {
 const UNKNOWN: Program = Program::with_traits(0);
 
 static PROGRAMS: phf::Map<&'static str, Program> = phf_map! {
-    "grep" | "rg" | "egrep" | "fgrep" | "ag" | "ack" | "find" | "fd" | "locate" | "which"
+    "grep" | "rg" | "egrep" | "fgrep" | "zgrep" | "bzgrep" | "xzgrep" | "ag" | "ack" | "find" | "fd" | "locate" | "which"
         | "whereis" | "pgrep" | "jq" => Program::SEARCHES,
     "ps" | "top" | "lsof" | "pstree" => Program::LISTS_PROCESSES,
     "cat" | "head" | "tail" | "sed" | "nl" | "less" | "more" | "bat" => Program::SHOWS_FILE,

@@ -71,7 +71,7 @@ fn a_python_dictionary_and_a_truncated_object_have_an_exit_code() {
 fn a_command_that_the_sandbox_stopped_has_an_exit_code() {
     let text = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec \
                 error, exit code: 1, stdout: , stderr: brew.sh: Operation not permitted";
-    let output = ", stderr: brew.sh: Operation not permitted".to_owned();
+    let output = "brew.sh: Operation not permitted".to_owned();
     assert_eq!(parsed(text), Some((1, output)));
 }
 
