@@ -36,7 +36,7 @@ impl PatternDetector for Churn {
         let since = idle().last().map_or(call.started_at(), ToolInvoked::started_at);
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Churn { duration: trajectory.latest_at().since(since), turns },
-            Confidence::clamped(0.75),
+            Confidence::clamped(0.85),
             Cause::only("churn"),
             turns,
             idle().map(ToolInvoked::ended_seq),

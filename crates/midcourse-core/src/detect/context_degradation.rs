@@ -101,7 +101,7 @@ fn pattern(
 ) -> Option<TrajectoryPattern> {
     Some(TrajectoryPattern::new(
         PatternDetail::ContextDegradation { repeated, of },
-        Confidence::clamped(0.6),
+        Confidence::clamped(0.85),
         Cause::only("context_degradation"),
         repeated,
         evidence,

@@ -288,7 +288,7 @@ fn recurring_call(
         cycle_actions: vec![call.safe_tool()],
         similarity: Confidence::clamped(1.0),
     };
-    let confidence = Confidence::clamped(0.8);
+    let confidence = Confidence::clamped(0.75);
     Some(TrajectoryPattern::new(detail, confidence, cause_of(&[call]), repetitions, evidence))
 }
 
@@ -312,7 +312,7 @@ fn describe(
     let evidence = distinct().take(evidence_calls).map(ToolInvoked::ended_seq);
     TrajectoryPattern::new(
         detail,
-        Confidence::clamped(0.9 * similarity),
+        Confidence::clamped(0.85 * similarity),
         cause_of(&round),
         repetitions,
         evidence,

@@ -110,7 +110,7 @@ impl Drift {
         let changes = u32::try_from(self.changed.len()).unwrap_or(u32::MAX);
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Drift { calls: changes, is_forbidden: true },
-            Confidence::clamped(0.75),
+            Confidence::clamped(0.6),
             Cause::only("drift"),
             changes,
             self.changed.iter().map(|(_, seq)| *seq),

@@ -58,7 +58,7 @@ impl PatternDetector for ErrorCascade {
                 failures: u64::from(failures.turns),
                 tools: u32::try_from(failures.tools.len()).unwrap_or(u32::MAX),
             },
-            Confidence::clamped(0.75),
+            Confidence::clamped(0.9),
             Cause::only("error_cascade"),
             failures.turns,
             failures.evidence,

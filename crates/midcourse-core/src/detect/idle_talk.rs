@@ -35,7 +35,7 @@ impl PatternDetector for IdleTalk {
         }
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::IdleTalk { responses },
-            Confidence::clamped(0.75),
+            Confidence::clamped(0.85),
             Cause::only("idle_talk"),
             responses,
             [record.seq],

@@ -29,7 +29,7 @@ impl PatternDetector for Monologue {
         let repetitions = if within_message { 0 } else { same };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Monologue { repetitions },
-            Confidence::clamped(0.9),
+            Confidence::clamped(0.85),
             Cause::only("monologue"),
             repetitions.max(1),
             [record.seq],

@@ -116,7 +116,7 @@ impl PatternDetector for NoEffect {
         let changes = if alternates { now.returns + 1 } else { now.count.saturating_sub(1) };
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::NoEffect { changes, alternates },
-            Confidence::clamped(0.75),
+            Confidence::clamped(0.65),
             Cause::new("no_effect", now.call.with(now.result)),
             changes,
             [before, now.seq],

@@ -98,7 +98,7 @@ impl PatternDetector for Outage {
         }
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::Outage { failures: self.failures },
-            Confidence::clamped(0.85),
+            Confidence::clamped(0.8),
             Cause::only("outage"),
             self.failures,
             self.evidence,

@@ -66,7 +66,7 @@ impl PatternDetector for ProgressStall {
         let stalled = usize::try_from(calls).unwrap_or(usize::MAX);
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::ProgressStall { duration: time, actions: calls },
-            Confidence::clamped(if by_time { 0.8 } else { 0.65 }),
+            Confidence::clamped(0.95),
             Cause::new("progress_stall", Digest::of(&trajectory.progress_seq().to_le_bytes())),
             u32::try_from(calls).unwrap_or(u32::MAX),
             trajectory.recent_tool_calls(stalled).map(ToolInvoked::ended_seq),

@@ -144,7 +144,7 @@ impl RepeatedError {
         self.reported = Some(ReportedError { cause: cause.id(), count, call_digest, call_index });
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::RepeatedError { signature: error, count, tool: call.safe_tool() },
-            Confidence::clamped(0.85),
+            Confidence::clamped(0.9),
             cause,
             count,
             evidence,

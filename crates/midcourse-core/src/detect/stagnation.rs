@@ -132,7 +132,7 @@ fn pattern(
     let tool = if call.found_nothing() { "" } else { call.tool() };
     TrajectoryPattern::new(
         PatternDetail::Stagnation { tool: call.safe_tool(), calls: count },
-        Confidence::clamped(0.8),
+        Confidence::clamped(0.95),
         Cause::new("stagnation", Digest::of(tool.as_bytes()).with(result)),
         count,
         evidence,

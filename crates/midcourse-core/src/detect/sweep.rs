@@ -86,7 +86,7 @@ impl PatternDetector for Sweep {
                 reads: narrow(reads.len()),
                 repeated: if is_repeated { narrow(repeated.len()) } else { 0 },
             },
-            Confidence::clamped(0.7),
+            Confidence::clamped(0.6),
             Cause::new("sweep", file),
             narrow(reads.len()),
             evidence,

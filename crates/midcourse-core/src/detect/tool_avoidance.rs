@@ -41,7 +41,7 @@ impl PatternDetector for ToolAvoidance {
         }
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::ToolAvoidance { responses },
-            Confidence::clamped(0.7),
+            Confidence::clamped(0.8),
             Cause::only("tool_avoidance"),
             responses,
             [record.seq],

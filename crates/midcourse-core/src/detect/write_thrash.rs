@@ -58,7 +58,7 @@ impl PatternDetector for WriteThrash {
         let writes = trajectory.calls().rev().filter(|old| is_write_to(old, file));
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::WriteThrash { file: call.target_name().cloned(), returns: count },
-            Confidence::clamped(0.85),
+            Confidence::clamped(0.95),
             cause_of(file),
             count,
             writes.map(ToolInvoked::ended_seq),

@@ -1,16 +1,38 @@
 //! The guidance provider that is on by default: it reports any pattern that a built-in detector
 //! found, with the text that `wording` has for it.
 
-use crate::analysis::TrajectoryPattern;
+use crate::analysis::{PatternDetail, TrajectoryPattern};
 use crate::fault::ProviderError;
 use crate::message::{ClassificationResult, GuidanceInjection};
 use crate::prompt::{GuidanceContext, GuidanceProvider};
 use crate::why::Why;
 use crate::wording;
 
-/// Reports the pattern with the highest confidence among those that may be reported now.
+/// Reports the most exact of the patterns that may be reported now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CourseCorrection;
+
+/// How exactly a pattern says what is wrong, compared with other patterns that are present at the
+/// same time. This is not the confidence: a loop explains a stall, however sure both are.
+fn exactness(pattern: &TrajectoryPattern) -> f64 {
+    match pattern.detail() {
+        PatternDetail::Monologue { .. } => 0.9,
+        PatternDetail::DoomLoop { similarity, .. } => 0.9 * similarity.value(),
+        PatternDetail::RepeatedError { .. }
+        | PatternDetail::Outage { .. }
+        | PatternDetail::WriteThrash { .. } => 0.85,
+        PatternDetail::Stagnation { .. } => 0.8,
+        PatternDetail::ErrorCascade { .. }
+        | PatternDetail::NoEffect { .. }
+        | PatternDetail::Churn { .. }
+        | PatternDetail::IdleTalk { .. }
+        | PatternDetail::Drift { .. } => 0.75,
+        PatternDetail::ToolAvoidance { .. } | PatternDetail::Sweep { .. } => 0.7,
+        PatternDetail::ProgressStall { .. } => 0.65,
+        PatternDetail::ContextDegradation { .. } => 0.6,
+        _ => pattern.confidence().value(),
+    }
+}
 
 /// The pattern to report, with the reason for the message and its text; `None` if no pattern may be
 /// reported now.
@@ -19,7 +41,7 @@ fn reportable_pattern<'a>(
 ) -> Option<(&'a TrajectoryPattern, Why, String)> {
     let mut best: Option<(&TrajectoryPattern, Why, String)> = None;
     for pattern in context.trajectory().patterns() {
-        let is_better = best.as_ref().is_none_or(|(b, ..)| pattern.confidence() > b.confidence());
+        let is_better = best.as_ref().is_none_or(|(b, ..)| exactness(pattern) > exactness(b));
         let muted = &context.trajectory().config().muted;
         let shows = context.trajectory().shows_now(pattern)
             && !muted.contains(pattern.pattern_type().as_str());
