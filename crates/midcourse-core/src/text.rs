@@ -42,6 +42,7 @@ pub use name::{MAX_PROVIDER_NAME_CHARS, MAX_SAFE_NAME_CHARS, ProviderName, SafeN
 pub use object_name::{InvalidObjectName, MAX_OBJECT_CHARS, ObjectName};
 pub(crate) use request::{Request, is_automatic, is_summary};
 pub(crate) use scan::strip_volatile;
-pub(crate) use short_result::{ShortResult, is_negative_reply};
+pub(crate) use short_result::{ShortResult, counts_done, is_empty_answer, is_negative_reply};
 pub use similarity::similarity;
 pub(crate) use similarity::similarity_of_change;
+pub(crate) use token::is_time_unit;

@@ -91,8 +91,8 @@ pub struct ToolInvoked {
     pub(super) args_excerpt: Excerpt,
     pub(super) result_excerpt: Excerpt,
     pub(super) target_name: Option<SafeName>,
-    /// For the result of a benchmark: the digest of its text without numbers, and the sum of the
-    /// logarithms of its numbers. A checkpoint does not contain it; the detector that needs it
+    /// For a result with measurements: the digest of its text without them, and the sum of their
+    /// logarithms. A checkpoint does not contain it; the detector that needs it
     /// keeps a copy.
     #[serde(skip)]
     pub(super) measured: Option<(Digest, f32)>,
@@ -400,8 +400,19 @@ impl ToolInvoked {
         self.subject
     }
 
-    /// For the latest call, if it is a benchmark: the digest of its result without numbers, and the
-    /// sum of the logarithms of its numbers.
+    /// For the latest call: whether its result consists of measurements, and not of a text that also
+    /// contains some.
+    pub(crate) const fn is_measurement(&self) -> bool {
+        self.flags.any(CallFlags::IS_MEASUREMENT)
+    }
+
+    /// For the latest call: whether its result is an empty list or text in JSON.
+    pub(crate) const fn is_empty_answer(&self) -> bool {
+        self.flags.any(CallFlags::EMPTY_ANSWER)
+    }
+
+    /// For the latest call, if its result has measurements: the digest of the result without them, and
+    /// the sum of their logarithms.
     pub(crate) const fn measured(&self) -> Option<(Digest, f32)> {
         self.measured
     }

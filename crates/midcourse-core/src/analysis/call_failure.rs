@@ -163,7 +163,7 @@ fn is_plain_error(text: &str) -> bool {
 fn flags(tool: &str, args: &Value) -> CallFlags {
     let name_traits = NameTraits::of(tool);
     let view = ArgsView::of(args, name_traits.has(NameTraits::SHELL));
-    let command = view.command.as_deref().map(CommandView::of);
+    let command = view.shell_command().map(CommandView::of);
     let mut flags = CallFlags::default();
     add_result_flags(&mut flags, tool, name_traits, &view, command.as_ref());
     flags

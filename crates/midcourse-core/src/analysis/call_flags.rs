@@ -51,6 +51,8 @@ impl CallFlags {
     pub(super) const ANSWERS: Self = Self(1 << 33);
     pub(super) const COMPARES: Self = Self(1 << 34);
     pub(super) const PLACEHOLDER: Self = Self(1 << 35);
+    pub(super) const IS_MEASUREMENT: Self = Self(1 << 36);
+    pub(super) const EMPTY_ANSWER: Self = Self(1 << 37);
     const SAVED: Self = Self((1 << 24) - 1);
 
     pub(super) const PROGRESS: Self =

@@ -23,8 +23,8 @@ use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
-    ResultOf, SafeName, ShortResult, is_negative_reply, is_silence, names_placeholder,
-    strip_volatile, write_canonical, write_without_layout,
+    ResultOf, SafeName, ShortResult, counts_done, is_empty_answer, is_negative_reply, is_silence,
+    names_placeholder, strip_volatile, write_canonical, write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -78,7 +78,7 @@ impl OpenCall {
         let mut flags = CallFlags::default();
         let name_traits = scratch.tool_names.traits(tool);
         let view = ArgsView::of(args, name_traits.has(NameTraits::SHELL));
-        let command = view.command.as_deref().map(CommandView::of);
+        let command = view.shell_command().map(CommandView::of);
         let command = command.as_ref();
         flags.set(CallFlags::WRITES, tools.writes(tool, name_traits, &view, command));
         flags.set(CallFlags::WAITS, tools.waits(tool, name_traits, &view, command));
@@ -235,8 +235,9 @@ impl OpenCall {
             && (short.nothing_found || found_no_match);
         self.flags.set(CallFlags::FOUND_NOTHING, found_nothing);
         self.flags.set(CallFlags::ENDED, short.ended && !is_error);
-        self.flags.set(CallFlags::POSITIVE, short.positive && !is_error);
-        self.flags.set(CallFlags::PENDING, short.pending && !is_error);
+        // A tool that shows a file says nothing about what runs.
+        let is_file = matches!(self.act, Some(Act::Read(..))) && !self.flags.any(CallFlags::SHELL);
+        self.flags.set(CallFlags::PENDING, short.pending && !is_error && !is_file);
         let is_no = self.activity == Activity::Delegate && is_negative_reply(result);
         self.flags.set(CallFlags::NEGATIVE, (short.negative || is_no) && !is_error);
         // If a file or a search result mentions an outage, that does not mean that there is one.
@@ -269,8 +270,16 @@ impl OpenCall {
         };
         let is_silent = is_silence(result) || is_done(result);
         self.flags.set(CallFlags::SILENT, is_silent && !is_error);
-        let is_measurement = !is_error && self.flags.any(CallFlags::IS_BENCHMARK);
-        let measured = if is_measurement { measured_by(result) } else { None };
+        let may_measure =
+            !is_error && !self.flags.any(CallFlags::WRITES) && self.shows_no_content();
+        let is_benchmark = self.flags.any(CallFlags::IS_BENCHMARK);
+        let measured = if may_measure { measured_by(result, is_benchmark) } else { None };
+        let is_main = measured.as_ref().is_some_and(|measured| measured.is_main);
+        self.flags.set(CallFlags::IS_MEASUREMENT, is_main);
+        let may_be_empty = may_measure && !self.flags.any(CallFlags::SHELL);
+        let is_empty = may_be_empty && is_empty_answer(result);
+        self.flags.set(CallFlags::EMPTY_ANSWER, is_empty);
+        self.flags.set(CallFlags::POSITIVE, short.positive && !is_error && !is_empty);
         self.flags
             .set(CallFlags::BARE, !is_error && !is_search && !short.negative && self.is_bare(text));
         ToolInvoked {
@@ -294,7 +303,7 @@ impl OpenCall {
             args_excerpt: self.excerpt,
             result_excerpt: Excerpt::of(result),
             target_name: self.target_name,
-            measured,
+            measured: measured.map(|measured| (measured.text, measured.sum)),
             subject: self.subject,
             tool: self.tool,
         }
@@ -325,6 +334,7 @@ impl OpenCall {
         let length = text.len();
         length == 0
             || is_done(text)
+            || counts_done(text)
             || (length <= MAX_BARE_SHELL_RESULT_BYTES && self.flags.any(CallFlags::SHELL))
             || (length <= MAX_BARE_WRITE_RESULT_BYTES
                 && self.flags.any(CallFlags::WRITES)
@@ -418,7 +428,10 @@ pub(super) fn read_or_search(
     match view.search_term {
         Some(term) => Some(Act::Search(digest(term))),
         None if name_traits.has(NameTraits::SEARCHES) => Some(Act::Search(call_digest)),
-        None if view.target.is_some() && name_traits.has(NameTraits::SHOWS_FILE) => {
+        None if view.target.is_some()
+            && (name_traits.has(NameTraits::SHOWS_FILE)
+                || view.command.as_deref() == Some("view")) =>
+        {
             Some(Act::Read(1, u32::MAX))
         }
         None => None,

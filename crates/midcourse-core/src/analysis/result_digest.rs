@@ -2,7 +2,7 @@
 //! without their order, their first line or their numbers.
 
 use crate::digest::Digest;
-use crate::text::strip_volatile;
+use crate::text::{is_time_unit, strip_volatile};
 
 /// If a result is at most this many bytes long, it is compared without the ids and times in it.
 const MAX_NORMALIZED_RESULT_BYTES: usize = 2048;
@@ -58,20 +58,80 @@ fn without_volatile<'a>(text: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if strip_volatile(text, true, scratch) { scratch } else { text }
 }
 
-/// The digest of a text without its numbers, and the sum of the logarithms of its numbers. If one
-/// number grows by 3%, the sum grows by about 0.03.
-pub(super) fn measured_by(text: &str) -> Option<(Digest, f32)> {
-    let text = text.get(..text.floor_char_boundary(MAX_NORMALIZED_RESULT_BYTES))?;
-    let is_number = |c: char| c.is_ascii_digit() || c == '.';
-    let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | ',' | '|'));
-    let (mut digest, mut sum) = (Digest::default(), None);
-    for word in words() {
-        let unit = word.trim_start_matches(is_number);
-        let digits = word.get(..word.len() - unit.len()).unwrap_or_default();
-        match digits.parse::<f32>() {
-            Ok(number) => sum = Some(sum.unwrap_or(0.0) + number.ln_1p()),
-            Err(_) => digest = digest.then(word.as_bytes()),
-        }
+/// A result with more bytes than this is not examined for measurements, unless it is of a benchmark.
+const MAX_MEASURED_BYTES: usize = 600;
+
+/// A result of one line with at most this many bytes that ends with a measurement consists of little
+/// else.
+const MAX_PLAIN_MEASUREMENT_BYTES: usize = 80;
+
+/// The measurements in a result.
+pub(super) struct Measured {
+    /// Digest of the text without the measured numbers.
+    pub(super) text: Digest,
+    /// The sum of the logarithms of the numbers. If one number grows by 3%, the sum grows by about
+    /// 0.03.
+    pub(super) sum: f32,
+    /// Whether the numbers are what the call was made for.
+    pub(super) is_main: bool,
+}
+
+/// The measurements in a result; `None` if it has none. In the output of a benchmark, every number is
+/// one. In other results, a number is one if it has a label or is the whole result (`init: 41 s`,
+/// `time=4.2`), and it is a duration or has decimals. Times in the columns of a table are ages.
+/// Differences in percent, and decimals in brackets, are remarks on a measurement.
+pub(super) fn measured_by(text: &str, is_benchmark: bool) -> Option<Measured> {
+    let text = text.trim();
+    let max = if is_benchmark { MAX_NORMALIZED_RESULT_BYTES } else { MAX_MEASURED_BYTES };
+    if text.len() > max && !is_benchmark {
+        return None;
     }
-    Some((digest, sum?))
+    let text = text.get(..text.floor_char_boundary(max))?;
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let is_separator = |c: char| c.is_whitespace() || matches!(c, ',' | '|');
+    let mut words = text.split(is_separator).filter(|word| !word.is_empty()).peekable();
+    let (mut digest, mut sum, mut is_last) = (Digest::default(), None, false);
+    let (mut is_labelled, mut is_remark) = (true, false);
+    while let Some(word) = words.next() {
+        is_remark |= word.contains('(');
+        let value = match word.rsplit_once([':', '=']) {
+            Some((label, value)) => {
+                digest = digest.then(label.as_bytes());
+                is_labelled = true;
+                value
+            }
+            None => word,
+        };
+        let value = value.trim_start_matches(['[', '(']);
+        let unit = value.trim_start_matches(is_number);
+        let digits = value.get(..value.len() - unit.len()).unwrap_or_default();
+        let unit = unit.trim_end_matches([']', ')', '.']);
+        let is_time = |unit: &str| is_time_unit(unit.as_bytes());
+        let is_duration =
+            is_time(unit) || (unit.is_empty() && words.peek().is_some_and(|next| is_time(next)));
+        let is_decimal = digits.contains('.');
+        let number = digits.parse::<f32>().ok().filter(|_| {
+            is_benchmark || (is_labelled && (is_duration || (is_decimal && unit.is_empty())))
+        });
+        let is_difference =
+            value.starts_with(['+', '-']) && value.trim_end_matches(']').ends_with('%');
+        match number {
+            Some(_) if is_remark && is_decimal => {}
+            Some(number) => {
+                sum = Some(sum.unwrap_or(0.0) + number.ln_1p());
+                digest = digest.then(unit.as_bytes());
+                is_last = true;
+            }
+            None if is_difference => {}
+            None => {
+                let is_unit = is_last && is_time(value.trim_end_matches([']', ')', '.']));
+                digest = digest.then(value.as_bytes());
+                is_last &= is_unit;
+                is_labelled = is_unit || value.is_empty();
+            }
+        }
+        is_remark &= !word.contains(')');
+    }
+    let is_plain = is_last && text.len() <= MAX_PLAIN_MEASUREMENT_BYTES && !text.contains('\n');
+    Some(Measured { text: digest, sum: sum?, is_main: is_benchmark || is_plain })
 }

@@ -25,7 +25,7 @@ const MIN_FORBIDDEN_CHANGES: usize = 6;
 const MAX_FORBIDDEN_CHANGES: usize = 12;
 
 /// Within so many calls, the agent may still be at what the user asked for.
-const MAX_CALLS_OF_A_SMALL_REQUEST: usize = 10;
+const MAX_CALLS_OF_A_SMALL_REQUEST: usize = 11;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drift {
@@ -142,7 +142,7 @@ mod tests {
             })
             .collect();
         let one = "user: fix the typo in README.md, nothing else\n";
-        check(&format!("{one}{edits}"), &["call 11: drift of 11"]);
+        check(&format!("{one}{edits}"), &["call 12: drift of 12"]);
         let each = "user: add a header to each file, no other changes\n";
         check(&format!("{each}{edits}"), &[]);
         check(&format!("user: fix the types\n{edits}"), &[]);
@@ -152,5 +152,7 @@ mod tests {
             })
             .collect();
         check(&format!("{one}{again}"), &[]);
+        let only = "user: fix the typo in README.md. This only, the release is today\n";
+        check(&format!("{only}{edits}"), &["call 12: drift of 12"]);
     }
 }

@@ -30,7 +30,7 @@ const MIN_EQUAL_MEASUREMENTS: u32 = 6;
 const MIN_RETURNS: u32 = 3;
 
 /// Two measurements that differ by at most this fraction count as equal.
-const MAX_NOISE: f32 = 0.03;
+const MAX_NOISE: f32 = 0.05;
 
 /// If there are more calls than this between two looks, the agent was doing something else, and the
 /// count starts again.
@@ -59,8 +59,11 @@ struct Look {
     before: Option<Digest>,
     /// How often in a row a change brought back the result before the last.
     returns: u32,
-    /// The sum of the logarithms of the numbers in the result, if it is a measurement.
+    /// If the result has measurements: the digest of the text without them, the sum of their logarithms,
+    /// and whether it has nothing else.
+    text: Option<Digest>,
     measured: Option<f32>,
+    is_measurement: bool,
     /// Number of looks with this result: the first one, and the later ones that followed a change.
     count: u32,
     /// Whether something was changed since the latest look.
@@ -99,8 +102,7 @@ impl PatternDetector for NoEffect {
             return self.after_other_call(trajectory, call);
         }
         let Some((before, now)) = self.add(call) else { return Detection::Absent };
-        let threshold =
-            if now.measured.is_some() { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
+        let threshold = if now.is_measurement { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
         let is_expected = trajectory.user_asked_to_repeat()
             || trajectory.user_asked_to_preserve()
             || trajectory.user_asked_for_each();
@@ -117,7 +119,7 @@ impl PatternDetector for NoEffect {
         Detection::Present(TrajectoryPattern::new(
             PatternDetail::NoEffect { changes, alternates },
             Confidence::clamped(0.65),
-            Cause::new("no_effect", now.call.with(now.result)),
+            Cause::new("no_effect", now.call.with(now.text.unwrap_or(now.result))),
             changes,
             [before, now.seq],
         ))
@@ -159,7 +161,9 @@ impl NoEffect {
     fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
         let new = Look {
             call: call.call_digest(),
-            result: call.measured().map_or(call.result_digest(), |(text, _)| text),
+            result: call.result_digest(),
+            text: call.measured().map(|(text, _)| text),
+            is_measurement: call.is_measurement(),
             before: None,
             returns: 0,
             measured: call.measured().map(|(_, number)| number),
@@ -208,16 +212,16 @@ impl NoEffect {
 impl Look {
     /// Whether the next look may show that the agent goes back and forth. Measurements differ anyway.
     fn may_alternate(&self) -> bool {
-        self.is_edited && self.measured.is_none()
+        self.is_edited && !self.is_measurement
     }
 
     fn is_same_result(&self, other: &Self) -> bool {
         let is_near = match (self.measured, other.measured) {
-            (Some(a), Some(b)) => (a - b).abs() <= MAX_NOISE,
-            (None, None) => true,
+            (Some(a), Some(b)) => self.text == other.text && (a - b).abs() <= MAX_NOISE,
             _ => false,
         };
-        self.result == other.result && is_near
+        let is_measurement = self.is_measurement || other.is_measurement;
+        is_near || (self.result == other.result && !is_measurement)
     }
 }
 
@@ -277,6 +281,25 @@ mod tests {
         check(&rounds(edit, noise, 7), &["call 12: no_effect of 5"]);
         let faster = |n| format!("bash node bench.js -> 10k lines: {} ms", 4110 - n * 400);
         check(&rounds(edit, faster, 7), &[]);
+    }
+
+    #[test]
+    fn a_labelled_duration_is_what_was_measured() {
+        let edit = r#"edit {"path":"a.sql","old":"a{n}","new":"b{n}"} -> ok"#;
+        let look = |result: String| format!("bash ./time-it q.sql -> {result}");
+        let faster = |n| look(format!("Execution Time: {} ms", 4100 - n * 500));
+        check(&rounds(edit, faster, 7), &[]);
+        let load = |n| look(format!("{}m", 210 * (n + 1)));
+        check(&rounds(edit, load, 7), &[]);
+        let plan = |n| {
+            let noise = n % 3 * 90;
+            look(format!(
+                "\"Seq Scan (time={}.3 rows=38)\\nTime: {} ms\"",
+                41_000 + n,
+                41_300 + noise
+            ))
+        };
+        check(&rounds(edit, plan, 6), &["call 10: no_effect of 4"]);
     }
 
     #[test]

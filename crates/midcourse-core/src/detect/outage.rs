@@ -38,6 +38,9 @@ pub(crate) struct Outage {
     call_index: u64,
     /// Whether different calls have failed.
     is_mixed: bool,
+    /// Digest of the latest error, and whether something was changed since then.
+    error: Digest,
+    is_changed: bool,
     evidence: [u64; MIN_FAILURES as usize],
 }
 
@@ -53,6 +56,7 @@ impl PatternDetector for Outage {
         }
         let Some(call) = trajectory.distinct_call_just_ended() else { return Detection::Unchanged };
         if !call.reports_outage() {
+            self.is_changed |= call.landed() || call.may_have_changed_something();
             // Successful local work does not show that the service is back. Successful calls to
             // remote services do, once there are more of them than failures.
             let is_similar = call.is_remote()
@@ -70,6 +74,13 @@ impl PatternDetector for Outage {
             return Detection::Unchanged;
         }
         let is_other_call = self.call_digest != call.call_digest();
+        let error = call.status().error().map_or(call.result_digest(), |error| error.digest);
+        // After a change the call fails for another reason, so that the change has had an effect.
+        if self.is_changed && !is_other_call && self.error != error {
+            self.reset();
+        }
+        self.error = error;
+        self.is_changed = false;
         self.is_mixed |= is_other_call && self.failures > 0;
         self.turn = call.turn();
         self.tool = Digest::of(call.tool().as_bytes());
@@ -176,6 +187,19 @@ mod tests {
             ",
             &[],
         );
+    }
+
+    #[test]
+    fn another_error_after_a_change_is_progress() {
+        let errors = ["Name or service not known", "No route to host", "Connection refused"];
+        let round = |error: &str| {
+            format!(
+                "bash ssh app nc -vz db 5432 !! nc: connect to db: {error}\n\
+                 bash ./open {error} -> ok\n"
+            )
+        };
+        check(&errors.map(round).concat(), &[]);
+        check(&round("Connection refused").repeat(3), &["call 5: outage of 3"]);
     }
 
     #[test]

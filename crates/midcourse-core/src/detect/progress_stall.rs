@@ -29,6 +29,10 @@ const MIN_CALLS_WHEN_WAITING: u64 = 30;
 /// may be what the user wants.
 const MIN_CALLS_WHEN_ASKED_TO_REPEAT: u64 = 120;
 
+/// Used in place of `MIN_CALLS_IN_TIMED_STALL` if something is still running, and the agent looks at
+/// it less often than the time that makes a stall: it expects a long wait, which costs little.
+const MIN_CALLS_OF_A_PATIENT_WAIT: u64 = 16;
+
 /// If the agent sleeps this often in a row and never checks what it waits for, it stalls.
 const MIN_CONSECUTIVE_SLEEPS: usize = 6;
 
@@ -48,7 +52,12 @@ impl PatternDetector for ProgressStall {
         // not show a stall.
         let is_asked = trajectory.user_asked_to_repeat();
         let is_long = time >= trajectory.stall_after();
-        let by_time = calls >= MIN_CALLS_IN_TIMED_STALL && is_long && !is_asked;
+        let min_timed = if is_patient(trajectory) {
+            MIN_CALLS_OF_A_PATIENT_WAIT
+        } else {
+            MIN_CALLS_IN_TIMED_STALL
+        };
+        let by_time = calls >= min_timed && is_long && !is_asked;
         let is_waiting = trajectory.has_pattern(&PatternType::Waiting);
         let threshold = u64::from(config.stall_threshold.get());
         let min_calls = if is_asked {
@@ -74,6 +83,13 @@ impl PatternDetector for ProgressStall {
     }
 
     fn reset(&mut self) {}
+}
+
+/// Whether the latest call says that something is still running, and came long after the one before.
+fn is_patient(trajectory: &TrajectoryAnalysis) -> bool {
+    let mut calls = trajectory.calls_since_user_message();
+    let (Some(latest), Some(before)) = (calls.next(), calls.next()) else { return false };
+    latest.is_pending() && latest.started_at().since(before.ended_at()) >= trajectory.stall_after()
 }
 
 fn consecutive_sleeps(trajectory: &TrajectoryAnalysis) -> usize {
@@ -152,6 +168,12 @@ mod tests {
             ",
             &["call 4: waiting for 2 polls", "call 5: progress_stall of 3 calls"],
         );
+    }
+
+    #[test]
+    fn looking_rarely_at_what_is_still_running_is_not_a_stall() {
+        let looks = "12x +40m bash ./restore status -> ongoing\n";
+        check(looks, &["call 3: waiting for 2 polls"]);
     }
 
     #[test]

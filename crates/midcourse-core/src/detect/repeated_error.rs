@@ -169,9 +169,19 @@ impl RepeatedError {
 }
 
 /// Calls that succeeded: the digest of each call, and its tool and target. Earlier failures of the
-/// same call, or of the same tool on the same target, do not count.
+/// same call, or of the same tool on the same target, do not count. Neither do failures of a command
+/// that succeeded with another number: an agent that tries numbers, as in a bisection, wants to see
+/// which of them fail.
 #[derive(Default)]
-struct Solved(Vec<(Digest, Option<(Digest, Digest)>)>);
+struct Solved {
+    calls: Vec<(Digest, Option<(Digest, Digest)>)>,
+    /// The arguments of the latest commands, without digits.
+    args: Vec<Vec<u8>>,
+}
+
+fn without_digits(args: &str) -> Vec<u8> {
+    args.bytes().filter(|byte| !byte.is_ascii_digit()).collect()
+}
 
 impl Solved {
     fn tool_and_target(call: &ToolInvoked) -> Option<(Digest, Digest)> {
@@ -179,7 +189,12 @@ impl Solved {
     }
 
     fn add(&mut self, call: &ToolInvoked) {
-        self.0.push((call.call_digest(), Self::tool_and_target(call)));
+        self.calls.push((call.call_digest(), Self::tool_and_target(call)));
+        if let Some(args) =
+            call.whole_args().filter(|args| args.bytes().any(|c| c.is_ascii_digit()))
+        {
+            self.args.push(without_digits(args));
+        }
     }
 
     fn has(&self, call: &ToolInvoked) -> bool {
@@ -187,7 +202,11 @@ impl Solved {
         let is_this = |(call_digest, solved): &(Digest, Option<(Digest, Digest)>)| {
             *call_digest == call.call_digest() || (on_target.is_some() && *solved == on_target)
         };
-        self.0.iter().any(is_this)
+        self.calls.iter().any(is_this)
+            || call.whole_args().is_some_and(|args| {
+                let args = without_digits(args);
+                self.args.contains(&args)
+            })
     }
 }
 
@@ -236,8 +255,10 @@ fn same_error(
     // causes the other. Such changes do not delay the report.
     let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
     let count = recent.max(of_this_call);
+    // An agent that changes something between its attempts does not just wait.
+    let is_poll = call.polls() && changes < MIN_CHANGES_OF_AN_ATTEMPT;
     let threshold =
-        config.error_threshold.get() + if call.polls() { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
+        config.error_threshold.get() + if is_poll { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let is_repeated = (of_this_call >= threshold && !is_attempt)
         || count >= threshold + EXTRA_FAILURES_OF_ATTEMPTS;
     is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, changes, evidence })

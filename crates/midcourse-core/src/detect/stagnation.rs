@@ -285,6 +285,7 @@ fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
         return old.search_term().is_some();
     }
     let is_informative = call.is_negative()
+        || call.is_empty_answer()
         || call.shown_lines().is_some() && call.result_bytes() >= MIN_SHOWN_BYTES
         || call.target().is_none() && call.result_bytes() >= MIN_RESULT_BYTES_WITHOUT_TARGET
         || call.result_bytes() >= MIN_RESULT_BYTES;
@@ -354,6 +355,14 @@ mod tests {
             })
             .collect();
         check(&counts, &[]);
+    }
+
+    #[test]
+    fn empty_answers_about_different_objects_are_stagnation() {
+        let scan = |n: u32| {
+            format!("ocr {{\"file\": \"r{n}.heic\"}} -> {{\"text\": \"\", \"pages\": 1}}\n")
+        };
+        check(&(0..6).map(scan).collect::<String>(), &["call 6: stagnation of 6"]);
     }
 
     #[test]

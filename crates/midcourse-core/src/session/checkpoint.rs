@@ -14,7 +14,7 @@ use crate::detect::{BuiltIn, SavedDetector};
 
 /// Version of the checkpoint format, stored as the first byte of a checkpoint. Every change of the
 /// format raises the version.
-pub const CHECKPOINT_VERSION: u8 = 9;
+pub const CHECKPOINT_VERSION: u8 = 10;
 
 /// A session saved as bytes, which `Session::restore` reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

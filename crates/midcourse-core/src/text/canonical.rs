@@ -194,6 +194,17 @@ impl<'a> ArgsView<'a> {
         Some((first, self.last_line.unwrap_or_else(|| first.saturating_add(after_first))))
     }
 
+    /// The command that the call runs; `None` if it runs none. The argument `command` of an editor
+    /// names its action.
+    pub(crate) fn shell_command(&self) -> Option<&str> {
+        let is_editor = self.target.is_some()
+            && matches!(
+                self.command.as_deref(),
+                Some("view" | "create" | "str_replace" | "insert" | "undo_edit")
+            );
+        self.command.as_deref().filter(|_| !is_editor)
+    }
+
     fn read_text(&mut self, key: &str, text: &'a str) {
         let is_id = names_object(key) && !(key == "ref" && self.has_element);
         if is_id || is_subject(key) {

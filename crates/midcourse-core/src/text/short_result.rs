@@ -85,7 +85,7 @@ const MISSING_CODE: u16 = 1 << 8;
 const MAX_STATUS_DISTANCE_BYTES: usize = 16;
 
 /// Phrases in the results of tools, services and hosts, with what they mean.
-static PHRASES: Phrases<156> = Phrases::new([
+static PHRASES: Phrases<162> = Phrases::new([
     ("not found", NEGATIVE),
     ("no route", NEGATIVE),
     ("does not exist", NEGATIVE),
@@ -94,6 +94,7 @@ static PHRASES: Phrases<156> = Phrases::new([
     ("running", PENDING),
     ("pending", PENDING),
     ("in progress", PENDING),
+    ("ongoing", PENDING | WHOLE),
     ("in_progress", PENDING),
     ("in-progress", PENDING),
     ("queued", PENDING),
@@ -185,6 +186,11 @@ static PHRASES: Phrases<156> = Phrases::new([
     ("nothing happened", NEGATIVE),
     ("no effect", NEGATIVE),
     ("no data", NEGATIVE | WHOLE),
+    ("(empty)", NEGATIVE),
+    ("you are human", NEGATIVE | WHOLE),
+    ("captcha", NEGATIVE),
+    ("session has ended", NEGATIVE),
+    ("session has expired", NEGATIVE),
     ("locked", NEGATIVE | WHOLE),
     ("blocked", NEGATIVE | WHOLE),
     ("forbidden", NEGATIVE | WHOLE),
@@ -283,7 +289,8 @@ impl ShortResult {
             unchanged: is_statement && (means(UNCHANGED) || counts_no_change(text)),
             negative: is_statement && means(NEGATIVE) && !means(NONE_FAILED),
             ended: (means(ENDED) || (means(DONE) && !is_part_done(text))) && !means(PENDING),
-            positive: means(POSITIVE) && (!means(NEGATIVE) || means(NONE_FAILED)),
+            positive: (means(POSITIVE) || text.split_whitespace().next() == Some("ok"))
+                && (!means(NEGATIVE) || means(NONE_FAILED)),
             refused: means(REFUSED) || REFUSALS.iter().any(|start| text.starts_with(start)),
         }
     }
@@ -305,6 +312,32 @@ fn meaning_of(text: &str) -> u16 {
         };
     }
     all
+}
+
+const fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
+}
+
+/// Whether a text says how many objects something was done with: `12 rows appended`.
+pub(crate) fn counts_done(text: &str) -> bool {
+    let is_number = |word: &str| {
+        word.starts_with(|c: char| matches!(c, '1'..='9')) && !word.contains(char::is_alphabetic)
+    };
+    let mut words = text.trim_end_matches('.').split_whitespace();
+    words.next().is_some_and(is_number)
+        && (1..=3).contains(&words.clone().count())
+        && words.next_back().is_some_and(|word| word.ends_with("ed"))
+}
+
+/// Whether a text is a JSON value that contains an empty list or text and little else, such as
+/// `{"text": "", "pages": 1}`.
+pub(crate) fn is_empty_answer(text: &str) -> bool {
+    const MAX_BYTES: usize = 120;
+    let text = text.trim();
+    text.len() <= MAX_BYTES
+        && text.starts_with(['{', '['])
+        && ["[]", "\"\"", "{}"].iter().any(|empty| text.contains(empty))
+        && !text.contains("error")
 }
 
 fn finds_nothing(text: &str) -> bool {
@@ -336,11 +369,13 @@ fn is_part_done(text: &str) -> bool {
 }
 
 /// Whether a text says that zero objects were changed: `{"occurrencesChanged": 0}`, `0 rows
-/// updated`. Any other number in it may be a count of something that was.
+/// updated`. Any other number in it may be a count of something that was, and a digit in a name
+/// (`wg0.conf`) is no count.
 fn counts_no_change(text: &str) -> bool {
     const CHANGES: [&str; 6] = ["chang", "updat", "modif", "affect", "replac", "edited"];
-    let mut digits = text.bytes().filter(u8::is_ascii_digit).peekable();
-    if digits.peek().is_none() || digits.any(|digit| digit != b'0') {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    let mut numbers = text.split(|c| !is_name(c)).filter(|word| word.contains(is_digit)).peekable();
+    if numbers.peek().is_none() || numbers.any(|number| number != "0") {
         return false;
     }
     let text = text.to_ascii_lowercase();
@@ -394,100 +429,4 @@ fn is_empty_list(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn empty_search_results_are_recognized() {
-        for text in [
-            "",
-            "No matches found",
-            "No files found",
-            "[]",
-            "0 results",
-            "Found 0 files",
-            "no results for that query.",
-            "{\"results\": [], \"total\": 0}",
-            "(0 rows)",
-            "Nothing found",
-            "No relevant documents were found in the index",
-        ] {
-            assert!(ShortResult::of(text, true).nothing_found, "{text}");
-        }
-        for text in ["3 matches", "No, use b.rs instead", "0.5", "{\"ids\":[],\"n\":3}", "ok"] {
-            assert!(!ShortResult::of(text, true).nothing_found, "{text}");
-        }
-    }
-
-    #[test]
-    fn outages_are_recognized_and_plain_numbers_are_not() {
-        for text in [
-            "HTTP/1.1 503 Service Unavailable",
-            "{\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}",
-            "curl: (7) Failed to connect to api port 443: Connection refused",
-            "{\"status\": 429, \"message\": \"slow down\"}",
-            "<title>502 Bad Gateway</title>",
-        ] {
-            assert!(ShortResult::of(text, false).service_down, "{text}");
-        }
-        for text in [
-            "503 files copied",
-            "status: 200",
-            "line 429: fn main()",
-            "all good",
-            "The file src/ratelimit.rs has been updated.",
-            "502 src/a.rs, error.rs",
-            "fix rate limiter, 3 files",
-        ] {
-            assert!(!ShortResult::of(text, false).service_down, "{text}");
-        }
-    }
-
-    #[test]
-    fn refusals_are_recognized_even_if_their_reason_is_long() {
-        let reason = "The command sends files to a host that the user did not name. ".repeat(20);
-        for text in [
-            "This command require approval",
-            "Permission for this action was denied by the Claude Code auto mode classifier.",
-            &format!("Permission for this action was denied by the classifier. Reason: {reason}"),
-        ] {
-            assert!(ShortResult::of(text, false).refused, "{text}");
-        }
-        let file = format!("{reason} This requires approval.");
-        assert!(!ShortResult::of(&file, false).refused, "a long text with the phrase");
-    }
-
-    #[test]
-    fn pending_and_unchanged_results_are_recognized() {
-        assert!(ShortResult::of("status: in_progress", false).pending);
-        assert!(ShortResult::of("nothing to commit, working tree clean", false).unchanged);
-        assert!(!ShortResult::of("done", false).pending);
-    }
-
-    #[test]
-    fn a_part_that_is_done_has_not_ended_the_whole() {
-        assert!(!ShortResult::of("epoch 19/40 done, loss 0.42", false).ended);
-        assert!(ShortResult::of("epoch 40/40 done, loss 0.42", false).ended);
-        assert!(ShortResult::of("w4: terminated at 214/310 rows", false).ended);
-    }
-
-    #[test]
-    fn zero_changes_are_no_change() {
-        for text in [r#"{"occurrencesChanged": 0}"#, "0 rows updated", "Updated 0 cells."] {
-            assert!(ShortResult::of(text, false).unchanged, "{text}");
-        }
-        for text in [r#"{"occurrencesChanged": 10}"#, "3 rows updated, 0 errors", "updated"] {
-            assert!(!ShortResult::of(text, false).unchanged, "{text}");
-        }
-    }
-
-    #[test]
-    fn counts_of_nothing_are_nothing_found() {
-        for text in ["0 messages", "No unread mails.", "no replies"] {
-            assert!(ShortResult::of(text, true).nothing_found, "{text}");
-        }
-        for text in ["10 messages", "No, the mail of Monday has not been answered yet"] {
-            assert!(!ShortResult::of(text, true).nothing_found, "{text}");
-        }
-    }
-}
+mod tests;

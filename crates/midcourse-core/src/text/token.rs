@@ -278,7 +278,7 @@ fn is_duration(part: &[u8]) -> bool {
     true
 }
 
-pub(super) fn is_time_unit(word: &[u8]) -> bool {
+pub(crate) fn is_time_unit(word: &[u8]) -> bool {
     matches!(
         word,
         b"s" | b"ms"

@@ -305,3 +305,15 @@ fn two_errors_that_replace_each_other_are_reported_without_delay() {
         .collect();
     check(&run, &["call 10: repeated_error of kind other, 3 times"]);
 }
+
+#[test]
+fn a_bisection_over_a_number_is_not_a_repeated_error() {
+    let ping = |size: u32| {
+        let end = if size > 1372 { "!! 1 sent, 100% loss" } else { "-> 1 received" };
+        format!("bash ping -c 1 -s {size} gw {end}\n")
+    };
+    let run: String = [1472, 1200, 1404, 1300, 1387, 1378, 1374, 1372, 1373].map(ping).concat();
+    check(&run, &[]);
+    let all: String = [1472, 1440, 1404, 1400].map(ping).concat();
+    check(&all, &["call 4: repeated_error of kind other, 4 times"]);
+}
