@@ -23,8 +23,9 @@ use crate::record::CallId;
 use crate::subject::Activity;
 use crate::text::{
     ArgsView, CommandView, ErrorSignature, Excerpt, FailedCall, FailureKind, MAX_EXCERPT_BYTES,
-    ResultOf, SafeName, ShortResult, counts_done, is_empty_answer, is_negative_reply, is_silence,
-    names_placeholder, strip_volatile, write_canonical, write_without_layout,
+    ResultOf, SafeName, ShortResult, counts_done, is_empty_answer, is_error_message,
+    is_negative_reply, is_silence, names_placeholder, strip_volatile, write_canonical,
+    write_without_layout,
 };
 use crate::time::Timestamp;
 
@@ -237,7 +238,10 @@ impl OpenCall {
         self.flags.set(CallFlags::ENDED, short.ended && !is_error);
         // A tool that shows a file says nothing about what runs.
         let is_file = matches!(self.act, Some(Act::Read(..))) && !self.flags.any(CallFlags::SHELL);
-        self.flags.set(CallFlags::PENDING, short.pending && !is_error && !is_file);
+        self.flags.set(
+            CallFlags::PENDING,
+            short.pending && !is_error && !is_file && !is_error_message(result),
+        );
         let is_no = self.activity == Activity::Delegate && is_negative_reply(result);
         self.flags.set(CallFlags::NEGATIVE, (short.negative || is_no) && !is_error);
         // If a file or a search result mentions an outage, that does not mean that there is one.
@@ -279,7 +283,8 @@ impl OpenCall {
         let may_be_empty = may_measure && !self.flags.any(CallFlags::SHELL);
         let is_empty = may_be_empty && is_empty_answer(result);
         self.flags.set(CallFlags::EMPTY_ANSWER, is_empty);
-        self.flags.set(CallFlags::POSITIVE, short.positive && !is_error && !is_empty);
+        self.flags
+            .set(CallFlags::POSITIVE, short.positive && !is_error && !is_empty && !found_nothing);
         self.flags
             .set(CallFlags::BARE, !is_error && !is_search && !short.negative && self.is_bare(text));
         ToolInvoked {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::TrajectoryAnalysis;
 use super::call::{Act, ToolInvoked};
 use super::call_flags::CallFlags;
+use crate::subject::Activity;
 
 /// A call is a poll if it repeats an earlier call after at least this pause and its result says
 /// that something is still running.
@@ -60,7 +61,10 @@ impl TrajectoryAnalysis {
         // A short result such as "done" counts as new if the agent has not made this very call
         // before, even if another call got the same result. The short result of a search does not
         // count as new then: a short result of several searches usually means "nothing found".
-        let is_search = matches!(call.act, Some(Act::Search(_))) && !flags.any(CallFlags::COUNTS);
+        // A search of the output of another program may be one of many, through a list of objects.
+        let is_piped = flags.any(CallFlags::SHELL) && call.activity == Activity::RunCommand;
+        let is_search =
+            matches!(call.act, Some(Act::Search(_))) && !flags.any(CallFlags::COUNTS) && !is_piped;
         // If an action leaves the page as the latest call showed it, the action had no effect.
         let leaves_page = flags.any(CallFlags::UI)
             && self.calls.back().is_some_and(|kept| kept.result_digest == call.result_digest);

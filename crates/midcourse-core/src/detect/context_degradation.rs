@@ -24,7 +24,8 @@ const EXAMINED_CALLS: usize = 18;
 const MIN_REPEATED_CALLS: usize = 9;
 
 /// If this many different calls in a row repeat calls that were made since the agent's context was
-/// compacted, the pattern is present, too: the agent reads the same a third time.
+/// compacted, or that were made twice before, the pattern is present, too: the agent reads the same
+/// a third time.
 const MIN_REPEATED_CALLS_IN_A_ROW: usize = 6;
 
 /// At least this many different calls must be repeated. If the agent repeats a single call, that is
@@ -61,8 +62,8 @@ impl PatternDetector for ContextDegradation {
                 && !call.polls()
         };
         let in_a_row = trajectory.calls_since_user_message().take_while(repeats_a_read).count();
-        let is_in_a_row =
-            in_a_row >= MIN_REPEATED_CALLS_IN_A_ROW && trajectory.compaction_count() > 0;
+        let is_in_a_row = in_a_row >= MIN_REPEATED_CALLS_IN_A_ROW
+            && (trajectory.compaction_count() > 0 || is_third_time(trajectory));
         let count = if is_in_a_row { in_a_row } else { EXAMINED_CALLS };
         let examined = || trajectory.calls_since_user_message().take(count);
         let repeats = || examined().filter(repeats_a_read);
@@ -86,6 +87,17 @@ impl PatternDetector for ContextDegradation {
     fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Whether each of the latest calls was made twice before.
+fn is_third_time(trajectory: &TrajectoryAnalysis) -> bool {
+    let mut latest = trajectory.calls_since_user_message().take(MIN_REPEATED_CALLS_IN_A_ROW);
+    latest.all(|call| {
+        let is_same = |old: &&ToolInvoked| {
+            old.call_digest() == call.call_digest() && old.ended_seq() < call.ended_seq()
+        };
+        trajectory.calls_since_user_message().filter(is_same).nth(1).is_some()
+    })
 }
 
 /// Whether another pattern explains the repetition: a loop, which describes it better, or waiting,
@@ -180,5 +192,19 @@ mod tests {
         let switch =
             "service {\"name\":\"lamp.on\"} -> on\nservice {\"name\":\"lamp.off\"} -> off\n";
         check(&format!("user: switch it on and off eight times\n{}", switch.repeat(8)), &[]);
+    }
+
+    #[test]
+    fn reading_the_same_a_third_time_in_a_row_is_a_sign_of_it() {
+        let files = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        let read = |name: &&str| format!("read {name}.rs -> the text of the file {name}\n");
+        let round: String = files.iter().map(read).collect();
+        let edit = "edit {\"path\":\"z.rs\",\"old\":\"1\",\"new\":\"2\"} -> ok\n";
+        let again: String = files.iter().rev().take(6).map(read).collect();
+        let run = format!("{round}{edit}{again}{again}");
+        check(
+            &run,
+            &["call 21: progress_stall of 10 calls", "call 23: context_degradation of 6 in 6"],
+        );
     }
 }

@@ -18,6 +18,10 @@ use crate::record::TrajectoryRecord;
 /// greeting.
 const MIN_IDLE_RESPONSES: u32 = 5;
 
+/// If this many responses in a row call no tool, whatever they say, the pattern is present: the agent
+/// thinks and does not act.
+const MIN_RESPONSES_WITHOUT_CALL: u32 = 8;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IdleTalk;
 
@@ -27,7 +31,9 @@ impl PatternDetector for IdleTalk {
     }
 
     fn detect(&mut self, trajectory: &TrajectoryAnalysis, record: &TrajectoryRecord) -> Detection {
-        let responses = trajectory.idle_response_count();
+        let (idle, all) = (trajectory.idle_response_count(), trajectory.responses_without_call());
+        let is_talk = all >= MIN_RESPONSES_WITHOUT_CALL && trajectory.tool_call_count() > 0;
+        let responses = if is_talk { all } else { idle };
         let has_specific_pattern = trajectory.has_pattern(&PatternType::Monologue)
             || trajectory.has_pattern(&PatternType::ToolAvoidance);
         if responses < MIN_IDLE_RESPONSES || has_specific_pattern {
@@ -62,6 +68,17 @@ mod tests {
             ",
             &["call 1: idle_talk of 5"],
         );
+    }
+
+    #[test]
+    fn eight_responses_without_a_call_are_idle_talk() {
+        let thoughts: String = ["lock order", "fairness", "queues", "memory", "tests", "naming"]
+            .iter()
+            .chain(&["clients", "costs"])
+            .map(|about| format!("assistant: One more aspect of the design is {about}.\n"))
+            .collect();
+        let run = format!("read a.rs -> the text of the file\n{thoughts}");
+        check(&run, &["call 1: idle_talk of 8"]);
     }
 
     #[test]

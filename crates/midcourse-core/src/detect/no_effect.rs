@@ -29,6 +29,13 @@ const MIN_EQUAL_MEASUREMENTS: u32 = 6;
 /// pattern is present: the agent goes back and forth between two states, and neither is good.
 const MIN_RETURNS: u32 = 3;
 
+/// If the user asked to do something with each object of a list, and the latest changes, at least this
+/// many, were all made to one object, the list does not explain them.
+const MIN_CHANGES_OF_ONE_OBJECT: u32 = 3;
+
+/// A result with fewer bytes than this may be the same for different calls by chance.
+const MIN_RESULT_BYTES: u64 = 60;
+
 /// Two measurements that differ by at most this fraction count as equal.
 const MAX_NOISE: f32 = 0.05;
 
@@ -48,12 +55,16 @@ pub(crate) struct NoEffect {
     looks: Vec<Look>,
     /// The objects that were changed last, the latest one at the end.
     changed: Vec<Digest>,
+    /// How many changes in a row were made to the object that was changed before.
+    same_object: u32,
 }
 
 /// A call that reports a state, and how often it reported the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Look {
     call: Digest,
+    /// What a message calls the call.
+    name: Digest,
     result: Digest,
     /// The result before this one.
     before: Option<Digest>,
@@ -105,7 +116,7 @@ impl PatternDetector for NoEffect {
         let threshold = if now.is_measurement { MIN_EQUAL_MEASUREMENTS } else { MIN_EQUAL_LOOKS };
         let is_expected = trajectory.user_asked_to_repeat()
             || trajectory.user_asked_to_preserve()
-            || trajectory.user_asked_for_each();
+            || (trajectory.user_asked_for_each() && self.same_object < MIN_CHANGES_OF_ONE_OBJECT);
         let alternates = now.returns >= MIN_RETURNS;
         if (now.count < threshold && !alternates)
             || !now.is_rework
@@ -136,6 +147,8 @@ impl NoEffect {
     fn is_rework(&mut self, call: &ToolInvoked) -> bool {
         let Some(object) = call.subject().filter(|_| !call.is_shell()) else { return true };
         let is_known = self.changed.contains(&object);
+        let is_latest = self.changed.last() == Some(&object);
+        self.same_object = if is_latest { self.same_object.saturating_add(1) } else { 0 };
         self.changed.retain(|known| *known != object);
         if self.changed.len() == MAX_CHANGED_OBJECTS {
             self.changed.remove(0);
@@ -161,6 +174,9 @@ impl NoEffect {
     fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
         let new = Look {
             call: call.call_digest(),
+            name: call
+                .object()
+                .map_or_else(Digest::default, |name| Digest::of(name.as_str().as_bytes())),
             result: call.result_digest(),
             text: call.measured().map(|(text, _)| text),
             is_measurement: call.is_measurement(),
@@ -174,7 +190,15 @@ impl NoEffect {
             call_index: call.call_index(),
             seq: call.ended_seq(),
         };
+        // `kubectl logs deploy/web` and `kubectl logs -l app=web` show the same.
+        let is_same_text = |look: &Look| {
+            call.is_shell()
+                && call.result_bytes() >= MIN_RESULT_BYTES
+                && look.name == new.name
+                && look.result == new.result
+        };
         let known = self.looks.iter().position(|look| look.call == new.call);
+        let known = known.or_else(|| self.looks.iter().rposition(is_same_text));
         let before = known.map(|at| self.looks.remove(at));
         let is_recent = |old: &Look| {
             new.call_index.saturating_sub(old.call_index) <= MAX_CALLS_BETWEEN_LOOKS + 1
@@ -360,5 +384,26 @@ mod tests {
         };
         let run = rounds(fill, form, 8);
         check(&format!("user: register the eight trainees, one registration each\n{run}"), &[]);
+    }
+
+    #[test]
+    fn one_object_of_a_list_that_stays_as_it_is_is_trouble() {
+        let change = r#"crm_update {"deal":"D-309","stage":"Won","note":"{n}"} -> ok"#;
+        let look = |_| r#"crm_get {"deal":"D-309"} -> stage Negotiation, set by a rule"#.to_owned();
+        let user = "user: move the signed deals and verify each of them\n";
+        let run = format!("{user}{}", rounds(change, look, 5));
+        check(&run, &["call 10: no_effect of 4"]);
+    }
+
+    #[test]
+    fn two_commands_with_the_same_long_output_are_one_look() {
+        let restart = "bash kubectl rollout restart deploy/api{n} -> restarted";
+        let look = |n| {
+            let of = if n % 2 == 0 { "deploy/api" } else { "-l app=api" };
+            format!(
+                "bash kubectl logs {of} -> panic: the required variable GATEWAY_URL is not set, main.go"
+            )
+        };
+        check(&rounds(restart, look, 5), &["call 10: no_effect of 4"]);
     }
 }

@@ -22,6 +22,10 @@ use crate::text::{ErrorSignature, FailureKind};
 /// on the error.
 const MIN_CHANGES_OF_AN_ATTEMPT: u32 = 2;
 
+/// If a check fails, and the agent changed something in this many of the intervals between the
+/// failures, the error is reported one failure later still.
+const MIN_CHANGES_OF_WORK: u32 = 3;
+
 /// If an error comes back this often after the same call failed with another error, changes in
 /// between do not delay the report.
 const MIN_RETURNS_OF_AN_ERROR: u32 = 2;
@@ -254,13 +258,15 @@ fn same_error(
     // If an error keeps coming back after other errors of the same call, the fix for one error
     // causes the other. Such changes do not delay the report.
     let is_attempt = changes >= MIN_CHANGES_OF_AN_ATTEMPT && returns < MIN_RETURNS_OF_AN_ERROR;
+    // An agent that runs a check after each of its changes may have to make several of them.
+    let is_work = is_attempt && error.kind == FailureKind::Check && changes >= MIN_CHANGES_OF_WORK;
     let count = recent.max(of_this_call);
     // An agent that changes something between its attempts does not just wait.
     let is_poll = call.polls() && changes < MIN_CHANGES_OF_AN_ATTEMPT;
     let threshold =
         config.error_threshold.get() + if is_poll { EXTRA_FAILURES_WHEN_POLLING } else { 0 };
     let is_repeated = (of_this_call >= threshold && !is_attempt)
-        || count >= threshold + EXTRA_FAILURES_OF_ATTEMPTS;
+        || count >= threshold + EXTRA_FAILURES_OF_ATTEMPTS + u32::from(is_work);
     is_repeated.then(|| Failures { cause: cause_of(error), count, of_this_call, changes, evidence })
 }
 

@@ -34,6 +34,10 @@ const MIN_SHOWN_BYTES: u64 = 24;
 /// term is probably nowhere.
 const MIN_EMPTY_PLACES: usize = 8;
 
+/// Used in place of `MIN_EMPTY_PLACES` for a search at the end of a pipeline, such as `kubectl logs
+/// web-1 | grep panic`: the agent goes through a list of objects, which may be long.
+const MIN_EMPTY_OBJECTS: usize = 16;
+
 /// How many variants of a command are remembered.
 const MAX_VARIANTS: usize = 16;
 
@@ -222,7 +226,8 @@ impl Equal {
         let mut other: Option<&ToolInvoked> = None;
         let comparable =
             trajectory.calls_since_user_message().filter(|old| is_comparable(old, call));
-        for old in comparable.take(EXAMINED_CALLS.max(threshold + EXTRA_CALLS_OF_TWO_RESULTS)) {
+        let examined = if is_piped_search(call) { MIN_EMPTY_OBJECTS } else { EXAMINED_CALLS };
+        for old in comparable.take(examined.max(threshold + EXTRA_CALLS_OF_TWO_RESULTS)) {
             if !is_same_result(old, call) {
                 // If `call` found nothing, then `old` found something, and searches before it do
                 // not count.
@@ -254,8 +259,9 @@ impl Equal {
     fn is_enough(&self, call: &ToolInvoked, threshold: usize) -> bool {
         let (same, other) = (self.different.len(), self.other.len());
         let is_page_left = call.shows_page() && self.all >= threshold;
+        let min_places = if is_piped_search(call) { MIN_EMPTY_OBJECTS } else { MIN_EMPTY_PLACES };
         same >= threshold
-            || (call.found_nothing() && self.places.len() >= MIN_EMPTY_PLACES.max(threshold))
+            || (call.found_nothing() && self.places.len() >= min_places.max(threshold))
             || (call.is_negative()
                 && same.min(other) * 2 >= threshold
                 && same + other >= threshold + EXTRA_CALLS_OF_TWO_RESULTS)
@@ -265,6 +271,11 @@ impl Equal {
     fn count(&self) -> usize {
         self.different.len().max(self.evidence.len().min(self.all))
     }
+}
+
+/// Whether a call searches the output of another program.
+fn is_piped_search(call: &ToolInvoked) -> bool {
+    call.search_term().is_some() && call.is_shell() && call.activity() == Activity::RunCommand
 }
 
 /// Whether two calls got the same result. The replies of other agents differ in their words, so two
@@ -289,7 +300,10 @@ fn is_comparable(old: &ToolInvoked, call: &ToolInvoked) -> bool {
         || call.shown_lines().is_some() && call.result_bytes() >= MIN_SHOWN_BYTES
         || call.target().is_none() && call.result_bytes() >= MIN_RESULT_BYTES_WITHOUT_TARGET
         || call.result_bytes() >= MIN_RESULT_BYTES;
-    let is_same_tool = old.tool() == call.tool() || (old.shows_page() && call.shows_page());
+    // If several tools get the same refusal, it is the same obstacle.
+    let is_refusal = call.is_negative() && !call.is_shell() && !old.is_shell();
+    let is_same_tool =
+        old.tool() == call.tool() || is_refusal || (old.shows_page() && call.shows_page());
     is_informative && is_same_tool && !old.is_bare()
 }
 

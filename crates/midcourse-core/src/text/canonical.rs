@@ -158,6 +158,8 @@ pub(crate) struct ArgsView<'a> {
     /// Digest of the arguments that say what the call changes: ids, and others such as `range` or
     /// `panel`.
     pub(crate) subject: Option<Digest>,
+    /// The first argument that looks like an id: `D-309`.
+    first_id: Option<&'a str>,
     first_line: Option<u32>,
     last_line: Option<u32>,
     line_count: Option<u32>,
@@ -184,6 +186,7 @@ impl<'a> ArgsView<'a> {
             }
             _ => {}
         }
+        view.subject = view.subject.or(view.first_id.map(|id| Digest::of(id.as_bytes())));
         view
     }
 
@@ -212,6 +215,9 @@ impl<'a> ArgsView<'a> {
         }
         if is_id {
             self.identity = self.identity.then(text.as_bytes());
+        }
+        if self.first_id.is_none() && is_id_like(text) {
+            self.first_id = Some(text);
         }
         match key {
             "command" | "cmd" | "script" => self.command = Some(Cow::Borrowed(text)),
@@ -301,6 +307,16 @@ fn is_subject(key: &str) -> bool {
             | "source"
             | "destination"
     )
+}
+
+/// Whether a text looks like the id of an object: a short word with a digit and a capital letter, and
+/// with nothing but these and dashes. Dates have no letter.
+fn is_id_like(text: &str) -> bool {
+    const LENGTHS: std::ops::RangeInclusive<usize> = 3..=24;
+    LENGTHS.contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase() || b == b'-')
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().any(|b| b.is_ascii_uppercase())
 }
 
 /// Whether an argument of this name holds the id of the call's object: `order_id`, `sha`. The id of

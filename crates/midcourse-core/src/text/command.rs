@@ -141,6 +141,12 @@ impl<'a> CommandView<'a> {
                 view.words = [view.words.first().copied().flatten(), Some("|"), Some("...")];
             }
             view.add_part(name, program, arguments, programs == 1, part.writes_a_file());
+            // `kubectl logs web | grep panic` searches a log.
+            let is_grep = matches!(name, "grep" | "egrep" | "fgrep" | "zgrep" | "rg");
+            let inverts = arguments.iter().any(|word| is_short_flag(word, b'v'));
+            if part.is_piped && is_grep && !inverts && view.only_reads && !view.searches {
+                (view.searches, view.search_term) = search_of(name, program, arguments);
+            }
         }
         if programs == 0 {
             // No program was found. An empty command and a comment do nothing, so they count as

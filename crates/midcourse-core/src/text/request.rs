@@ -170,7 +170,7 @@ const ONLY: u16 = 4096;
 /// Flag of a phrase such as "all" or "one by one", which refers to many objects.
 const LISTS: u16 = 512;
 
-static REQUESTS: Phrases<111> = Phrases::new([
+static REQUESTS: Phrases<110> = Phrases::new([
     ("repeatedly", REPEAT),
     ("cycles", REPEAT_AFTER_NUMBER),
     ("rounds", REPEAT_AFTER_NUMBER),
@@ -281,7 +281,6 @@ static REQUESTS: Phrases<111> = Phrases::new([
     ("behaviour must not change", PRESERVE),
     ("byte-identical", PRESERVE),
     ("must stay the same", PRESERVE),
-    ("clean up", PRESERVE | WHOLE),
 ]);
 
 /// If one of these words comes before the number, the phrase is a report and not a request: "failed

@@ -96,7 +96,7 @@ pub(super) fn text(detail: &PatternDetail, subject: Option<&Subject>) -> String 
             format!("You made {changes} changes, and {check} gave the same result after each.")
         }
         PatternDetail::IdleTalk { responses } => {
-            format!("Your last {responses} responses called no tool and brought nothing new.")
+            format!("Your last {responses} responses called no tool.")
         }
         PatternDetail::Outage { failures } => match last(subject) {
             Some(last) => {

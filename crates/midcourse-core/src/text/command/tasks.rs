@@ -46,6 +46,10 @@ const INSTALLING_OPERANDS: [&str; 7] = ["install", "i", "add", "ci", "get", "req
 
 const FETCHERS: [&str; 5] = ["curl", "wget", "http", "scp", "rsync"];
 
+/// Flags that come before the subcommand and have a value: `kubectl -n web get pods`.
+const VALUE_FLAGS: [&str; 7] =
+    ["-n", "-C", "--namespace", "--context", "--kubeconfig", "--project", "--profile"];
+
 /// A longer operand does not become part of a command's name.
 const MAX_OPERAND_BYTES: usize = 24;
 
@@ -55,7 +59,13 @@ pub(super) fn describe<'a>(
     program: Program,
     arguments: &[&'a str],
 ) -> ([Option<&'a str>; 3], Task) {
-    let mut operands = arguments.iter().copied().map(bare).filter(|word| !word.starts_with('-'));
+    let before = |index: usize| index.checked_sub(1).and_then(|index| arguments.get(index));
+    let is_value = |index: usize| before(index).is_some_and(|flag| VALUE_FLAGS.contains(flag));
+    let mut operands = arguments
+        .iter()
+        .enumerate()
+        .filter(|(index, word)| !word.starts_with('-') && !is_value(*index))
+        .map(|(_, word)| bare(word));
     let is_runner = RUNNERS.contains(name) || program.is(Program::HAS_SUBCOMMANDS);
     let first = operands.next().filter(|word| is_operand(word));
     let words = if INTERPRETERS.contains(&name) {
@@ -126,6 +136,8 @@ mod tests {
             ("npx tsc --noEmit", "npx tsc", Task::Other),
             ("bundle exec rspec spec/a_spec.rb", "bundle exec rspec", Task::Other),
             ("docker compose up -d", "docker compose", Task::Other),
+            ("kubectl -n web get pods", "kubectl get", Task::Other),
+            ("git -C app log", "git log", Task::Other),
             ("cp a.toml b.toml && pytest -x", "pytest", Task::Other),
             ("ps -ef | grep -v x | awk '{print $1}' | xargs kill", "ps | ...", Task::Other),
             ("cargo test 2>&1 | grep FAIL", "cargo test", Task::Other),

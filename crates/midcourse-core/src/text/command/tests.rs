@@ -86,7 +86,9 @@ fn search_terms_and_shown_lines_are_read() {
     assert_eq!(search_term("git grep TODO"), Some("TODO"));
     assert_eq!(search_term("git log --oneline --grep=csv"), Some("--grep=csv"));
     assert_eq!(search_term("git log --oneline"), None);
-    assert_eq!(search_term("cat x | grep y"), None);
+    assert_eq!(search_term("cat x | grep y"), Some("y"));
+    assert_eq!(search_term("cat x | grep -v y"), None);
+    assert_eq!(search_term("make | grep y"), None, "runs more than a search");
     let shown = |command| {
         let view = CommandView::of(command);
         (view.file, view.lines)
