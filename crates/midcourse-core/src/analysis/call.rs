@@ -279,6 +279,11 @@ impl ToolInvoked {
         object_of(self.activity, named, file, &self.tool, self.is_shell())
     }
 
+    /// Digest of the name of the command, search term or host that the call is about.
+    pub(crate) fn name_digest(&self) -> Digest {
+        self.object.as_deref().map_or_else(Digest::default, |name| Digest::of(name.as_bytes()))
+    }
+
     /// Whether the call does no work: it only records a plan, prints text, or makes an edit that
     /// has no effect.
     pub const fn is_idle(&self) -> bool {

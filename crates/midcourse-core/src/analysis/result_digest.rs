@@ -1,6 +1,8 @@
 //! Computes the digests by which results are compared: without ids and times, and for some results
 //! without their order, their first line or their numbers.
 
+use memchr::memchr2_iter;
+
 use crate::digest::Digest;
 use crate::text::{is_time_unit, strip_volatile};
 
@@ -76,6 +78,24 @@ pub(super) struct Measured {
     pub(super) is_main: bool,
 }
 
+/// Whether a text begins with a number, or has one after a label. Most results have none, so this
+/// quick test saves time.
+fn may_have_measurement(text: &[u8]) -> bool {
+    let begins_with_number = |text: &[u8]| {
+        let number = text.trim_ascii_start();
+        let number = number.strip_prefix(b"[").unwrap_or(number);
+        let digits =
+            number.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+        let (number, rest) = number.split_at_checked(digits).unwrap_or_default();
+        let unit = rest.strip_prefix(b" ").unwrap_or(rest).first();
+        number.first().is_some_and(u8::is_ascii_digit)
+            && (number.contains(&b'.') || unit.is_some_and(|byte| b"smhun\xc2".contains(byte)))
+    };
+    begins_with_number(text)
+        || memchr2_iter(b':', b'=', text)
+            .any(|at| text.get(at + 1..).is_some_and(begins_with_number))
+}
+
 /// The measurements in a result; `None` if it has none. In the output of a benchmark, every number is
 /// one. In other results, a number is one if it has a label or is the whole result (`init: 41 s`,
 /// `time=4.2`), and it is a duration or has decimals. Times in the columns of a table are ages.
@@ -83,7 +103,7 @@ pub(super) struct Measured {
 pub(super) fn measured_by(text: &str, is_benchmark: bool) -> Option<Measured> {
     let text = text.trim();
     let max = if is_benchmark { MAX_NORMALIZED_RESULT_BYTES } else { MAX_MEASURED_BYTES };
-    if text.len() > max && !is_benchmark {
+    if !is_benchmark && (text.len() > max || !may_have_measurement(text.as_bytes())) {
         return None;
     }
     let text = text.get(..text.floor_char_boundary(max))?;

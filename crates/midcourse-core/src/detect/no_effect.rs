@@ -174,9 +174,7 @@ impl NoEffect {
     fn add(&mut self, call: &ToolInvoked) -> Option<(u64, Look)> {
         let new = Look {
             call: call.call_digest(),
-            name: call
-                .object()
-                .map_or_else(Digest::default, |name| Digest::of(name.as_str().as_bytes())),
+            name: call.name_digest(),
             result: call.result_digest(),
             text: call.measured().map(|(text, _)| text),
             is_measurement: call.is_measurement(),

@@ -320,11 +320,13 @@ const fn is_digit(c: char) -> bool {
 
 /// Whether a text says how many objects something was done with: `12 rows appended`.
 pub(crate) fn counts_done(text: &str) -> bool {
+    const MAX_COUNT_BYTES: usize = 60;
     let is_number = |word: &str| {
         word.starts_with(|c: char| matches!(c, '1'..='9')) && !word.contains(char::is_alphabetic)
     };
     let mut words = text.trim_end_matches('.').split_whitespace();
-    words.next().is_some_and(is_number)
+    text.len() <= MAX_COUNT_BYTES
+        && words.next().is_some_and(is_number)
         && (1..=3).contains(&words.clone().count())
         && words.next_back().is_some_and(|word| word.ends_with("ed"))
 }
