@@ -117,7 +117,7 @@ fn calibration_compares_the_stated_confidence_with_the_verdicts() {
     // Of the five scenarios with a message, one got it too early, and one expects none.
     insta::assert_snapshot!(table.join("\n"), @r"
     STATED CONFIDENCE  MESSAGES  RIGHT  SHARE
-    90–100 %                  5      3   60 %
+    80–90 %                   5      3   60 %
     ");
 }
 
