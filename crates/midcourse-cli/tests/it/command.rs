@@ -75,7 +75,7 @@ fn replay_reads_notation() {
     call    3  pattern  doom_loop (confidence 0.85, records 2, 5, 8)
     call    3  pattern  repeated_error (confidence 0.90, records 2, 5, 8)
     call    3  message  from course_correction about repeated_error, rung 1:
-                         You ran "make" 3 times and it failed the same way each time, with nothing in between. Read the error from its first line, and change one thing that it names before you retry.
+                         You ran "make" 3 times and it failed the same way each time, with nothing in between. Read the whole error. If it names nothing to change, begin with the smallest call that works, and add one part at a time.
     4 calls, 4 failed; 1 message.
     "#);
 }
@@ -105,7 +105,8 @@ fn errors_are_on_standard_error_with_exit_code_1() {
         (
             vec!["replay", "no/such/file"],
             "",
-            "midcourse: cannot read no/such/file: No such file or directory (os error 2)\n",
+            "midcourse: cannot read no/such/file (for a stored run, use `--run no/such/file`): No such \
+             file or directory (os error 2)\n",
         ),
         (
             vec!["replay"],

@@ -37,7 +37,7 @@ impl PatternDetector for ErrorCascade {
         let has_specific_pattern = trajectory.has_pattern(&PatternType::RepeatedError)
             || trajectory.has_pattern(&PatternType::DoomLoop)
             || trajectory.has_pattern(&PatternType::Outage);
-        if !call.is_error() || has_specific_pattern {
+        if !call.is_error() || has_specific_pattern || repeats_previous(trajectory) {
             return Detection::Absent;
         }
         let threshold = trajectory.config().cascade_threshold.get();
@@ -66,6 +66,16 @@ impl PatternDetector for ErrorCascade {
     }
 
     fn reset(&mut self) {}
+}
+
+/// Whether the latest call is the previous one again. If it fails a third time, the message about
+/// that says more than one about many failures would, and one message delays the other.
+fn repeats_previous(trajectory: &TrajectoryAnalysis) -> bool {
+    let mut calls = trajectory.calls_since_user_message();
+    let (latest, previous) = (calls.next(), calls.next());
+    latest.zip(previous).is_some_and(|(latest, previous)| {
+        latest.exact_digest() == previous.exact_digest() && previous.is_error()
+    })
 }
 
 /// The failures among some calls: in how many turns, of which tools, and the sequence numbers of
@@ -121,6 +131,18 @@ mod tests {
             ",
             &["call 5: error_cascade of 5"],
         );
+    }
+
+    #[test]
+    fn a_call_that_was_just_repeated_waits_for_the_message_about_that() {
+        let failures = "
+            read a.rs     !! error: stale handle
+            search foo    !! error: index is gone
+            read b.rs     !! error: cannot decode
+            fetch c       !! error: bad scheme
+            ";
+        check(&format!("{failures}\nfetch c !! error: bad scheme"), &[]);
+        check(&format!("{failures}\nfetch d !! error: no route"), &["call 5: error_cascade of 5"]);
     }
 
     #[test]

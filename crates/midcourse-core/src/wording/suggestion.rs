@@ -19,9 +19,12 @@ pub(super) const fn first(detail: &PatternDetail, subject: Option<&Subject>) -> 
                 different_calls: 1,
                 ..
             }) => "Read what it reports, and change something about that before the next run.",
-            Some(Subject { names_placeholder: true, .. }) => {
-                "The name in the error is a placeholder that nothing replaced: check the quotes around it, \
-                 and print the command before you run it."
+            // An error of syntax may repeat the command, and so its variables.
+            Some(Subject { names_placeholder: true, failure, .. })
+                if !matches!(failure, Some(FailureKind::Syntax)) =>
+            {
+                "The name in the error is a placeholder that nothing replaced: check its quotes and the option \
+                 that should replace it, and print the command before you run it."
             }
             Some(Subject { failure: Some(kind), activity, .. }) => {
                 instead_of_failing(*kind, *activity)
@@ -165,7 +168,8 @@ const fn instead_of_failing(kind: FailureKind, activity: Activity) -> &'static s
                 "Give the other agent a smaller task with what you know already, or do it yourself."
             }
             _ => {
-                "Read the error from its first line, and change one thing that it names before you retry."
+                "Read the whole error. If it names nothing to change, begin with the smallest call that works, \
+                 and add one part at a time."
             }
         },
     }
@@ -188,7 +192,8 @@ const fn instead_of_repeating(activity: Activity) -> &'static str {
         Activity::Delegate => "Give the other agent a different task, or do this yourself.",
         Activity::Install => "What it installs is there: go on with the next step.",
         Activity::RunCommand | Activity::CallTool => {
-            "If this is what you need, finish with it; if not, change what you ask."
+            "If this is what you need, finish with it. If it is empty or not what you expected, run its first \
+             part alone, and look at that."
         }
     }
 }
@@ -250,7 +255,8 @@ const fn untested(kind: FailureKind) -> &'static str {
              not need it."
         }
         FailureKind::NotFound => {
-            "Test what is really asked for and where: print the arguments and the current folder."
+            "Test which part of the call is taken for this name: print the arguments; an option or a lost \
+             quote may change them."
         }
         FailureKind::MissingProgram | FailureKind::MissingPackage => {
             "Test which environment this runs in: print the search path and the version of what runs it."

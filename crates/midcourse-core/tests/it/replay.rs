@@ -93,7 +93,7 @@ fn another_loop_has_its_own_ladder() {
         3x bash cat x.conf  !! error: stale file handle
     "), @r#"
     call 3: You ran "make" 3 times and it failed the same way each time, with nothing in between. Look at the exact place that cannot be parsed and at its quoting, or put the text into a file and use that.
-    call 6: You read "x.conf" 3 times and it failed the same way each time, with nothing in between. Read the error from its first line, and change one thing that it names before you retry.
+    call 6: You read "x.conf" 3 times and it failed the same way each time, with nothing in between. Read the whole error. If it names nothing to change, begin with the smallest call that works, and add one part at a time.
     "#);
 }
 

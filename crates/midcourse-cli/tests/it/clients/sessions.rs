@@ -112,15 +112,17 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     assert_eq!(texts(subagent), [""; 0], "the subagent gets no message");
 
     // The model request that contains the result of the third equal call also contains midcourse's
-    // message about the loop. Every later request contains each earlier message of midcourse
-    // exactly once.
+    // message about the loop, or the next one does: a message about the many failures before may
+    // come first. Every later request contains each earlier message of midcourse exactly once.
     let requests = session.requests_of(Requester::Main);
     let first_with = |text: &str| requests.iter().position(|body| times(body, text) > 0);
     let messages = texts(main);
     let loop_message =
-        messages.iter().find(|text| text.contains(" 3 times and it failed the same way"));
-    let loop_message = loop_message.unwrap_or_else(|| panic!("{messages:?}"));
-    assert_eq!(first_with(loop_message), first_with("loop-3"));
+        messages.iter().find(|text| text.contains(" times and it failed the same way"));
+    let told = loop_message.and_then(|message| first_with(message));
+    let is_in_time =
+        told.is_some() && (first_with("loop-3")..=first_with("loop-4")).contains(&told);
+    assert!(is_in_time, "{messages:?}");
     for text in &messages {
         let first = first_with(text).unwrap_or_else(|| panic!("was not delivered: {text}"));
         for later in requests.iter().skip(first) {
