@@ -58,6 +58,7 @@ pub(super) fn choose(rows: &Rows, id: i64, max_records: u64) -> Chosen {
     let row = best_row(rows, id);
     let mut chain = candidates(rows, id);
     let run_id = name(rows, id, row.as_ref(), chain.first());
+    adopt_strays(rows, &mut chain, Link::genesis(&run_id));
     let is_named = row.is_some() || rows.run_names.contains_key(&id);
     let mut before = Before { links: vec![Link::genesis(&run_id)], is_whole: is_named };
     let mut next_seq = 0;
@@ -246,6 +247,31 @@ fn candidates(rows: &Rows, id: i64) -> Vec<Candidate> {
     chain
 }
 
+/// Fills gaps in a run with records whose run is not stored, because the number of their run is
+/// damaged. The hash chain shows that they belong there.
+fn adopt_strays(rows: &Rows, chain: &mut Vec<Candidate>, mut link: Link) {
+    let mut next_seq = 0;
+    let mut filled = Vec::new();
+    let end = chain.iter().filter_map(Candidate::next_seq).max().unwrap_or(0);
+    let places = std::mem::take(chain).into_iter().map(Some).chain([None]);
+    for candidate in places {
+        // After the last record, there may be one more.
+        let until = candidate.as_ref().map_or(end.saturating_add(1), Candidate::place);
+        while next_seq < until
+            && let Some(stray) = rows.stray_after(&link, next_seq)
+        {
+            link = stray.link;
+            next_seq = next_seq.saturating_add(1);
+            filled.push(Candidate::Record(vec![stray]));
+        }
+        let Some(candidate) = candidate else { break };
+        link = candidate.stored();
+        next_seq = candidate.next_seq().unwrap_or(next_seq);
+        filled.push(candidate);
+    }
+    *chain = filled;
+}
+
 /// The links that a row would have, one for each link that it may continue.
 struct Links {
     computed: Vec<Link>,
@@ -288,6 +314,14 @@ impl Candidate {
         match self {
             Self::Record(rows) => rows.first().map_or_else(|| Link::genesis(""), |row| row.link),
             Self::Report(report) => report.row.link,
+        }
+    }
+
+    /// The seq that the run's next record would have at this place.
+    fn place(&self) -> u64 {
+        match self {
+            Self::Record(rows) => rows.first().map_or(0, |row| row.seq),
+            Self::Report(report) => report.row.after,
         }
     }
 

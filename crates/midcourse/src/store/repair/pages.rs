@@ -210,7 +210,10 @@ impl<'a> Cells<'a> {
         let is_leaf = matches!(self.kind, TABLE_LEAF | INDEX_LEAF);
         let start = self.header + if is_leaf { 8 } else { 12 };
         let pointers = self.page.get(start..).unwrap_or_default().chunks_exact(2);
-        pointers.take(self.count).filter_map(|bytes| short_at(bytes, 0)).map(usize::from)
+        // SQLite ignores the bits that would point behind the page, and so does this.
+        let mask = self.page.len().saturating_sub(1);
+        let places = pointers.take(self.count).filter_map(|bytes| short_at(bytes, 0));
+        places.map(move |place| usize::from(place) & mask)
     }
 }
 

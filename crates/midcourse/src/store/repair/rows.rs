@@ -46,6 +46,14 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    /// A record with this seq that continues this link, and whose run is not stored.
+    pub(super) fn stray_after(&self, link: &Link, seq: u64) -> Option<Row> {
+        let is_known = |id: &i64| self.runs.contains_key(id) || self.run_names.contains_key(id);
+        let strays = self.records.iter().filter(|(id, _)| !is_known(id));
+        let rows = strays.filter_map(|(_, rows)| rows.get(&seq)).flatten();
+        rows.flat_map(|row| self.with_bodies(row)).find(|row| row.link_at(link, seq) == row.link)
+    }
+
     /// Adds all rows on these pages that are not known yet.
     pub(super) fn add(&mut self, pages: &Pages<'_>) {
         pages.each_row(&mut |id, values| {
