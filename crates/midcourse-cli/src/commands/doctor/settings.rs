@@ -61,7 +61,7 @@ impl SettingsFile {
         }
     }
 
-    /// Whether midcourse's hooks are or should be in the file.
+    /// Whether the file contains midcourse's hooks, or cannot be read although it may contain them.
     pub(super) fn is_used(&self) -> bool {
         match &self.content {
             Content::Missing => false,

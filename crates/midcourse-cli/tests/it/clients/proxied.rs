@@ -45,12 +45,7 @@ fn messages(records: &[TrajectoryRecord]) -> [Vec<String>; 2] {
 
 /// Checks the session of [`script`]. Returns the runs of the main agent and of the subagent.
 fn check(session: &Ended, hooks: &Hooks) -> [Vec<TrajectoryRecord>; 2] {
-    assert_eq!(
-        (session.code, session.final_message().as_str()),
-        (Some(0), LAST),
-        "{}",
-        session.stderr
-    );
+    session.assert_finished(LAST);
     assert_eq!(session.log(), "", "there were no problems");
     let [main, subagent] =
         session.runs().try_into().unwrap_or_else(|runs: Vec<_>| panic!("{} runs", runs.len()));
@@ -136,12 +131,7 @@ fn the_proxy_delivers_budget_messages_once_and_they_stay() {
     let script = Script::of_calls((1..=8).map(call), LAST);
     let Some(trial) = Trial::of(client, script) else { return };
     let session = trial.run(&Hooks::Proxied(&["--deadline", "2h", "--max-calls", "6"]));
-    assert_eq!(
-        (session.code, session.final_message().as_str()),
-        (Some(0), LAST),
-        "{}",
-        session.stderr
-    );
+    session.assert_finished(LAST);
     assert_eq!(session.log(), "");
     assert_only_the_proxy_delivers(&session);
     let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));

@@ -94,12 +94,7 @@ pub(crate) fn script(client: Client) -> Script {
 /// Checks a session of `script`, except for the list of calls, which differs between clients.
 /// Returns the calls of the main agent and of the subagent.
 fn check(session: &Ended) -> [Vec<String>; 2] {
-    assert_eq!(
-        (session.code, session.final_message().as_str()),
-        (Some(0), LAST),
-        "{}",
-        session.stderr
-    );
+    session.assert_finished(LAST);
     assert_eq!(session.log(), "", "there were no problems");
     let runs = session.runs();
     let [main, subagent] = runs.as_slice() else { panic!("{} runs", runs.len()) };
@@ -187,12 +182,7 @@ fn check_resumed_session(client: Client) {
     let script = Script { main, subagent: Vec::new() };
     let Some(trial) = Trial::of(client, script) else { return };
     let session = trial.run_and_resume(&RUN);
-    assert_eq!(
-        (session.code, session.final_message().as_str()),
-        (Some(0), LAST),
-        "{}",
-        session.stderr
-    );
+    session.assert_finished(LAST);
     let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
     assert_eq!(
         calls(&main),
@@ -229,12 +219,7 @@ fn clean_session(client: Client, hooks: &Hooks) -> Option<Ended> {
     ];
     let steps = commands.map(|(id, command)| client.shell(id, command));
     let session = Trial::of(client, Script::of_calls(steps, LAST))?.run(hooks);
-    assert_eq!(
-        (session.code, session.final_message().as_str()),
-        (Some(0), LAST),
-        "{}",
-        session.stderr
-    );
+    session.assert_finished(LAST);
     let [main] = session.runs().try_into().unwrap_or_else(|runs| panic!("{runs:?}"));
     assert_eq!(calls(&main), commands.map(|(id, _)| format!("{id} ok")));
     Some(session)

@@ -348,6 +348,13 @@ impl Ended {
         requests.map(|request| &request.body).collect()
     }
 
+    /// Checks that the client succeeded, and that this was the model's last message.
+    #[track_caller]
+    pub(crate) fn assert_finished(&self, message: &str) {
+        let ended = (self.code, self.final_message());
+        assert_eq!(ended, (Some(0), message.to_owned()), "{}", self.stderr);
+    }
+
     /// The model's last message, as the client printed it.
     pub(crate) fn final_message(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
