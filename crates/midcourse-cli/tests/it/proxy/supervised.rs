@@ -22,7 +22,8 @@ ask() {
 proxies() { pgrep -P $PPID | grep -v "^$$\$"; }
 # Waits until there is a proxy other than the last one.
 new_proxy() { until p=$(proxies) && [ $p != "$last" ]; do :; done; }
-kill_proxy() { new_proxy; kill -9 $p; last=$p; }
+# Waits until the killed process is gone: until then it can still take a connection, which dies with it.
+kill_proxy() { new_proxy; kill -9 $p; last=$p; while kill -0 $p 2>/dev/null; do :; done; }
 "#;
 
 /// Runs a script. `pause` is how long `midcourse run` waits, in milliseconds, before it restarts a
@@ -45,7 +46,7 @@ fn a_proxy_that_dies_is_restarted() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
     let script =
-        format!("ask '{body}'\nfor i in 1 2; do kill -9 $(proxies); ask '{body}'; done; exit 7");
+        format!("ask '{body}'\nfor i in 1 2; do kill_proxy; ask '{body}'; done; exit 7");
     let (folder, output) = run(&script, &server, "60000");
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out, "HTTP/1.1 200 OK\r\n".repeat(3).replace("OK", "-"), "{:?}", output.stderr);
